@@ -138,8 +138,18 @@ class CanLoseUnsynced(Protocol):
     """Can crash a node so that it loses all that it had not synced."""
 
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        """Crash a node so that nothing of what it had not synced is kept; where that can be seen, at a moment at which
-        there is something to lose. Undo: ``start``. Raises NotNow if it isn't running, or had nothing to lose."""
+        """Crash a node so that nothing of what it had not synced is kept, but for what a kernel had written back by
+        itself; where that can be seen, at a moment at which there is something to lose. Undo: ``start``. Raises NotNow
+        if it isn't running, or had nothing to lose."""
+
+
+@runtime_checkable
+class ExpectsPowerCuts(Protocol):
+    """One whose nodes that are programs of others must get another disk when they are to lose unsynced bytes."""
+
+    def expect_power_cuts(self) -> None:
+        """Say, before ``start``, that nodes will lose what they have not synced. ``start`` then raises
+        :class:`chaos.errors.MachineError` on a machine on which programs can't, before any node runs."""
 
 
 @runtime_checkable

@@ -18,7 +18,8 @@ ALIASES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``target``: as in ``kill``."""
+    """``target``: as in ``kill``. Nodes that are programs of others lose what the kernel has not written back; that
+    takes root, and `--on process` or `--on netns`."""
 
     target: str = "one"
 

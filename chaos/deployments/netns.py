@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.local.heal import heal, heal_all
+from chaos.machines.local.power_cuts import CutsPower
 from chaos.machines.netns.fleet import NetnsFleet
 from chaos.machines.netns.trial import outlook
 from chaos.machines.real_links import RealLinks
@@ -24,7 +25,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> NetnsDeployment:
     return NetnsDeployment(run_id, directory.absolute(), seed)
 
 
-class NetnsDeployment(NetworkDeployment):
+class NetnsDeployment(CutsPower, NetworkDeployment):
     """Implements ``Deployment`` and all powers."""
 
     NAME = "netns"
@@ -32,3 +33,4 @@ class NetnsDeployment(NetworkDeployment):
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         fleet = NetnsFleet(run_id, directory, seed)
         super().__init__(directory, seed, fleet, RealLinks(run_id, seed, fleet.run_as_root, fleet.open))
+        self._local = fleet

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.effects.links import ACTIONS
-from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.local.fleet import LocalFleet, ProxyLinks
 from chaos.machines.local.heal import heal, heal_all
+from chaos.machines.local.power_cuts import CutsPower
 
 __all__ = ["ProcessDeployment", "create", "heal", "heal_all"]
 
@@ -21,7 +21,7 @@ def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     return ProcessDeployment(run_id, directory.absolute(), seed)
 
 
-class ProcessDeployment(MachineDeployment):
+class ProcessDeployment(CutsPower):
     """Implements ``Deployment`` and all powers but that over clocks."""
 
     NAME = "process"
@@ -30,3 +30,4 @@ class ProcessDeployment(MachineDeployment):
     def __init__(self, run_id: str, directory: Path, seed: int) -> None:
         fleet = LocalFleet(run_id, directory, seed)
         super().__init__(directory, seed, fleet, ProxyLinks(fleet))
+        self._local = fleet

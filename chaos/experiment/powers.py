@@ -1,13 +1,14 @@
 """What can't be done to nodes that are programs of others, and what would do instead.
 
 A deployment's class says whether it can hold programs at all (``PROGRAMS``), whether it can rule the links between them
-(``PROGRAM_LINKS``), and in ``PROGRAM_LACKS`` what it can't do to them besides what nobody can. Where ``STARTS`` is
-False all nodes are programs that run already, so these are what it can't do at all, with drivers' powers among them.
+(``PROGRAM_LINKS``), and in ``PROGRAM_LACKS`` what it can't do to them besides what is in :data:`LACKS`, of which it can
+do those in ``PROGRAM_POWERS`` all the same. Where ``STARTS`` is False all nodes are programs that run already, so these
+are what it can't do at all, with drivers' powers among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 
 from chaos.deployment import CanHangIo, CanLoseUnsynced, CanRuleDisks, CanSkewClocks, CanTearWrites
@@ -16,12 +17,12 @@ from chaos.experiment.capabilities import can, deployment_class, link_actions
 from chaos.node import NodeSpec
 from chaos.plugins import PluginKind, names
 
-_UNSYNCED = "what it has not synced is the kernel's, and outlives it", "`kill` ends it, `wipe` takes its disk away"
+_KERNELS = "what it has not synced is the kernel's, and outlives it"
 _DISK = "nobody stands between it and its disk", "`kill` with `wipe`, or corruption of its files after a kill"
-#: By power: why no deployment has it over a program, and what would do.
+#: By power: why most deployments don't have it over a program, and what would do.
 LACKS: Mapping[type, tuple[str, str]] = {
-    CanLoseUnsynced: _UNSYNCED,
-    CanTearWrites: _UNSYNCED,
+    CanLoseUnsynced: (_KERNELS, "root's `--on netns` or `--on process`, whose disks can lose their power; or `kill`"),
+    CanTearWrites: (_KERNELS, "`lose_unsynced`, or `kill`, which ends it"),
     CanRuleDisks: _DISK,
     CanHangIo: (_DISK[0], "`pause`, or less of a processor"),
     CanSkewClocks: ("it does not tell what its clocks show", "no fault on clocks"),
@@ -35,7 +36,8 @@ def unable(host: type, deployment: str, programs: Sequence[NodeSpec], faulted: s
     if not node:
         return
     own: Mapping[type, tuple[str, str]] = getattr(host, "PROGRAM_LACKS", {})
-    lacks = {**LACKS, **own}
+    here: Set[type] = getattr(host, "PROGRAM_POWERS", frozenset())
+    lacks = {**{power: why for power, why in LACKS.items() if power not in here}, **own}
     for power in getattr(made, "needs", ()):
         if power in own or (power in lacks and can(host, power)):
             why, instead = lacks[power]

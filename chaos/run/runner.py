@@ -15,7 +15,14 @@ from random import Random
 from typing import Any, Protocol, cast
 from zlib import crc32
 
-from chaos.deployment import CanSkewClocks, Deployment, ExpectsLinkActions, ExpectsSkewedClocks
+from chaos.deployment import (
+    CanLoseUnsynced,
+    CanSkewClocks,
+    Deployment,
+    ExpectsLinkActions,
+    ExpectsPowerCuts,
+    ExpectsSkewedClocks,
+)
 from chaos.draws import Draws
 from chaos.driver import (
     CanReadThroughNodes,
@@ -300,6 +307,8 @@ class _Run:
             self._deployment.expect_link_actions(self._nemesis.link_actions)
         if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._nemesis.needs:
             self._deployment.expect_skewed_clocks()
+        if isinstance(self._deployment, ExpectsPowerCuts) and CanLoseUnsynced in self._nemesis.needs:
+            self._deployment.expect_power_cuts()
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
         try:
             self._view = await bring_up(

@@ -31,6 +31,7 @@ from typing import Any
 
 from chaos.effects.corruption import AtDisk, at_disk
 from chaos.machines.agent import logs
+from chaos.machines.agent.powered_disk import PoweredDisk, room_of_each
 from chaos.machines.folder_disk import RealFiles
 from chaos.machines.local_resources import Kind, Pressure, spinning
 from chaos.machines.procfs import (
@@ -62,7 +63,7 @@ DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
 HOMES = "homes"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
 #: What takes its time, but needs nobody else's: it may be done on another thread.
-SLOW = frozenset({"wipe", "at_disk", "says", "files", "read_file"})
+SLOW = frozenset({"wipe", "at_disk", "says", "files", "read_file", "power_disks", "cut_power"})
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "stop": signal.SIGSTOP, "continue": signal.SIGCONT}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -99,6 +100,7 @@ class Agent:
         self._children: dict[Process, subprocess.Popen[bytes]] = {}
         self._over: set[Process] = set()
         self._pressures: dict[str, Pressure] = {}
+        self._powered: dict[str, PoweredDisk] = {}
 
     # Lives
 
@@ -240,10 +242,29 @@ class Agent:
             raise Refused(f"{node} is running")
         disk = self.run / DISKS / node
         files = sum(1 for path in disk.rglob("*") if path.is_file())
+        if node in self._powered:
+            self._powered[node].empty()
+            return files
         shutil.rmtree(disk, ignore_errors=True)
         if disk.exists():
             raise OSError(f"{disk} can't be emptied")
         return files
+
+    def do_power_disks(self, nodes: Sequence[str], of: int) -> None:
+        """Give each of these nodes, which have none yet, a disk that can lose its power; ``of``: how many nodes have
+        one in the end."""
+        (self.run / DISKS).mkdir(parents=True, exist_ok=True)
+        room = room_of_each(self.run, of)
+        for node in nodes:
+            disk = PoweredDisk(self.run / DISKS / node, room)
+            disk.mount()
+            self._powered[node] = disk
+
+    def do_cut_power(self, node: str) -> Mapping[str, object]:
+        """Cut the power of the disk of a node that is down, and give it power again; what it has lost."""
+        if self.state(node):
+            raise Refused(f"{node} is running")
+        return self._powered[node].cut_power()
 
     def do_at_disk(self, node: str, what: str, told: Mapping[str, Any]) -> Any:
         """See :func:`chaos.effects.corruption.at_disk`."""
@@ -290,6 +311,8 @@ class Agent:
             child.wait()
         for pressure in self._pressures.values():
             pressure.end()
+        while self._powered:
+            self._powered.popitem()[1].give_back()
 
     def _members(self, node: str) -> list[Process]:
         """The living processes of a node: its session, and what a program of others has started and let leave it. Who

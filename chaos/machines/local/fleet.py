@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +53,9 @@ class LocalFleet:
         self._supervisor: Supervisor | None = None
         self._machine = AgentMachine("here", self.ask, {})
         self._addresses = LoopbackAddresses(directory)
+        #: Set before ``begin``: whether programs get disks that can lose their power.
+        self.cuts_power = False
+        self._powered = 0
 
     def ask(self, do: str, **arguments: object) -> Any:
         """Give the supervisor a command; its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
@@ -68,14 +71,29 @@ class LocalFleet:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
-        self._supervisor = await Supervisor.begin(self._charge, MODULE)
+        await self._supervise(cluster.nodes, MODULE)
         return {spec.name: self._seat(spec) for spec in cluster.nodes}
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
         pass  # this machine is not lost
 
     async def add(self, spec: NodeSpec) -> Seat:
+        await self._power_disks([spec])
         return self._seat(spec)
+
+    async def _supervise(self, nodes: Sequence[NodeSpec], module: str, *descriptors: int) -> None:
+        """Begin the supervisor, and have it make the disks that some nodes need."""
+        cuts_power = self.cuts_power = self.cuts_power and any(spec.program for spec in nodes)
+        charge = replace(self._charge, cuts_power=cuts_power)
+        self._supervisor = await Supervisor.begin(charge, module, *descriptors)
+        await self._power_disks(nodes)
+
+    async def _power_disks(self, nodes: Sequence[NodeSpec]) -> None:
+        """The disks of those of these nodes that are programs can lose their power, if that was said."""
+        names = [spec.name for spec in nodes if spec.program is not None]
+        if self.cuts_power and names:
+            self._powered += len(names)
+            await self.off(lambda: self.ask("power_disks", nodes=names, of=self._powered))
 
     def _seat(self, spec: NodeSpec) -> Seat:
         proxy_port = self.supervisor.proxy_port

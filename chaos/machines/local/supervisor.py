@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos.effects.links import ACTIONS, LinkRule, Pass
+from chaos.errors import MachineError
+from chaos.machines.agent import powered_disk
 from chaos.machines.agent.commands import SLOW, Agent, command_of, failure
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, Proxy
@@ -44,6 +46,7 @@ class Charge:
     directory: str
     seed: int
     harness: str  # PID:START
+    cuts_power: bool = False  # nodes get disks that can lose their power
 
 
 class Supervisor:
@@ -147,6 +150,12 @@ class ProxySupervisor(Supervisor):
             del self.proxy.addresses[node]
 
 
+def prepare(charge: Charge) -> None:
+    """What a supervisor does first, before any thread begins. Raises :class:`MachineError`."""
+    if charge.cuts_power:
+        powered_disk.begin(Path(charge.directory))
+
+
 def tell(charge: Charge, **told: object) -> None:
     """Write ``supervisor.json`` in one step: whoever finds it can use it."""
     path = Path(charge.directory) / FILE
@@ -212,7 +221,13 @@ def rule_from_json(told: Mapping[str, Any]) -> LinkRule:
 
 
 def main() -> None:
-    asyncio.run(ProxySupervisor(Charge(**json.loads(sys.argv[1]))).serve())
+    charge = Charge(**json.loads(sys.argv[1]))
+    try:
+        prepare(charge)
+    except MachineError as error:
+        tell(charge, **{PROBLEM: str(error)})
+        return
+    asyncio.run(ProxySupervisor(charge).serve())
 
 
 if __name__ == "__main__":

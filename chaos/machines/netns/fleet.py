@@ -14,7 +14,7 @@ from chaos.errors import DeploymentError, MachineError
 from chaos.machines.agent.machine import AgentMachine
 from chaos.machines.dials import Address, begin, come_about
 from chaos.machines.iptables import Endpoint
-from chaos.machines.local.fleet import ANSWER_S, LocalFleet, Supervisor
+from chaos.machines.local.fleet import ANSWER_S, LocalFleet
 from chaos.machines.machine import Dial, Seat
 from chaos.machines.netns.namespaces import BRIDGE
 from chaos.machines.netns.supervisor import MAX_NAME_BYTES
@@ -93,10 +93,11 @@ class NetnsFleet(LocalFleet):
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._sockets = Sockets(near)
         with far:
-            self._supervisor = await Supervisor.begin(self._charge, MODULE, far.fileno())
+            await self._supervise(cluster.nodes, MODULE, far.fileno())
         return await self.off(self._admit, cluster.nodes)
 
     async def add(self, spec: NodeSpec) -> Seat:
+        await self._power_disks([spec])
         return (await self.off(self._admit, [spec]))[spec.name]
 
     def _admit(self, specs: Sequence[NodeSpec]) -> dict[str, Seat]:

@@ -22,7 +22,7 @@ from typing import Any
 from chaos.errors import MachineError
 from chaos.machines.agent.commands import LIVES, SLOW, Agent
 from chaos.machines.dials import Address
-from chaos.machines.local.supervisor import PROBLEM, Charge, Supervisor, tell
+from chaos.machines.local.supervisor import PROBLEM, Charge, Supervisor, prepare, tell
 from chaos.machines.netns.namespaces import World
 from chaos.machines.proxy import HOST
 
@@ -116,6 +116,7 @@ def main() -> None:
     charge = Charge(**json.loads(sys.argv[1]))
     control, channel = socket.create_server((HOST, 0)), socket.socket(fileno=int(sys.argv[2]))
     try:
+        prepare(charge)
         world = World(Path(charge.directory) / LIVES / "xtables.lock")
     except MachineError as error:
         tell(charge, **{PROBLEM: str(error)})

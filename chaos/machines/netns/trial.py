@@ -13,6 +13,7 @@ from pathlib import Path
 from chaos.deployment import Outlook
 from chaos.errors import ChaosError, MachineError
 from chaos.machines import iptables, netem
+from chaos.machines.agent import powered_disk
 from chaos.machines.netns.namespaces import World
 from chaos.shell import clocks
 
@@ -36,13 +37,23 @@ def tried() -> dict[str, object]:
     """Make two namespaces and rule the link between them: the fields of an :class:`Outlook`."""
     try:
         with tempfile.TemporaryDirectory() as folder:
+            power = _power(Path(folder))
             world = World(Path(folder) / "lock")
             world.add(_NODES)
-            lacking = "".join(f"; {what}" for what in _lacking(world))
+            lacking = "".join(f"; {what}" for what in (*_lacking(world), *power))
     except ChaosError as error:
         return {"ok": False, "found": "none for `--on netns`", "mend": str(error)}
     whose = "as root" if os.geteuid() == 0 else "without root"
     return {"ok": True, "found": f"for `--on netns`, {whose}{lacking}"}
+
+
+def _power(folder: Path) -> list[str]:
+    """What can't be done here; no thread may have begun yet."""
+    try:
+        powered_disk.begin(folder)
+    except MachineError as error:
+        return [f"no file systems on loop devices, so programs can't lose power ({error.__cause__})"]
+    return []
 
 
 def _lacking(world: World) -> Iterator[str]:

@@ -85,6 +85,9 @@ class Queue:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(self.groups_file + ".part", self.groups_file)
+            folder = os.open(os.path.dirname(self.groups_file), os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
             return {}
 
     def committed(self, group):
