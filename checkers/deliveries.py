@@ -49,7 +49,19 @@ PROMISE = Promise(
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
-        own("op", "send", "delay", "transact", "receive", "pull", "delivered", "drain", "caught_up"),
+        own(
+            "op",
+            "send",
+            "delay",
+            "transact",
+            "receive",
+            "receive_again",
+            "ack",
+            "pull",
+            "delivered",
+            "drain",
+            "caught_up",
+        ),
         own("final", "log"),
         *(reads.RUN, reads.FAULTS),
     ),
@@ -78,6 +90,7 @@ class Deliveries:
         _not_too_early(rows, found)
         _not_rolled_back(rows, found)
         _in_order(rows, found, groups)
+        _acknowledged(rows, found, groups)
         if views.has_recovered(rows):
             _delivered_at_all(rows, context, found)
             _given_to_each(rows, found, groups)
@@ -92,8 +105,8 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Messages that groups were given, an element for each, in the order in which they came. ``group`` is a code for
-    ``names``."""
+    """Messages that groups were given, an element for each, in the order in which they came: ``delivered`` rows, or the
+    ends of ``receive_again``, which have no offset. ``group`` is a code for ``names``."""
 
     at: Ints
     group: Ints
@@ -102,16 +115,24 @@ class _Groups:
 
     @classmethod
     def of(cls, rows: Rows) -> _Groups:
-        calls = views.calls(rows, "receive")
+        calls, again = views.calls(rows, "receive"), views.calls(rows, "receive_again")
         asked = calls.invoke[calls.ok]
         began = calls.began[calls.ok]
-        code, names = rows.labels("group", asked)
+        code, names = rows.labels("group", np.append(asked, again.invoke[again.ok]))
         ordered = rows.numbers("in_order", asked) == 1
         every = rows.memo(views.delivered).at
         op = rows.column("op")[every]
         mine = among(op, began)
         slot = np.searchsorted(began, op[mine])
-        return cls(every[mine], code[slot], ordered[slot], list(names))
+        at = np.append(every[mine], again.done[again.ok])
+        order = np.argsort(at, kind="stable")
+        group = np.append(code[slot], code[len(asked) :])[order]
+        in_order = np.append(ordered[slot], np.zeros(int(again.ok.sum()), dtype=np.bool_))[order]
+        return cls(at[order], group, in_order, list(names))
+
+    def given(self, name: str) -> Ints:
+        """What this group was given."""
+        return self.at[self.group == (self.names.index(name) if name in self.names else -1)]
 
 
 def _due_ns(rows: Rows) -> Ints:
@@ -215,9 +236,25 @@ def _in_order(rows: Rows, found: Findings, groups: _Groups) -> None:
             found.add_each(OUT_OF_ORDER, wrong, tell, queues=queue[at[wrong]])
 
 
+def _acknowledged(rows: Rows, found: Findings, groups: _Groups) -> None:
+    """How often groups that acknowledge each message were given one again, which nobody has promised not to do."""
+    calls, message = views.calls(rows, "ack"), rows.column("message")
+    done = np.sort(calls.done[calls.ok])
+    code, names = rows.labels("group", done)
+    found.count("acks", len(done))
+    for number in distinct(code).tolist():
+        given = groups.given(names[number])
+        acked, first = np.unique(message[done[code == number]], return_index=True)
+        place, known = places_in(acked, message[given])
+        late = given[known] > done[code == number][first[place[known]]]
+        found.count("given_again", len(given) - len(distinct(message[given])))
+        found.count("given_again_after_ack", int(late.sum()))
+
+
 def _waited(rows: Rows) -> tuple[Ints, Ints, Flags]:
     """The rows that ended a wait until some group had caught up with its queue, of each the place of its begin, and
-    whether clients of the library were given anything meanwhile: else nobody knows whether they reached the system."""
+    whether clients that reach the system as the group does had an answer meanwhile: else nobody knows whether they
+    reached it."""
     calls = views.calls(rows, "caught_up")
     done = calls.done[calls.ok]
     return done, calls.invoke[calls.ok], rows.numbers("received", done) > 0
@@ -280,7 +317,7 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     for place, end in enumerate(ends.tolist()):
         group, number = names[code[place]], int(queue[end])
         waits.add((group, number))
-        given = groups.at[groups.group == (groups.names.index(group) if group in groups.names else -1)]
+        given = groups.given(group)
         here = due[queue[due] == number]
         missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
         in_time = _must_have_come(rows, missing, np.full(len(missing), end))

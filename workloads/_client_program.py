@@ -38,6 +38,8 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
     "delay": {"delay_ms": int},
     "transact": {"decision": str},
     "receive": {"group": str, "in_order": int},
+    "receive_again": {"group": str, "key": str},
+    "ack": {"group": str, "key": str},
     "pull": {"offset": int},
     "commit": {"group": str, "offset": int},
     "committed": {"group": str},
@@ -196,6 +198,10 @@ class ClientProgram:
         values |= {name: _of(told, name, str) for name in ANY if name in told}
         if f == "transact" and values["decision"] not in DECISIONS:
             raise Wrong(f"decides {values['decision']!r}, which is none of {', '.join(DECISIONS)}")
+        if "key" in values:
+            values["message"] = _key(values.pop("key"))
+        if f == "receive_again":
+            values["hash"] = body_hash(_body(told))
         self._check_time(process, told)
         done: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         one = self._open[number] = _Open(process, f, self._load.queues[index], done)

@@ -6,6 +6,7 @@ delayed and what transactions have committed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,9 @@ class Options:
     """How many producers of each kind: ``sync``, ``asynchronous``, ``ordered`` (by key), ``batch`` (of ``batch_size``
     messages), ``delay`` (delivered later), ``transaction`` (committed, rolled back, or left to a check-back). Together
     they send ``rate_per_s`` messages, or batches. How many consumers of each kind, which are a group: ``push``
-    (concurrent), ``orderly`` (push, in order), ``pull``. Delays and transactions need consumers. After recovery the
-    groups have ``drain_s`` to catch up, and as long has the reading of each queue to its end."""
+    (concurrent), ``orderly`` (push, in order), ``pull``, ``pop`` (they acknowledge each message, and are given it again
+    if they don't). Delays and transactions need consumers. After recovery the groups have ``drain_s`` to catch up, and
+    as long has the reading of each queue to its end."""
 
     sync: int = field(default=1, metadata={"within": range(101)})
     asynchronous: int = field(default=1, metadata={"within": range(101)})
@@ -38,6 +40,7 @@ class Options:
     push: int = field(default=1, metadata={"within": range(101)})
     orderly: int = field(default=1, metadata={"within": range(101)})
     pull: int = field(default=1, metadata={"within": range(101)})
+    pop: int = field(default=0, metadata={"within": range(101)})
     rate_per_s: float = 40.0
     drain_s: float = 90.0
 
@@ -45,7 +48,9 @@ class Options:
         if not self.producers and not self.groups:
             raise ValueError("there are neither producers nor consumers; give a number of some kind of them")
         if (self.delay or self.transaction) and not self.groups:
-            raise ValueError("delay, transaction: nobody would notice what comes; add `push`, `orderly` or `pull`")
+            raise ValueError(
+                "delay, transaction: nobody would notice what comes; add `push`, `orderly`, `pull` or `pop`"
+            )
         if self.rate_per_s <= 0:
             raise ValueError(f"rate_per_s: expected more than 0, got {self.rate_per_s:g}")
 
@@ -56,7 +61,7 @@ class Options:
     @property
     def groups(self) -> Mapping[str, int]:
         """How many consumers there are of each kind that has some."""
-        counts = {"push": self.push, "orderly": self.orderly, "pull": self.pull}
+        counts = {"push": self.push, "orderly": self.orderly, "pull": self.pull, "pop": self.pop}
         return {kind: count for kind, count in counts.items() if count}
 
 
@@ -78,7 +83,8 @@ class _Given:
 @dataclass(slots=True)
 class Library:
     """``_owed``: messages, by their ids, that have to be delivered although no offset is known of them; ``_came``:
-    which of them came to each group. ``_received`` counts what all groups were given."""
+    which of them came to each group. ``_places``: the offset of each message, as far as anybody was told.
+    ``_reached`` counts what shows that clients reached the system, for those that do so in one way (:func:`_way`)."""
 
     options: Options
     needs: Sequence[type] = (HasClientLibrary,)
@@ -86,7 +92,8 @@ class Library:
     _given: dict[tuple[str, int], _Given] = field(default_factory=dict)
     _owed: set[int] = field(default_factory=set)
     _came: dict[str, set[int]] = field(default_factory=dict)
-    _received: int = 0
+    _places: dict[int, int] = field(default_factory=dict)
+    _reached: Counter[str] = field(default_factory=Counter)
 
     async def run(self, load: Load) -> None:
         options = self.options
@@ -112,13 +119,13 @@ class Library:
 
     async def _catch_up(self, load: Load) -> None:
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
-        over, before = False, self._received
+        over, before = False, self._reached.copy()
 
         async def caught_up(group: str, queue: QueueRef) -> Answer:
             while not over:
                 await load.sleep(LOOK_S)
             until = self._given.get((group, queue.index), _Given()).until
-            return Answer(offset=until, value={"received": self._received - before})
+            return Answer(offset=until, value={"received": self._reached[_way(group)] - before[_way(group)]})
 
         async def watch(group: str, queue: QueueRef) -> None:
             worker = Worker(load, f"{group}-watcher-{queue.index}")
@@ -140,13 +147,20 @@ class Library:
     def _heard(self, f: str, queue: QueueRef, asked: Mapping[str, Any], outcome: Outcome) -> None:
         if f in ("delay", "transact") and outcome.ok and asked.get("decision") != "rollback":
             self._owed.add(asked["message"])
+        elif f == "send" and outcome.ok:
+            self._places[asked["message"]] = outcome.answer.offset
         elif f == "receive" and outcome.ok:
             given = self._given.setdefault((asked["group"], queue.index), _Given())
             came = self._came.setdefault(asked["group"], set())
-            self._received += len(outcome.answer.messages)
+            self._reached[_way(asked["group"])] += len(outcome.answer.messages) or 1
             for one in outcome.answer.messages:
+                self._places[one.message] = one.offset
                 given.add(one.offset)
                 came.add(one.message)
+        elif f == "receive_again" and outcome.ok:
+            self._reached[_way(asked["group"])] += 1
+            self._given.setdefault((asked["group"], queue.index), _Given()).add(self._places.get(asked["message"], -1))
+            self._came.setdefault(asked["group"], set()).add(asked["message"])
 
     def _complete(self, load: Load) -> bool:
         """Whether each group was given all that anybody knows of."""
@@ -158,6 +172,11 @@ class Library:
             if not self._owed <= self._came.get(group, set()):
                 return False
         return True
+
+
+def _way(group: str) -> str:
+    """Pop consumers reach the system in a way of their own; the others share one. A word for each."""
+    return group if group == f"{NAME}-pop" else NAME
 
 
 def create(options: Options) -> Library:

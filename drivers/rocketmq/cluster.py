@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 
 from chaos.driver import Network, Profile
+from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
@@ -15,8 +16,16 @@ from drivers._remoting.dialled import DialledConnection
 from drivers._remoting.requests import Asks
 from drivers._remoting.wire import RemotingCodec
 from drivers.rocketmq import properties
-from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER, port_of, program_node, votes_port_of
-from drivers.rocketmq.recipes import LIB, recipe
+from drivers.rocketmq.programs import (
+    BROKER,
+    CONTROLLER,
+    NAMESERVER,
+    port_of,
+    program_node,
+    proxy_node,
+    votes_port_of,
+)
+from drivers.rocketmq.recipes import LIB, proxy_jar, recipe
 from drivers.rocketmq.tier_levels import LEVEL
 
 CLUSTER = "stormproof"
@@ -47,6 +56,10 @@ TIER: Mapping[str, object] = {
     "tieredStoreGroupCommitTimeout": 1_000,
     "tieredStoreGroupCommitCount": 16,
 }
+#: A proxy asks for routes as often as the other clients here do; by default it trusts them for 20 s.
+PROXIES: Mapping[str, object] = {
+    "topicRouteServiceCacheRefreshSeconds": 1,
+}
 
 
 class ControllerType(StrEnum):
@@ -61,8 +74,8 @@ class Cluster:
     """``groups``: each broker group's replicas; a group has ``queues`` of each topic, and the first group's come first
     in the history. ``embedded``: name servers are in the controllers' programs, the first in the first one's.
     ``controller_options`` and ``broker_options`` are properties of RocketMQ's: new ones, or others than the driver's
-    own for what is neither an address nor promised. With a ``controller_package``, controllers are nodes of that
-    package instead of programs."""
+    own for what is neither an address nor promised, ``proxy_options`` are settings of proxies likewise. With a
+    ``controller_package``, controllers are nodes of that package instead of programs."""
 
     version: str
     nameservers: tuple[str, ...]
@@ -77,6 +90,8 @@ class Cluster:
     controller_options: Mapping[str, object]
     broker_options: Mapping[str, object]
     controller_package: str = ""
+    proxies: tuple[str, ...] = ()
+    proxy_options: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -117,14 +132,22 @@ class Cluster:
         for option, given, classes in (
             ("controller_options", own, properties.CONTROLLER),
             ("broker_options", self.broker_options, properties.BROKER),
+            ("proxy_options", self.proxy_options, properties.PROXY),
         ):
             if complaint := properties.complain(option, given, lib, classes):
                 raise ValueError(complaint)
+        if self.proxies and not (installed.folder / proxy_jar(self.version)).is_file():
+            raise BadInput(
+                f"proxies: {installed.title} is installed without its proxy ({proxy_jar(self.version)}): remove"
+                f" {installed.folder}, and run `stormproof install {installed.system}@{installed.version}`, with --from"
+                " only for a folder that holds the proxy, too"
+            )
         alone = () if self.embedded else self.nameservers
         return [
             *(program_node(name, NAMESERVER, installed, _nameserver(name)) for name in alone),
             *(self._controller(name, installed, profile) for name in self.controllers),
             *(program_node(name, BROKER, installed, self._broker(name, profile)) for name in self.brokers),
+            *(proxy_node(name, installed, self._proxy(name)) for name in self.proxies),
         ]
 
     def _controller(self, name: str, installed: Recipe, profile: Profile) -> NodeSpec:
@@ -181,7 +204,6 @@ class Cluster:
 
     def _broker(self, name: str, profile: Profile) -> Mapping[str, object]:
         everyone = profile.acks == "all"
-        nameservers = (f"{{ip:{self.host_of(one)}}}:{port_of(one)}" for one in self.nameservers)
         fixed = {
             "brokerClusterName": CLUSTER,
             "brokerName": self.group_of(name),
@@ -189,7 +211,7 @@ class Cluster:
             "brokerRole": "SLAVE",
             "enableControllerMode": "true",
             "controllerAddr": ";".join(f"{{address:{one}}}" for one in self.controllers),
-            "namesrvAddr": ";".join(nameservers),
+            "namesrvAddr": self._nameserver_addresses,
             "brokerIP1": "{ip}",
             "brokerIP2": "{ip}",
             "listenPort": port_of(name),
@@ -205,6 +227,24 @@ class Cluster:
         }
         tier = {**TIER, "tieredStoreFilePath": self._tier_folder} if self.tier else {}
         return _merged("broker_options", fixed, {**BROKERS, **tier}, self.broker_options)
+
+    def _proxy(self, name: str) -> Mapping[str, object]:
+        fixed = {
+            "rocketMQClusterName": CLUSTER,
+            "proxyClusterName": CLUSTER,
+            "proxyName": name,
+            "proxyMode": "cluster",
+            "namesrvAddr": self._nameserver_addresses,
+            "localServeAddr": "{ip}",
+            "grpcServerPort": port_of(name),
+            "useEndpointPortFromRequest": "true",  # its clients are told to go on calling the address that they have
+            "remotingListenPort": port_of(name) - 1,
+        }
+        return _merged("proxy_options", fixed, PROXIES, self.proxy_options)
+
+    @property
+    def _nameserver_addresses(self) -> str:
+        return ";".join(f"{{ip:{self.host_of(one)}}}:{port_of(one)}" for one in self.nameservers)
 
     @property
     def tier_level(self) -> str:

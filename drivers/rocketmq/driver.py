@@ -35,7 +35,7 @@ from drivers.rocketmq.client import REQUEST_S, QueueClient
 from drivers.rocketmq.cluster import CLUSTER, Cluster, ControllerType
 from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.polls import Group, Snapshot
-from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER
+from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER, PROXY
 from drivers.rocketmq.recipes import RECIPES, at_least, recipe
 from drivers.rocketmq.tier_levels import LEVELS, TierLevels
 from drivers.rocketmq.tier_levels import put as put_level
@@ -62,7 +62,8 @@ class Options:
     directory of its own; with ``shared_tier`` too, all to one (only where all nodes are on this machine). A master that
     was not heard of for ``timeout_ms`` is replaced. ``controller_options`` and ``broker_options`` are properties of
     RocketMQ's own. With ``controller_package: reference``, the controllers are those of that package, and so are their
-    options."""
+    options. ``proxies`` serve the workload `library`'s `pop` consumers; ``proxy_options`` are settings of RocketMQ's
+    own for them."""
 
     version: str = RECIPES[0].version
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
@@ -79,6 +80,8 @@ class Options:
     controller_type: ControllerType = ControllerType.DLEDGER
     embedded: bool = False
     controller_package: str = ""
+    proxies: int = field(default=0, metadata={"within": range(10)})
+    proxy_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         recipe(self.version)
@@ -151,6 +154,8 @@ class RocketMQ:
             controller_options=options.controller_options,
             broker_options=options.broker_options,
             controller_package=options.controller_package,
+            proxies=_names(PROXY, options.proxies),
+            proxy_options=options.proxy_options,
         )
 
     def cluster(self, mutant: str) -> ClusterSpec:
@@ -193,7 +198,7 @@ class RocketMQ:
                 _shown(name, replicas, found.groups.get(name, Group())) for name, replicas in nodes.groups.items()
             ),
             controllers=nodes.controllers,
-            others=() if self.options.embedded else nodes.nameservers,
+            others=(*(() if self.options.embedded else nodes.nameservers), *nodes.proxies),
             controller_leader=found.leader,
             settled=all(settled),
         )

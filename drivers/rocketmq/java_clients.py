@@ -1,7 +1,8 @@
-"""Clients that use RocketMQ's own library: the program in ``jvm/``, with the jars of the version under test.
+"""Clients that use RocketMQ's own libraries: the program in ``jvm/``, with the jars of the version under test.
 
 A route names brokers by addresses that only the cluster's own network knows. The program is given one address for each
-broker instead, which leads there as this client, so that link rules apply to it.
+broker instead, which leads there as this client, so that link rules apply to it. A proxy names no broker to its
+clients, but the addresses by which they call it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from chaos.ops import QueueRef
 from chaos.recipe import Recipe
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.programs import NAMESERVER, port_of
-from drivers.rocketmq.recipes import CLASSES, CLIENTS, JAVA, LIB
+from drivers.rocketmq.recipes import CLASSES, CLIENTS, GRPC, JAVA, LIB
 
 MAIN = "stormproof.rocketmq.Main"
 _FLAGS = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 #: Kinds of producers and consumers, each with the number that is wanted, and what else can be ordered.
 ORDERS = (
-    *("sync", "async", "ordered", "batch", "delay", "transaction", "push", "orderly", "pull"),
+    *("sync", "async", "ordered", "batch", "delay", "transaction", "push", "orderly", "pull", "pop"),
     *("answer_checks", "batch_size", "gap_ns", "seed"),
 )
 
@@ -42,16 +43,20 @@ async def command(
         raise BadInput(
             f"the program with RocketMQ's own client can't do {', '.join(unknown)}; it can do {', '.join(ORDERS)}"
         )
+    pops = bool(orders.get("pop"))
+    if pops and not cluster.proxies:
+        raise BadInput("library: pop: such consumers ask a proxy, and there is none; add `proxies: 1` to the system")
     told = {
         **orders,
         "name": name,
         "nameservers": ";".join([await _nameserver(network, name, cluster, one) for one in cluster.nameservers]),
         "endpoints": {str(port_of(one)): _shown(await network.endpoint(name, one)) for one in cluster.brokers},
+        "proxies": ";".join([_shown(await network.endpoint(name, one)) for one in cluster.proxies]),
         "queues": [
             {"topic": queue.topic, "broker": cluster.group_with(queue), "queue": queue.queue_id} for queue in queues
         ],
     }
-    return ClientCommand(argv=_java(installed), env={"STORMPROOF_ORDERS": json.dumps(told)})
+    return ClientCommand(argv=_java(installed, pops=pops), env={"STORMPROOF_ORDERS": json.dumps(told)})
 
 
 async def _nameserver(network: Dials, name: str, cluster: Cluster, nameserver: str) -> str:
@@ -64,7 +69,9 @@ def _shown(address: Address) -> str:
     return f"{host}:{port}"
 
 
-def _java(installed: Recipe) -> Sequence[str]:
+def _java(installed: Recipe, *, pops: bool) -> Sequence[str]:
+    """The gRPC client comes before the jars of the programs, which hold other builds of some of its classes; it is left
+    out where nobody uses it."""
     lib, classes = installed.program(LIB), installed.folder / CLASSES
     if not classes.is_dir():
         raise MachineError(
@@ -73,5 +80,9 @@ def _java(installed: Recipe) -> Sequence[str]:
             f" {installed.folder}, and run `stormproof install {installed.system}@{installed.version}`"
         )
     java = shutil.which("java") or str(installed.folder / JAVA)
-    logging = f"-Drmq.logback.configurationFile={installed.folder / CLIENTS / 'logback.xml'}"
-    return (java, *_FLAGS, logging, "-cp", f"{classes}:{lib}/*", MAIN)
+    logging = (
+        f"-Drmq.logback.configurationFile={installed.folder / CLIENTS / 'logback.xml'}",
+        f"-Drocketmq.logback.configurationFile={installed.folder / CLIENTS / 'logback-grpc.xml'}",
+    )
+    grpc = f"{installed.folder / GRPC}/*:" if pops else ""
+    return (java, *_FLAGS, *logging, "-cp", f"{classes}:{grpc}{lib}/*", MAIN)

@@ -3,11 +3,12 @@
 Each node has ports of its own numbers, so that a cluster also fits on one address, and so that an address in an answer
 names a node. A broker has three: clients', the replicas' (one above), and a fast one for its slaves (two below, which
 can't be configured). A JRaft controller votes at a port of its own, and a controller in a name server's program has
-that one's port beside its own.
+that one's port beside its own. A proxy has one for its gRPC clients, and one for others below it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from chaos.node import NodeSpec
@@ -15,24 +16,26 @@ from chaos.program import PortAccepts, Program
 from chaos.recipe import Recipe
 from drivers.rocketmq.recipes import JAVA, LIB
 
-NAMESERVER, CONTROLLER, BROKER = "nameserver", "controller", "broker"
+NAMESERVER, CONTROLLER, BROKER, PROXY = "nameserver", "controller", "broker", "proxy"
 #: The first node's port and the distance to the next one's.
-_PORTS = {NAMESERVER: (9876, 1), CONTROLLER: (9976, 1), BROKER: (10911, 20)}
+_PORTS = {NAMESERVER: (9876, 1), CONTROLLER: (9976, 1), BROKER: (10911, 20), PROXY: (8081, 2)}
 #: Where the first JRaft controller votes.
 _FIRST_VOTES = 9776
 _MAINS = {
     NAMESERVER: "org.apache.rocketmq.namesrv.NamesrvStartup",
     CONTROLLER: "org.apache.rocketmq.controller.ControllerStartup",
     BROKER: "org.apache.rocketmq.broker.BrokerStartup",
+    PROXY: "org.apache.rocketmq.proxy.ProxyStartup",
 }
 _SMALL_HEAP = ("-Xms32m", "-Xmx160m")
 _HEAPS = {
     NAMESERVER: _SMALL_HEAP,
     CONTROLLER: _SMALL_HEAP,
     BROKER: ("-Xms128m", "-Xmx448m", "-XX:MaxDirectMemorySize=384m"),
+    PROXY: ("-Xms32m", "-Xmx192m", "-XX:MaxDirectMemorySize=128m"),
 }
 #: For each node in a container; they take a fifth less.
-_MEMORY_MB = {NAMESERVER: 384, CONTROLLER: 384, BROKER: 1024}
+_MEMORY_MB = {NAMESERVER: 384, CONTROLLER: 384, BROKER: 1024, PROXY: 512}
 _FLAGS = ("-server", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _BASE = "java.base/"
 #: Packages of Java's own that RocketMQ reaches into.
@@ -56,6 +59,8 @@ _LOGGING = """\
 #: A JVM that starts while others do, on two cores.
 BEGIN_S = 300.0
 ORDERLY_S = 20.0
+#: A proxy grants its clients half a minute by default (``grpcShutdownTimeSeconds``).
+PROXY_ORDERLY_S = 40.0
 
 
 def port_of(name: str) -> int:
@@ -84,7 +89,7 @@ def program_node(
     port = port_of(name)
     own = {"main": port, "ha": port + 1, "fast": port - 2} if role == BROKER else {"main": port}
     program = Program(
-        argv=_command(main or role),
+        argv=_command(_START, main or role, "-c", "{home}/node.conf"),
         files={
             "node.conf": "".join(f"{key}={value}\n" for key, value in properties.items()),
             "logback.xml": _LOGGING,
@@ -101,17 +106,38 @@ def program_node(
     return NodeSpec(name=name, role=role, program=program)
 
 
+def proxy_node(name: str, installed: Recipe, settings: Mapping[str, object]) -> NodeSpec:
+    """A proxy with these settings, which it takes as JSON."""
+    port = port_of(name)
+    program = Program(
+        argv=_command(_START_AGAIN, PROXY, "-pc", "{home}/rmq-proxy.json"),
+        files={"rmq-proxy.json": json.dumps(settings, indent=2), "logback.xml": _LOGGING},
+        env={"ROCKETMQ_HOME": "{home}", "RMQ_PROXY_HOME": "{home}"},
+        ports={"main": port, "remoting": port - 1},
+        ready=PortAccepts(),
+        begin_s=BEGIN_S,
+        orderly_s=PROXY_ORDERLY_S,
+        keep=("rmq-proxy.json", "logs/**"),
+        memory_mb=_MEMORY_MB[PROXY],
+        recipe=installed,
+    )
+    return NodeSpec(name=name, role=PROXY, program=program)
+
+
 #: Of a broker's disk, what tells its state and isn't large.
 _KEPT = ("store/epochFileCheckpoint*", "store/checkpoint", "store/brokerIdentity", "store/config/*.json")
 
 
 #: The machine's own Java, or what came with the jars.
-_START = f'java=java; command -v java >/dev/null || java=$0/{JAVA}; exec "$java" "$@"'
+_JAVA = f"java=java; command -v java >/dev/null || java=$0/{JAVA}; "
+_START = _JAVA + 'exec "$java" "$@"'
+#: A proxy that finds no master when it starts gives up with exit code 1, and is started again, as its users do.
+_START_AGAIN = _JAVA + 'trap : TERM; while :; do "$java" "$@"; code=$?; [ $code = 1 ] || exit $code; sleep 1; done'
 
 
-def _command(role: str) -> Sequence[str]:
+def _command(start: str, role: str, *arguments: str) -> Sequence[str]:
     return (
-        *("/bin/sh", "-c", _START, "{installed}"),
+        *("/bin/sh", "-c", start, "{installed}"),
         *_FLAGS,
         *_HEAPS[role],
         *(f"--add-opens={_BASE}{package}=ALL-UNNAMED" for package in _OPENED),
@@ -121,5 +147,5 @@ def _command(role: str) -> Sequence[str]:
         "-Djava.io.tmpdir={home}",  # what a killed program leaves there would stay on the machine
         "-Drmq.logback.configurationFile={home}/logback.xml",
         "-Dtls.server.mode=disabled",  # else a server makes RSA keys for tests, which takes most of its start
-        *("-cp", f"{{installed}}/{LIB}/*", _MAINS[role], "-c", "{home}/node.conf"),
+        *("-cp", f"{{installed}}/{LIB}/*", _MAINS[role], *arguments),
     )

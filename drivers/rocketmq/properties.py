@@ -22,6 +22,7 @@ BROKER = (
     "org/apache/rocketmq/auth/config/AuthConfig",
     *_SHARED,
 )
+PROXY = ("org/apache/rocketmq/proxy/config/ProxyConfig", "org/apache/rocketmq/auth/config/AuthConfig")
 CONTROLLER = (f"{_COMMON}ControllerConfig", f"{_COMMON}JraftConfig", *_SHARED)
 #: Of a class file: the bytes of each kind of constant behind its tag, but for texts, which tell their length.
 _TEXT = 1

@@ -1,9 +1,10 @@
 """How Apache RocketMQ's programs come onto this machine: Maven resolves them, from the registry that it is set up for.
 
-There is one folder with the jars of name server, controller, broker, tier and admin tool, and all that they need; each
-program is started with the whole folder as its class path. Maven refuses a jar that doesn't match the registry's
-checksum. Where this machine has a JDK, a Java runtime is made beside it, for nodes on machines that have none, and the
-program that drives RocketMQ's own client (``jvm/``) is compiled against the jars.
+There is one folder with the jars of name server, controller, broker, tier, proxy and admin tool, and all that they
+need; each program is started with the whole folder as its class path. RocketMQ's gRPC client has a folder of its own,
+since its one jar holds other builds of classes that the programs have, too. Maven refuses a jar that doesn't match the
+registry's checksum. Where this machine has a JDK, a Java runtime is made beside it, for nodes on machines that have
+none, and the program that drives RocketMQ's own clients (``jvm/``) is compiled against the jars.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ SYSTEM = "rocketmq"
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
 #: Where the jars are in an installation, and Java, if it could be made.
 LIB, JAVA = "lib", "jre/bin/java"
-#: The program with RocketMQ's own client: its sources here, and in an installation its sources and its classes.
+#: Where the gRPC client is, which has versions of its own and speaks with proxies of all of these.
+GRPC, GRPC_VERSION = "grpc/lib", "5.2.0"
+#: The program with RocketMQ's own clients: its sources here, and in an installation its sources and its classes.
 SOURCES = Path(__file__).parent / "jvm"
 CLIENTS, CLASSES = "clients", "clients/classes"
 #: What RocketMQ's programs use of Java.
@@ -28,9 +31,9 @@ jlink --add-modules {_JAVA_MODULES} --strip-debug --no-header-files --no-man-pag
 """
 _COMPILE_CLIENTS = f"""\
 command -v javac >/dev/null || exit 0
-javac -nowarn -d {CLASSES} -cp '{LIB}/*' $(find {CLIENTS} -name '*.java')
+javac -nowarn -d {CLASSES} -cp '{GRPC}/*:{LIB}/*' $(find {CLIENTS} -name '*.java')
 """
-_MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client")
+_MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client", "proxy")
 _PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -51,9 +54,14 @@ _DEPENDENCY = """\
     </dependency>"""
 
 
+def _project(**modules: str) -> str:
+    """Modules of RocketMQ's, each with its version."""
+    dependencies = (_DEPENDENCY.format(module=module.replace("_", "-"), version=one) for module, one in modules.items())
+    return _PROJECT.format(dependencies="\n".join(dependencies))
+
+
 def _recipe(version: str) -> Recipe:
-    dependencies = "\n".join(_DEPENDENCY.format(module=module, version=version) for module in _MODULES)
-    command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", f"-DoutputDirectory={LIB}")
+    command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", "-DoutputDirectory=lib")
     mend = (
         "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
         f" RocketMQ's binary release {version} and name its folder with --from"
@@ -67,9 +75,18 @@ def _recipe(version: str) -> Recipe:
         system=SYSTEM,
         version=version,
         tools={"mvn": "install Maven (Debian: apt-get install maven)"},
-        files={"pom.xml": _PROJECT.format(dependencies=dependencies), **clients},
+        files={
+            "pom.xml": _project(**dict.fromkeys(_MODULES, version)),
+            "grpc/pom.xml": _project(client_java=GRPC_VERSION),
+            **clients,
+        },
         steps=(
-            Step(command=command, does="fetch its jars with Maven (94 MiB)", mend=mend),
+            Step(command=command, does="fetch its jars with Maven (102 MiB)", mend=mend),
+            Step(
+                command=(*command, "--file", "grpc/pom.xml"),
+                does=f"fetch the gRPC client {GRPC_VERSION} with Maven (27 MiB)",
+                mend=mend,
+            ),
             Step(
                 command=("/bin/sh", "-c", _MAKE_JAVA),
                 does="make a Java runtime for containers",
@@ -81,7 +98,7 @@ def _recipe(version: str) -> Recipe:
                 mend="is the disk full?",
             ),
         ),
-        makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES),
+        makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES if module != "proxy"),
     )
 
 
@@ -94,6 +111,11 @@ def recipe(version: str) -> Recipe:
         if one.version == version:
             return one
     raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {version!r}")
+
+
+def proxy_jar(version: str) -> str:
+    """Where the proxy is in an installation: not everywhere, since one that was copied (``--from``) may lack it."""
+    return f"{LIB}/rocketmq-proxy-{version}.jar"
 
 
 def at_least(version: str, other: str) -> bool:

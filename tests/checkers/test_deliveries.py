@@ -13,7 +13,7 @@ from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 
 DELIVERIES, DURABILITY = L.DELIVERIES, L.DURABILITY
-GROUP = "library-push"
+GROUP, POP = "library-push", "library-pop"
 
 
 def run(**meta: Any) -> History:
@@ -239,6 +239,44 @@ def test_a_delayed_message_may_come_twice() -> None:
     delay(history, 1, 0)
     receive(history, (0, 0), (1, 1), (1, 2))
     end(history, 0, 1, 1).expect(DELIVERIES, validity=Validity.VALID)
+    history.expect(DURABILITY, validity=Validity.VALID)
+
+
+def again(history: History, sequence: int, f: str = "receive_again", type: str = "ok") -> None:
+    """A pop group is given a message from its own copy, or acknowledges one (``ack``)."""
+    more = {"hash": content(m(sequence))} if f == "receive_again" else {}
+    asked = history.invoke(f, process="pop.0", queue=0, message=m(sequence), value={"group": POP}, **more)
+    history.complete(asked, type)
+
+
+def test_what_a_group_acknowledged_may_come_again_and_is_counted() -> None:
+    history = run()
+    for sequence in range(3):
+        history.send(sequence)
+    receive(history, (0, 0), (1, 1), (2, 2), group=POP)
+    again(history, 0, "ack")
+    again(history, 1, "ack", "info")
+    again(history, 0)
+    again(history, 1)
+    again(history, 0)
+    again(history, 0, "ack")
+    verdict = end(history, 0, 1, 2, group=POP).expect(DELIVERIES, validity=Validity.VALID)
+    assert {name: verdict.counts[name] for name in ("acks", "given_again", "given_again_after_ack")} == {
+        "acks": 2,
+        "given_again": 3,
+        "given_again_after_ack": 2,
+    }
+
+
+@pytest.mark.parametrize("type", ["ok", "info"])
+def test_what_comes_again_is_given_even_if_it_never_came_before(type: str) -> None:
+    history = run()
+    history.send(0)
+    history.send(1)
+    receive(history, (0, 0), group=POP)
+    again(history, 1, type=type)
+    names = () if type == "ok" else (A.WITHHELD,)
+    end(history, 0, 1, group=POP).expect(DELIVERIES, *names)
     history.expect(DURABILITY, validity=Validity.VALID)
 
 

@@ -28,7 +28,7 @@ read go; echo '{"id":1,"type":"ok","messages":[{"offset":0,"key":"%032X","base64
 
 
 class Reader:
-    """A client of a queue that holds as many messages as anybody has seen."""
+    """A client of a queue that holds as many messages as anybody has seen, or was told of."""
 
     def __init__(self, load: FakeLoad) -> None:
         self._load = load
@@ -42,7 +42,7 @@ class Reader:
 
     @property
     def _end(self) -> int:
-        return self._load.shared["seen"].get(0, -1) + 1
+        return 1 + max(self._load.shared[what].get(0, -1) for what in ("acked", "seen"))
 
     def close(self) -> None: ...
 
@@ -120,6 +120,40 @@ def test_a_group_that_is_not_given_what_is_owed_is_waited_for_to_the_bound() -> 
     began_s = time.monotonic()
     assert follow(load, ONE_GROUP) == [("invoke", "library-push"), ("ok", "library-push")]
     assert time.monotonic() - began_s >= ONE_GROUP.drain_s
+
+
+POPS = """
+read_on() { read go; echo "$1"; }
+echo '{"id":1,"type":"invoke","via":"sync","f":"send","process":"sync-0","queue":0}'
+read_on '{"id":1,"type":"ok","offset":0}'
+"""
+NOTHING = """
+echo '{"id":2,"type":"invoke","group":"library-pop","in_order":0,"f":"receive","process":"pop-0","queue":0}'
+read go; echo '{"id":2,"type":"ok","messages":[]}'; cat
+"""
+AGAIN = f"""
+echo '{{"id":2,"type":"invoke","group":"library-pop","f":"receive_again","process":"p","key":"{0:032X}","body":""}}'
+read go; echo '{{"id":2,"type":"ok"}}'; cat
+"""
+POP = Options(asynchronous=0, ordered=0, batch=0, push=0, orderly=0, pull=0, pop=1, drain_s=1.5)
+
+
+def test_what_comes_again_stands_where_it_was_sent_to() -> None:
+    """Its offset is not told then, but known from the send."""
+    load = FakeLoad(f"{POPS} cat", AGAIN)
+    began_s = time.monotonic()
+    follow(load, POP)
+    assert time.monotonic() - began_s < POP.drain_s + 0.5
+    (end,) = (row for row in load.rows if row["f"] == "caught_up" and str(row["type"]) == "ok")
+    assert end["offset"] == 1 and end["value"]["received"] == 1
+
+
+def test_an_empty_answer_shows_that_a_pop_consumer_has_reached_the_system() -> None:
+    for script, received in ((NOTHING, 1), ("cat", 0)):
+        load = FakeLoad(f"{POPS} cat", script)
+        follow(load, POP)
+        (end,) = (row for row in load.rows if row["f"] == "caught_up" and str(row["type"]) == "ok")
+        assert end["offset"] == 0 and end["value"]["received"] == received
 
 
 def test_producers_alone_wait_for_no_group() -> None:

@@ -81,6 +81,17 @@ def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
     assert load.shared["acked"] == {0: 7} and load.shared["seen"] == {0: 7}
 
 
+@pytest.mark.parametrize(("f", "more"), [("ack", {}), ("receive_again", {"hash": body_hash(b"0:c")})])
+def test_an_acknowledgement_is_of_a_message_and_so_is_what_comes_again(f: str, more: dict[str, int]) -> None:
+    begin = f'{{"id": 1, "type": "invoke", "f": "{f}", "group": "g", "base64": "MDpj", "key": "%032X"}}'
+    load = run(f'echo \'{begin % message_id(0, 5)}\'; read go; echo \'{{"id": 1, "type": "ok"}}\'; cat', FakeLoad(0.5))
+    assert [(row["f"], str(row["type"]), row["message"]) for row in load.rows] == [
+        (f, "invoke", message_id(0, 5)),
+        (f, "ok", message_id(0, 5)),
+    ]
+    assert load.rows[1]["value"] == {"group": "g"} and load.rows[1]["hash"] == more.get("hash", -1)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -92,6 +103,8 @@ def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
         ('{"id": 1, "type": "invoke", "f": "pull"}', "needs 'offset', a whole number"),
         ('{"id": 1, "type": "invoke", "f": "delay"}', "needs 'delay_ms', a whole number"),
         ('{"id": 1, "type": "invoke", "f": "receive", "group": "g"}', "needs 'in_order', a whole number"),
+        ('{"id": 1, "type": "invoke", "f": "ack", "group": "g"}', "needs 'key', a text"),
+        ('{"id": 1, "type": "invoke", "f": "receive_again", "group": "g", "key": "0"}', "needs 'body', a text"),
         ('{"id": 1, "type": "invoke", "f": "transact", "decision": "wait"}', "decides 'wait', which is none of commit"),
         (
             f'{PULL}\n{{"id": 2, "type": "ok", "messages": [{{"offset": 7, "base64": "%"}}]}}',

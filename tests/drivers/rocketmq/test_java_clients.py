@@ -47,8 +47,8 @@ def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="own client can't do pop; it can do sync, async"):
-        command(monkeypatch, tmp_path, pop=1)
+    with pytest.raises(BadInput, match="own client can't do poll; it can do sync, async"):
+        command(monkeypatch, tmp_path, poll=1)
     with pytest.raises(MachineError, match=r"is not compiled for rocketmq .* install a JDK"):
         command(monkeypatch, tmp_path / "bare", sync=1)
 

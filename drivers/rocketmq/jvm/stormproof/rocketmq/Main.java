@@ -13,6 +13,7 @@ public final class Main {
         Harness harness = new Harness();
         Routes routes = new Routes(orders);
         new Consumers(orders, harness, routes).start();
+        new Pops(orders, harness).start();
         new Transactions(orders, harness, routes).start();
         new Producers(orders, harness, routes).start();
         harness.awaitEnd();

@@ -29,6 +29,11 @@ final class Orders {
         return (String) told.get("nameservers");
     }
 
+    /** {@code HOST:PORT} of each proxy. */
+    String proxies() {
+        return (String) told.get("proxies");
+    }
+
     /** Port of a broker, as its route names it, to {@code HOST:PORT} at which this program reaches it. */
     Map<?, ?> endpoints() {
         return (Map<?, ?>) told.get("endpoints");

@@ -50,16 +50,24 @@ final class Outcomes {
     }
 
     static void notSent(Harness.Operation operation, Throwable error) {
+        if (surelyNot(error)) {
+            operation.fail(reason(error));
+        } else {
+            operation.unknown(reason(error));
+        }
+    }
+
+    /** An acknowledgement whose answer did not come, or says no, may still have done something. */
+    static void notAcknowledged(Harness.Operation operation, Throwable error) {
+        operation.unknown(reason(error));
+    }
+
+    private static String reason(Throwable error) {
         String reason = error.getClass().getSimpleName() + ": " + error.getMessage();
         if (error.getCause() != null && error.getCause() != error) {
             reason += ": " + error.getCause();
         }
-        reason = reason.length() > SHOWN ? reason.substring(0, SHOWN) : reason;
-        if (surelyNot(error)) {
-            operation.fail(reason);
-        } else {
-            operation.unknown(reason);
-        }
+        return reason.length() > SHOWN ? reason.substring(0, SHOWN) : reason;
     }
 
     /** RemotingSendRequestException is not sure: the client also throws it when a connection ends amid a request. */
