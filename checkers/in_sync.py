@@ -23,6 +23,9 @@ FALSE_SYNC = "false-sync"
 MEMBER_BEHIND = "member-behind"
 SET_NOT_COUNTED = "set-not-counted"
 TOO_FEW_IN_SYNC = "too-few-in-sync"
+CONFIRM_BEHIND = "confirm-behind"
+#: So long a master's word of its confirm offset may take to its slaves, when nothing hinders it.
+WORD_NS = 2_000_000_000
 PROMISE = Promise(
     name="in-sync",
     place=35,
@@ -41,6 +44,10 @@ PROMISE = Promise(
         AnomalyKind(
             name=TOO_FEW_IN_SYNC,
             meaning="a master acknowledged a message while its SyncStateSet was smaller than `min_in_sync`",
+        ),
+        AnomalyKind(
+            name=CONFIRM_BEHIND,
+            meaning="a member of the SyncStateSet did not learn in the end what its master had confirmed",
         ),
     ),
 )
@@ -66,6 +73,7 @@ MEMBERS = Needs(
     rows=(
         own("trace", "applied", "role", "set", "confirm"),
         own("trace", "synced", "truncate", "recovered", "bootstrap", "start"),
+        own("final", "node"),
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "position", "epoch"),
@@ -275,6 +283,7 @@ class Members:
                 _counted_in_time(rows, found, course)
                 if context.strict:
                     _members_have_all(rows, found, course)
+                    _members_know_all(rows, found, course)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -333,13 +342,8 @@ def _tell_uncounted(
 def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
     """At every step each member of the committed set that runs, and has its role in this life, has on its disk what
     masters have called confirmed. Who was given no role yet may still be told that it is no member any more."""
-    masters = {(node, epoch) for epoch, node in course.masters.items()}
-    confirms = rows.where(kind="trace", f="confirm")
+    confirms = _by_masters(rows, course)
     epoch, position, index = (rows.column(name) for name in ("epoch", "position", "index"))
-    told_by, by_master = rows.column("node")[confirms], np.zeros(len(confirms), dtype=np.bool_)
-    for name, number in sorted(masters):
-        by_master |= (told_by == rows.code("node", name)) & (epoch[confirms] == number)
-    confirms = confirms[by_master]
     if not len(confirms):
         return
     highest = np.maximum.accumulate(position[confirms])
@@ -369,6 +373,46 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
                 int(index[confirm]),
                 int(index[own_at[last[n]]]),
                 int(moments[n]),
+            )
+
+
+def _by_masters(rows: Rows, course: Course) -> Ints:
+    """The confirm offsets that masters of the group told, each in its own epoch, in the order of recording."""
+    confirms = rows.where(kind="trace", f="confirm")
+    epoch, told_by = rows.column("epoch")[confirms], rows.column("node")[confirms]
+    by_master = np.zeros(len(confirms), dtype=np.bool_)
+    for number, name in sorted(course.masters.items()):
+        by_master |= (told_by == rows.code("node", name)) & (epoch == number)
+    return confirms[by_master]
+
+
+def _members_know_all(rows: Rows, found: Findings, course: Course) -> None:
+    """Who was in the SyncStateSet from recovery to the end knows in the end what was confirmed by then: readers are
+    given no more by a replica than it knows to be confirmed."""
+    begin, index = views.phase_index(rows, "drain"), rows.column("index")
+    if begin < 0 or not views.has_recovered(rows) or views.may_lack_ends(rows):
+        return
+    since, times = course.at(begin), rows.column("time_ns")
+    confirms = _by_masters(rows, course)
+    confirms = confirms[index[confirms] < begin]
+    if since is None:
+        return
+    members = since.members.intersection(*(stage.members for stage in course.stages if stage.index > begin))
+    for at in rows.where(kind="final", f="node").tolist():
+        knows, node = rows.value(at).get("confirm"), rows.text("node", at)
+        known = confirms[times[confirms] < times[at] - WORD_NS]
+        if node not in members or not isinstance(knows, int) or not len(known):
+            continue
+        highest = int(known[np.argmax(rows.column("position")[known])])
+        due = int(rows.column("position")[highest])
+        if knows < due:
+            found.add(
+                CONFIRM_BEHIND,
+                f"{node}, in the SyncStateSet from recovery on, knew in the end that its log is confirmed up to "
+                f"position {knows}, when {rows.text('node', highest)} had called position {due} confirmed at "
+                f"{views.at_s(rows, highest)}.",
+                int(index[highest]),
+                int(index[at]),
             )
 
 

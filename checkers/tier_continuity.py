@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import garbage, reads, tier
+from checkers._views import garbage, reads, tier, uploads
 from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version
 
@@ -27,6 +27,8 @@ TIER_MISSING_OBJECT = "tier-missing-object"
 TIER_READ_MISMATCH = "tier-read-mismatch"
 NEVER_COLLECTED = "never-collected"
 NEVER_TRIMMED = "never-trimmed"
+LATE_UPLOAD = "late-upload"
+HASTY_UPLOAD = "hasty-upload"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -42,6 +44,10 @@ PROMISE = Promise(
             name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
         AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
+        AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
+        AnomalyKind(
+            name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"
+        ),
     ),
 )
 
@@ -64,6 +70,13 @@ GARBAGE = Needs(
     key=Key.QUEUE,
     rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_commit"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
+    evidence=(Evidence.TIER,),
+)
+UPLOADS = Needs(
+    part="when uploaders upload",
+    key=Key.QUEUE,
+    rows=(own("op", "send"), own("trace", "store_cas", "tier_commit", "append"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
     evidence=(Evidence.TIER,),
 )
 OWN = Needs(
@@ -434,6 +447,48 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
+class Uploads:
+    """What is acknowledged comes into the tier in time, and not in crumbs. Where losses are allowed, an upload may have
+    to stop for good."""
+
+    promise: Promise = PROMISE
+    needs: Needs = UPLOADS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context) or context.unfinished or not context.strict:
+            return Partial()
+        found = Findings(PROMISE)
+        index = rows.column("index")
+        for one in uploads.late(rows, context):
+            queue, offset = int(rows.column("queue")[one.at]), int(rows.column("offset")[one.at])
+            found.add(
+                LATE_UPLOAD,
+                f"The message at offset {offset} of queue {queue} was acknowledged at {views.at_s(rows, one.at)}, and "
+                f"{one.bound_s:g} s later the tier held the queue only up to offset "
+                f"{one.newest.end if one.newest else 0}, with no fault in the way.",
+                *(int(index[at]) for at in ([one.newest.at] if one.newest else []) + [one.at]),
+                queue=queue,
+                offset=offset,
+            )
+        for series in uploads.hasty(rows, context):
+            first, last = series.versions[0], series.versions[-1]
+            found.add(
+                HASTY_UPLOAD,
+                f"{first.writer} uploaded {len(series.versions)} segments of queue {first.queue} in a row from "
+                f"{views.at_s(rows, first.at)} on that had no more than {series.bytes} bytes, and no record "
+                f"was older than {series.age_ms:.0f} ms; a segment is to be uploaded when it has {series.full_bytes} "
+                f"bytes, or its first record is {series.old_ms} ms old.",
+                int(index[first.at]),
+                int(index[last.at]),
+                queue=first.queue,
+            )
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [])
+
+
+@dataclass(frozen=True, slots=True)
 class OwnTiers:
     """Where each replica has a tier of its own: what its files hold of each queue after the run."""
 
@@ -509,5 +564,5 @@ def _reaches_the_log(rows: Rows, found: Findings, at: int) -> None:
             )
 
 
-def create(options: Options) -> Sequence[TierContinuity | Garbage | OwnTiers]:
-    return (TierContinuity(), Garbage(), OwnTiers())
+def create(options: Options) -> Sequence[TierContinuity | Garbage | Uploads | OwnTiers]:
+    return (TierContinuity(), Garbage(), Uploads(), OwnTiers())

@@ -27,9 +27,12 @@ class Asker:
     options: Options
     uses: Sequence[Use] = (Use.LIMITS,)
     needs: Sequence[type] = (HasLimits,)
+    #: Who asked during the load: some conversations go on where an earlier one ended.
+    _limits: Limits | None = None
 
     async def run(self, load: Load) -> None:
         limits, worker, rng = load.limits("limits"), Worker(load, "limits"), load.rng("limits")
+        self._limits = limits
         while not load.stopping:
             names = [*sorted(limits.questions), *(sorted(limits.messages) if load.queues else ())]
             rng.shuffle(names)
@@ -43,7 +46,7 @@ class Asker:
                     await _send(load, limits, worker, name, rng.choice(load.queues))
 
     async def drain(self, load: Load) -> None:
-        limits, worker = load.limits("limits-reader"), Worker(load, "limits-reader")
+        limits, worker = self._limits or load.limits("limits-reader"), Worker(load, "limits-reader")
         deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
         left = [(name, node) for name in sorted(limits.questions) for node in limits.questions[name]]
         while left:

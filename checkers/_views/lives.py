@@ -36,6 +36,7 @@ def forgotten(rows: Rows, found: Findings) -> None:
             if (f := rows.text("f", at)) != "start":
                 disk.tell(rows, at, f, confirmed)
                 continue
+            _names_its_disk(rows, found, node, at)
             lost = disk.begin(rows, at)
             if lost.life >= 0:
                 found.add(
@@ -55,6 +56,17 @@ def forgotten(rows: Rows, found: Findings) -> None:
                     int(index[lost.epoch_at]),
                     int(index[at]),
                 )
+
+
+def _names_its_disk(rows: Rows, found: Findings, node: str, at: int) -> None:
+    """Whose disks have words has one in each life: without it this life could be one on any disk."""
+    if rows.value(at).get("disk") == "":
+        found.add(
+            LIFE_FORGOTTEN,
+            f"{node} began a life at {views.at_s(rows, at)}, and had no word for its disk, which tells its lives from "
+            "those on another one.",
+            int(rows.column("index")[at]),
+        )
 
 
 @dataclass(slots=True)

@@ -55,6 +55,7 @@ class ConsumerRequests:
     def __init__(self, broker: ConsumerBroker) -> None:
         self._broker = broker
         self._held: list[Pull] = []
+        self._due_ns = 0  # when the first of them must be answered
         self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
 
     # Pull
@@ -173,8 +174,9 @@ class ConsumerRequests:
     # Held pulls
 
     def _hold(self, env: Env, pull: Pull) -> None:
-        if not self._held:
-            env.set_timer("held", pull.deadline_ns - env.mono_ns())
+        if not self._held or pull.deadline_ns < self._due_ns:
+            self._due_ns = pull.deadline_ns
+            env.set_timer("held", self._due_ns - env.mono_ns())
         self._held.append(pull)
 
     def wake(self, env: Env) -> None:
@@ -193,7 +195,8 @@ class ConsumerRequests:
         for pull in late:
             self._read(env, pull)
         if self._held:
-            env.set_timer("held", min(pull.deadline_ns for pull in self._held) - now)
+            self._due_ns = min(pull.deadline_ns for pull in self._held)
+            env.set_timer("held", self._due_ns - now)
 
     def abandon(self, env: Env) -> None:
         """The role changed: clients whose pulls are held ask again, perhaps another broker."""

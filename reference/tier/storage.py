@@ -418,6 +418,8 @@ class Tier:
             attempt=manifest.attempt,
             confirm=manifest.confirm,
             retain_bytes=self.options.tier_retain_bytes,
+            segment_bytes=self.options.tier_segment_bytes,
+            max_age_ms=self.options.tier_max_age_ms,
         )
 
         def then(env: Env, upload: QueueUpload, answer: Answer) -> None:

@@ -289,3 +289,45 @@ def test_a_disk_may_lose_what_it_held_as_long_as_a_fault_lasts(is_over: bool, na
     history.trace("broker-0", "start", incarnation=2, step=1, value=value)
     history.trace("broker-0", "recovered", incarnation=2, step=2, position=2 * SIZE, value={"confirm": SIZE})
     history.expect(LAW, *names)
+
+
+def ended(
+    knows: int, *, member: bool = True, recovered: bool = True, late: bool = False, after_s: float = 3
+) -> History:
+    """broker-0 has confirmed two records before the drain (``late``: after its beginning). So long after it broker-1
+    knows of ``knows`` of them."""
+    history = taken_in(begun()) if member else begun()
+    if not late:
+        counts(history, "confirm", ("broker-0", "broker-1"), position=2 * SIZE)
+    if recovered:
+        history.row("harness", f="recovered", value={"seconds": 1})
+    history.phase("drain")
+    if late:
+        counts(history, "confirm", ("broker-0", "broker-1"), position=2 * SIZE)
+    history.trace("broker-1", "confirm", epoch=1, position=knows * SIZE)
+    history.wait(after_s)
+    history.row("final", f="node", node="broker-1", value={"end": 2 * SIZE, "confirm": knows * SIZE})
+    return history
+
+
+def test_a_member_that_never_learns_what_is_confirmed_is_found() -> None:
+    verdict = ended(1).expect(LAW, A.CONFIRM_BEHIND)
+    assert f"up to position {SIZE}, when broker-0 had called position {2 * SIZE}" in verdict.anomalies[0].explanation
+
+
+@pytest.mark.parametrize("how", [{"member": False}, {"recovered": False}, {"late": True}, {"after_s": 1}])
+def test_who_may_not_have_heard_yet_need_not_know_what_is_confirmed(how: dict[str, Any]) -> None:
+    ended(1, **how).expect(LAW, validity=Validity.VALID)
+    ended(2).expect(LAW, validity=Validity.VALID)
+
+
+def test_who_left_the_set_after_the_recovery_need_not_know_either() -> None:
+    history = ended(1)
+    entry(history, 3, "alter", ("broker-0",), 3)
+    history.expect(LAW, validity=Validity.VALID)
+
+
+def test_real_machines_have_no_order_by_which_that_could_be_told() -> None:
+    history = ended(1)
+    history.meta["deployment"] = "process"
+    history.expect(LAW, validity=Validity.VALID)

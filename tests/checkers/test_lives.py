@@ -55,6 +55,16 @@ def test_a_life_that_never_read_its_log_may_be_forgotten_and_another_disk_begins
     assert A.LIFE_FORGOTTEN not in names(history)
 
 
+@pytest.mark.parametrize(("disk", "found"), [("", True), ("d", False), (None, False)])
+def test_a_life_whose_disk_has_no_word_could_be_one_of_any_disk(disk: str | None, found: bool) -> None:
+    history = run()
+    told: dict[str, Any] = {"generation": 1} | ({} if disk is None else {"disk": disk})
+    history.trace("broker-1", "start", incarnation=1, value=told)
+    verdict = history.verdict(ROLES)
+    words = [one.explanation for one in verdict.anomalies if one.name == A.LIFE_FORGOTTEN]
+    assert ["no word for its disk" in one for one in words] == [True] * found
+
+
 @pytest.mark.parametrize(
     ("name", "node", "excused"), [("wipe", "broker-1", True), ("wipe", "broker-2", False), ("kill", "broker-1", False)]
 )

@@ -25,6 +25,8 @@ from drivers.reference.questions.question import (
 from reference.wire.codes import Request, Response
 
 _KIND = "group"
+#: So many changes are asked for; who remembers fewer tells all that there is.
+_LAST = 60
 
 
 def of_metadata() -> dict[str, Question]:
@@ -33,6 +35,7 @@ def of_metadata() -> dict[str, Question]:
         "an entry of the metadata through its changes": talked(LEADER, _changes),
         "the route of a group with brokers": Question(LEADER, AS_DOCUMENTED, _route),
         "a watch that ends without a change": talked(CONTROLLER, _quiet_watch),
+        "the last changes that a watch tells": Question(CONTROLLER, AS_DOCUMENTED, _last_changes),
         **{f"what a {role} knows of the metadata": talked(role, _view) for role in (NAMESERVER, BROKER)},
         "an entry of the metadata without a name": asked(
             CONTROLLER, Request.METADATA_GET, Response.INVALID_PARAMETER, kind=_KIND
@@ -125,6 +128,18 @@ async def _quiet_watch(talk: Talk) -> None:
         talk.must_be("the revision of a watch without changes", number(answer.fields, "revision"), revision)
     else:
         talk.must_be("the first revision that a watch tells", told[0][3], revision + 1)
+
+
+async def _last_changes(talk: Talk) -> str:
+    """They begin right after the revision from which they were asked for; or all is told that there is."""
+    revision = number((await talk.expect(0, Request.METADATA_WATCH, after=-1)).fields, "revision")
+    if revision < _LAST:
+        return AS_DOCUMENTED
+    answer = await talk.expect(0, Request.METADATA_WATCH, after=revision - _LAST)
+    told = of_json(answer).get("changes")
+    if told is None or (isinstance(told, list) and told and told[0][3] == revision - _LAST + 1):
+        return AS_DOCUMENTED
+    return f"changes after revision {revision - _LAST}, of {revision}: {told}"[:300]
 
 
 async def _view(talk: Talk) -> None:

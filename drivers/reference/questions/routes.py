@@ -14,23 +14,48 @@ from reference.wire.codes import Request, Response
 _GROUPS = 64
 _CLUSTER = "limits"
 _LINE = "registers"
+#: A registration that nobody renews is gone after ``expire_ms`` (10 s) and a scan of the name server's (1 s); its clock
+#: may run slow.
+_EXPIRED_S = 13.0
+#: Nobody has this one.
+_ADDRESS = "192.0.2.1:10911"
 
 
 def of_routes() -> dict[str, Question]:
     return {
         "the route of a group through its masters": talked(NAMESERVER, _masters),
         "the routes of who leaves": talked(NAMESERVER, _leaving),
+        "the routes of who falls silent": talked(NAMESERVER, _Silent().talk),
     }
+
+
+class _Silent:
+    """A broker that registers with each name server, once, and keeps its connection: its routes go all the same."""
+
+    def __init__(self) -> None:
+        self._since_ns: dict[str, int] = {}  # node → when it was registered there
+
+    async def talk(self, talk: Talk) -> None:
+        group = _Group(talk, "silent")
+        topic = f"{group.name}-t"
+        since_ns = self._since_ns.get(talk.node)
+        if since_ns is None:
+            await group.registers("a", 0, 0, topic)
+            self._since_ns[talk.node] = talk.network.now_ns()
+        elif talk.network.now_ns() - since_ns > _EXPIRED_S * 1e9:
+            await group.is_routed(topic, {})
 
 
 class _Group:
     """A group of brokers that are none. What it registers comes over one connection. ``epoch``: the first of its
     epochs, above all that its name had before, and above those of groups with brokers, so that no law takes its
-    masters for old ones of theirs."""
+    masters for old ones of theirs. ``name`` is that of a group that one conversation alone names, over a connection of
+    its own."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: Talk, name: str = "") -> None:
         self.talk = talk
-        self.name = f"{talk.client}-{talk.number % _GROUPS}"
+        self.name = f"{talk.client}-{name or talk.number % _GROUPS}"
+        self.line = name or _LINE
         self.epoch = (1 << 40) + talk.number * 16
 
     async def registers(self, broker: str, number: int, epoch: int, *topics: str) -> Mapping[str, str]:
@@ -44,7 +69,9 @@ class _Group:
             "clusterName": _CLUSTER,
         }
         content = json.dumps(body).encode()
-        answer = await self.talk.expect(0, Request.REGISTER_BROKER, content, line=_LINE, brokerName=self.name, **fields)
+        answer = await self.talk.expect(
+            0, Request.REGISTER_BROKER, content, line=self.line, brokerName=self.name, **fields
+        )
         return answer.fields
 
     async def leaves(self, broker: str, number: int) -> None:
@@ -52,7 +79,8 @@ class _Group:
         await self.talk.expect(0, Request.UNREGISTER_BROKER, line=_LINE, **fields)
 
     def address(self, broker: str) -> str:
-        return f"{self.name}-{broker}"
+        """One that stays for longer looks like a broker's, for those who ask for addresses."""
+        return f"{self.name}-{broker}" if self.line == _LINE else _ADDRESS
 
     async def is_routed(self, topic: str, brokers: Mapping[str, str]) -> None:
         """The route of a topic names these brokers by their ids; none: there is no route."""

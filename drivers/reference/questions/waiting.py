@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,8 @@ _MAY_WAIT = 2
 #: clock does: none runs faster than ten times.
 _SHORT_MS, _LONG_MS, _LEAST_S = 700, 1400, 0.05
 _FOR_EVER_MS = 60_000
+#: At the end of many reads that wait for different times, one more comes.
+_TIMES_MS, _LATE_MS = range(100, 1600, 100), 1250
 
 
 def of_waiting(topic: str) -> dict[str, Question]:
@@ -41,7 +43,8 @@ async def _reads_that_wait(talk: Talk, topic: str) -> None:
     queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
     end = await talk.expect(0, Request.GET_MAX_OFFSET, **queue)
 
-    async def reads(line: str, wait_ms: int, topic: str, offset: str) -> None:
+    async def reads(line: str, wait_ms: int, topic: str, offset: str) -> float:
+        """For how many seconds it has waited in vain; 0 for a read that was given messages."""
         began_ns = talk.network.now_ns()
         fields: dict[str, Any] = {
             "topic": topic,
@@ -54,11 +57,12 @@ async def _reads_that_wait(talk: Talk, topic: str) -> None:
         answer = await talk.ask(Request.PULL_MESSAGE, line=line, may=(Response.TOPIC_NOT_EXIST,), **fields)
         waited_s = (talk.network.now_ns() - began_ns) / 1e9
         if answer.code == Response.TOPIC_NOT_EXIST and topic == QUIET_TOPIC:
-            return
+            return 0.0
         if answer.code == Response.PULL_NOT_FOUND and waited_s < _LEAST_S:
             raise Failed(f"a read that may wait for {wait_ms} ms was answered as empty after {waited_s:.3f} s")
         if answer.code not in (Response.PULL_NOT_FOUND, Response.SUCCESS):
             raise Failed(f"a read that waits: code {answer.code}: {answer.remark}")
+        return waited_s if answer.code == Response.PULL_NOT_FOUND else 0.0
 
     at = end.fields["offset"]
 
@@ -73,10 +77,27 @@ async def _reads_that_wait(talk: Talk, topic: str) -> None:
     await gather(
         reads("waits", _LONG_MS, topic, at),
         reads("waits", _SHORT_MS, topic, at),
-        reads("waits", _SHORT_MS, QUIET_TOPIC, "0"),
+        _each_its_own_time(reads),
         leaves(),
         commits(),
     )
+
+
+async def _each_its_own_time(reads: Callable[[str, int, str, str], Coroutine[Any, Any, float]]) -> None:
+    """At one queue to which nobody sends: whoever may wait for longer does, by the same clock, and many that wait leave
+    room for one more."""
+
+    async def waits(ms: int) -> float:
+        return await reads("waits", ms, QUIET_TOPIC, "0")
+
+    async def one_more() -> float:
+        await waits(_LATE_MS)
+        return await waits(_TIMES_MS[0])
+
+    waited_s = await gather(*map(waits, _TIMES_MS), one_more())
+    first_s, last_s = waited_s[0], waited_s[len(_TIMES_MS) - 1]
+    if 0.0 < last_s < 2.0 * first_s:
+        raise Failed(f"one who may wait for long waited {last_s:.3f} s, and another one {first_s:.3f} s")
 
 
 async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:

@@ -1,0 +1,103 @@
+"""When what is acknowledged has to be in the tier, and in how large segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from names import A, L
+from test_tier import Tiered
+
+from chaos.verdict import Validity
+
+LAW = L.TIER_CONTINUITY
+
+
+def found(history: Tiered, name: str) -> list[str]:
+    return [one.explanation for one in history.verdict(LAW).anomalies if one.name == name]
+
+
+def acknowledged(*, tiered_after_s: float = 20.0, end: int = 4, quiet: bool = True, wait_s: float = 40.0) -> Tiered:
+    """The message at offset 3 is acknowledged in a run that has been quiet for long, and comes into the tier later."""
+    history = Tiered().begin()
+    history.upload(3)
+    if not quiet:
+        history.undo("pause", history.inject("pause", "broker-2"))
+    history.wait(20 if quiet else 1)
+    history.send(3)
+    history.wait(tiered_after_s)
+    history.upload(end, segments=[(0, 3), (3, 1)] if end == 4 else [(0, 3)])
+    history.wait(wait_s - tiered_after_s)
+    return history.finals(0, 1, 2, 3)
+
+
+def test_a_message_that_is_long_acknowledged_and_not_in_the_tier_is_late() -> None:
+    (told,) = found(acknowledged(), A.LATE_UPLOAD)
+    assert "offset 3 of queue 0" in told and "15 s later the tier held the queue only up to offset 3" in told
+    acknowledged().expect(LAW, A.LATE_UPLOAD)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"tiered_after_s": 14.0},  # in time
+        {"quiet": False},  # a fault had just ended
+        {"end": 3, "wait_s": 14.0, "tiered_after_s": 1.0},  # the run ended before the bound had passed
+    ],
+)
+def test_what_comes_in_time_or_after_a_fault_or_may_still_come_is_not_late(how: dict[str, Any]) -> None:
+    assert not found(acknowledged(**how), A.LATE_UPLOAD)
+
+
+def test_where_losses_are_allowed_and_on_real_machines_uploads_may_be_later() -> None:
+    history = acknowledged()
+    history.meta["profile"] = {"unclean": True}
+    assert not found(history, A.LATE_UPLOAD)
+    history = acknowledged()
+    history.meta["deployment"] = "process"
+    assert not found(history, A.LATE_UPLOAD)
+    history = acknowledged(tiered_after_s=70, wait_s=90)
+    history.meta["deployment"] = "process"
+    assert found(history, A.LATE_UPLOAD)
+
+
+def crumbs(count: int, *, bytes: int = 100, age_s: float = 0.1, fault: bool = False, last_epoch: int = 1) -> Tiered:
+    """Segments of one record each, one after the other, where 1000 bytes fill one and a record is old after 1 s."""
+    history = Tiered().begin(0)
+    if fault:
+        history.inject("slow_link", "broker-0")
+    for version in range(1, count + 2):
+        history.append("broker-0", version - 1)
+        history.wait(age_s)
+        epoch = last_epoch if version > count // 2 else 1
+        told = {"version": version, "segment_bytes": 1000, "max_age_ms": 1000}
+        history.trace("broker-0", "tier_commit", queue=0, offset=version, epoch=epoch, value=told)
+        segments = [{"key": f"k{base}", "base": base, "count": 1, "bytes": bytes} for base in range(version)]
+        content = {"start": 0, "end": version, "writer": "broker-0", "segments": segments}
+        value = {"version": version, "outcome": "applied", "content": content}
+        history.trace("store-0", "store_cas", queue=0, offset=version, epoch=epoch, hash=version, value=value)
+    return history
+
+
+def test_segments_that_go_up_before_they_are_full_or_old_are_found() -> None:
+    (told,) = found(crumbs(5), A.HASTY_UPLOAD)
+    assert "5 segments of queue 0 in a row" in told and "no more than 100 bytes" in told
+    assert "1000 bytes" in told and "1000 ms old" in told
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"count": 4},  # a few may be small
+        {"count": 9, "bytes": 500},
+        {"count": 9, "age_s": 0.5},
+        {"count": 9, "fault": True},
+        {"count": 6, "last_epoch": 2},  # no master term has enough of them
+    ],
+)
+def test_segments_that_are_full_or_old_or_few_or_made_under_a_fault_are_lawful(how: dict[str, Any]) -> None:
+    assert not found(crumbs(**how), A.HASTY_UPLOAD)
+
+
+def test_a_good_run_is_valid() -> None:
+    acknowledged(tiered_after_s=5.0).expect(LAW, validity=Validity.VALID)
