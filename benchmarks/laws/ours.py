@@ -35,7 +35,7 @@ def chosen() -> Registry:
         key: law
         for key, law in registry().kernels.items()
         if law.promise.name in LAWS
-        and law.needs.key in (Key.QUEUE, Key.OFFSET)
+        and law.needs.key in (Key.QUEUE, Key.OFFSET, Key.MESSAGE, Key.CALL)
         and set(law.needs.evidence) <= CONTEXT.tells
     }
     if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
-from slow.random_clients import clients
+from slow.random_clients import clients, consumers
 
 from chaos.history import shards
+from chaos.history.columns import BESIDE
 from chaos.judging.declared import Declared
+from chaos.judging.engine import judge_rows
 from chaos.judging.findings import MAX_REPORTED, cap
 from chaos.judging.plan import plan, served
 from chaos.judging.registry import registry
@@ -113,3 +117,37 @@ def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
             apart = [served(f"{one.name}-0", kernels) for one in part.split]
             assert sorted(number for some in apart if some for number in some) == sorted(together)
             assert {one.key for one in part.split} == {"queue", "offset", "message", "call"}
+
+
+def verdicts(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> list[dict[str, object]]:
+    """What all laws say. Of more of one name than are told one by one, which ones are told is left open."""
+    found: list[dict[str, object]] = []
+    for verdict in judge_rows(tables, context):
+        numbers: dict[str, int] = {}
+        for anomaly in verdict.anomalies:
+            numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
+        few = [anomaly for anomaly in verdict.anomalies if numbers[anomaly.name] <= MAX_REPORTED]
+        found.append({"few": few, "numbers": numbers, "verdict": replace(verdict, anomalies=())})
+    return found
+
+
+def check_together(seeds: range) -> None:
+    """Laws that share the shards of a parted queue are given what any of them needs of the other shards."""
+    kernels, beside = plan(registry().kernels), 0
+    for seed in seeds:
+        rng = Random(f"together {seed}")
+        table = rng.choice((clients, consumers))(rng)
+        context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
+        parts = list(shards.parts(table, kernels, rng.choice(MOST), rng.choice(OFFSETS)))
+        beside += sum(int(pc.sum(rows[BESIDE]).as_py() or 0) for _, rows in parts if BESIDE in rows.column_names)
+        assert verdicts(parts, context) == verdicts([(shards.WHOLE, table)], context), seed
+    assert beside > 20 * len(seeds)
+
+
+def test_all_laws_together_find_the_same_in_parts() -> None:
+    check_together(range(4))
+
+
+@pytest.mark.full
+def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
+    check_together(range(4, 200))
