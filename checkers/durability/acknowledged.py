@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import distinct, first_in, places_in, slots
+from checkers._views.arrays import first_in, places_in, slots
 from checkers._views.claims import ByPlace, Claims
 from checkers._views.reads import callers, everywhere, own
 from checkers.durability.evidence import ACKED, END, Reached, by_final, decided, present
@@ -93,6 +93,7 @@ def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> Non
     judged = end.judged(rows, context)
     if not judged.any():
         return
+    found.count("lost", 0)
     acked = rows.memo(views.acknowledged)
     acked = acked.only(end.of_each(acked.queue, judged))
     missing = acked.only(~views.holds(present(rows, end, judged), acked))
@@ -101,8 +102,6 @@ def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> Non
         missing = missing.only(missing.offset >= floor[places_in(end.queues, missing.queue)[0]])
     if len(missing.at) and (why := views.all_destroyed(rows, context)):
         _gone(found, missing, f"but {why}")
-        if len(distinct(missing.queue)) < int(judged.sum()):
-            found.count("lost", 0)
         return
     _lost(rows, context, found, end, missing)
 

@@ -127,7 +127,8 @@ def verdicts(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> lis
         for anomaly in verdict.anomalies:
             numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
         few = [anomaly for anomaly in verdict.anomalies if numbers[anomaly.name] <= MAX_REPORTED]
-        found.append({"few": few, "numbers": numbers, "verdict": replace(verdict, anomalies=())})
+        counts = {name: number for name, number in verdict.counts.items() if number}
+        found.append({"few": few, "numbers": numbers, "verdict": replace(verdict, anomalies=(), counts=counts)})
     return found
 
 

@@ -144,6 +144,7 @@ def _judge_queue(
             found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
         if not end.finals_are_whole:
             return
+    found.count("lost", 0)
     present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
     present = present.only(present.queue == queue)
     floor, known = retention.lawful_floor(rows, context, queue, of_all)
