@@ -10,9 +10,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Partial, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, retention, tops
+from checkers._views import reads, retention
 from checkers._views.arrays import Flags, Ints, distinct, places_in
 from checkers._views.claims import Claims
+from checkers.durability import tops
 from checkers.durability.promise import PROMISE
 
 #: What tells of each queue, wherever its rows stand, how far it goes, how far it was read, and where it may begin.

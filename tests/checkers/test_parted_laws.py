@@ -23,7 +23,7 @@ from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
 from checkers import durability
-from checkers._views import tops
+from checkers.durability import tops
 
 T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]
