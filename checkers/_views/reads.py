@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import Reads, Sieve
-from checkers._views import clients, confirms
+from checkers._views import clients, logs
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -46,7 +46,7 @@ CONFIRMED_APPENDS = (
         Sieve(
             rows=(own("trace", "confirm", "truncate", "recovered", "bootstrap"),),
             columns=("node", "incarnation", "step", "position"),
-            keep=confirms.highest,
+            keep=logs.highest_confirms,
         )
     ),
 )
@@ -58,7 +58,7 @@ CONFIRMED_BY_COMMIT = (
         Sieve(
             rows=(own("trace", "confirm", "tier_commit"),),
             columns=("node", "incarnation", "step"),
-            keep=confirms.before_commits,
+            keep=logs.confirms_before_commits,
         )
     ),
 )
