@@ -106,8 +106,11 @@ def _counted(
 
 
 def _left(chooser: Chooser, plan: Sequence[Part]) -> Flags:
-    """Which rows no part wants."""
-    return ~np.logical_or.reduce([chooser.stand(part) for part in plan], axis=0)
+    """Which rows no part wants: all, where no law can judge the run."""
+    left = np.ones(chooser.rows, dtype=np.bool_)
+    for part in plan:
+        left &= ~chooser.stand(part)
+    return left
 
 
 class _Parted:

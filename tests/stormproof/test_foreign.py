@@ -125,9 +125,9 @@ def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, 
         ),
         (
             "process",
-            "  - lose_unsynced: {target: master}\n    at: 1s\n",
+            "  - torn_write: {target: master}\n    at: 1s\n",
             "node queue-0 is a program, to which it can't be done: what it has not synced is the kernel's, and outlives"
-            " it; what would do: `kill` ends it",
+            " it; what would do: `lose_unsynced`, or `kill`, which ends it",
         ),
         (
             "docker",

@@ -123,6 +123,11 @@ class Chooser:
         self._parts: dict[Part, tuple[Flags, Flags, Ints]] = {}
         self._words: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self._table.num_rows
+
     def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
         """Which rows are a part's own, which it needs everywhere, and the key of each row."""
         if part not in self._parts:
