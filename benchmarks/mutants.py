@@ -43,8 +43,9 @@ scenarios; `tests/test_mutants.py` checks both. The table is made by `python -m 
 mutant it has the scenario of `examples/` that shows the bug, the first seed from 1 on with which its law finds it, the
 number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
-The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment. With
-these seeds no other law noticed any of them, and `in-sync` finds each with the first seed.
+The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment, or
+keep what they may read from the readers of slaves. With these seeds no other law noticed any of them, and `in-sync`
+finds each with the first seed.
 
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|

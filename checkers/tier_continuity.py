@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import garbage, reads, tier, uploads
+from checkers._views import garbage, reads, retention, tier, uploads
 from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version
 
@@ -132,7 +132,10 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
     index = int(rows.column("index")[version.at])
     where = f"Version {version.version} of the manifest of queue {version.queue}, by {version.writer}"
     for segment in version.segments:
-        base = int(segment["base"])
+        base, count = retention.number(segment, "base"), retention.number(segment, "count")
+        if base is None or count is None:
+            found.gap(f"a manifest of queue {version.queue} does not tell where each of its segments begins and ends")
+            return
         if base != expected:
             name = TIER_GAP if base > expected else TIER_OVERLAP
             found.add(
@@ -143,7 +146,7 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
                 queue=version.queue,
                 offset=min(base, expected),
             )
-        expected = base + int(segment["count"])
+        expected = base + count
     if expected != version.end and (version.segments or version.start >= 0):
         name = TIER_GAP if expected < version.end else TIER_OVERLAP
         found.add(
@@ -226,7 +229,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
     for version in versions:
         before, named = named, {str(segment.get("key", "")) for segment in version.segments}
         for segment in version.segments:
-            key, wanted = str(segment.get("key", "")), segment.get("hash")
+            key, wanted, base = str(segment.get("key", "")), segment.get("hash"), retention.number(segment, "base")
             if key in before:
                 continue
             at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < version.at), (-1, False))
@@ -240,7 +243,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
                 *([int(index[at])] if at >= 0 else []),
                 int(index[version.at]),
                 queue=queue,
-                offset=int(segment.get("base", -1)),
+                offset=-1 if base is None else base,
             )
 
 

@@ -10,6 +10,7 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.faults import Fault, faults
+from checkers._views.retention import number
 from checkers._views.run import bound, one_clock
 from checkers._views.tier import Version, manifests, upload_bound_s
 
@@ -97,8 +98,8 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
             paused |= at_ns - previous_ns > PAUSE * bound_ns
             previous_ns = at_ns
             retain = kept.get(version.version, 0)
-            newer = sum(int(segment["bytes"]) for segment in version.segments[1:]) if retain > 0 else 0
-            if newer <= retain:
+            sizes = [number(segment, "bytes") for segment in version.segments[1:]] if retain > 0 else []
+            if None in sizes or sum(size or 0 for size in sizes) <= retain:
                 since = None
             elif since is None or since.epoch != version.epoch:
                 since, paused = version, False
@@ -132,8 +133,8 @@ def _objects(rows: Rows, queue: int, versions: Sequence[Version]) -> Iterator[_O
         str(rows.value(at).get("key")): int(times[at]) for at in rows.where(kind="trace", f="store_delete", queue=queue)
     }
     last: dict[str, int] = {}
-    for number, version in enumerate(versions):
-        last.update({str(segment.get("key")): number for segment in version.segments})
+    for place, version in enumerate(versions):
+        last.update({str(segment.get("key")): place for segment in version.segments})
     for at in rows.where(kind="trace", f="store_put", queue=queue).tolist():
         told = rows.value(at)
         key = str(told.get("key"))

@@ -44,6 +44,18 @@ def content(rows: Rows, at: int) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def segments(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What a manifest tells of its segments, one by one: nothing of what is none."""
+    told = content.get("segments") or ()
+    return [one if isinstance(one, Mapping) else {} for one in told] if isinstance(told, Sequence) else [{}]
+
+
+def number(segment: Mapping[str, Any], name: str) -> int | None:
+    """A number of a segment, None where the manifest does not tell it."""
+    told = segment.get(name)
+    return told if isinstance(told, int) else None
+
+
 def _restored(rows: Rows) -> dict[int, dict[str, Any]]:
     """The manifests of rows that tell changes of an earlier one, by row. They share the segments that they keep."""
     known: dict[tuple[int, int], Sequence[Any]] = {}
@@ -129,12 +141,13 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
         if start <= int(old.get("start", 0)):
             continue
         retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
-        if not isinstance(retain, int):
+        parts = [(number(part, "base"), number(part, "bytes")) for part in segments(old)]
+        told = [(base, size) for base, size in parts if base is not None and size is not None]
+        if not isinstance(retain, int) or len(told) < len(parts):
             known = False
             continue
-        dropped = [part for part in old.get("segments") or () if int(part["base"]) < start]
-        left = [part for part in old.get("segments") or () if int(part["base"]) >= start]
-        total = sum(int(part["bytes"]) for part in (*dropped[-1:], *left))
+        dropped = [size for base, size in told if base < start]
+        total = sum(dropped[-1:]) + sum(size for base, size in told if base >= start)
         if dropped and 0 < retain < total and new.get("segments"):
             floor = max(floor, start)
             continue

@@ -83,7 +83,7 @@ def _version(rows: Rows, at: int) -> Version:
         confirm=int(content.get("confirm", -1)),
         writer=str(content.get("writer") or told.get("caller", "")),
         hash=int(rows.column("hash")[at]),
-        segments=content.get("segments") or (),
+        segments=retention.segments(content),
     )
 
 

@@ -12,6 +12,7 @@ from chaos.law import Rows, RunContext
 from checkers._views.clients import sends
 from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
+from checkers._views.retention import number
 from checkers._views.run import one_clock, phase_time
 from checkers._views.tier import Version, manifests, upload_bound_s
 
@@ -81,9 +82,10 @@ def hasty(rows: Rows, context: RunContext) -> Iterator[Hasty]:
                 continue  # it adds nothing
             segment = version.segments[-1]
             full_bytes, old_ms = settings.get(version.version, (0, 0))
-            began_ns = appended.get(int(segment["base"]), -1)
+            base, bytes = number(segment, "base"), number(segment, "bytes")
+            began_ns = appended.get(base, -1) if base is not None else -1
             age_ms = (int(times[version.at]) - began_ns) / 1e6
-            size = int(segment.get("bytes", full_bytes))
+            size = full_bytes if bytes is None else bytes
             is_hasty = size < PART * full_bytes and began_ns >= 0 and age_ms < PART * old_ms
             if not is_hasty or (series and series[-1][0].epoch != version.epoch):
                 series = []

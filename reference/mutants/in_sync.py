@@ -1,11 +1,13 @@
-"""Planted bugs that only an election, or a crash, would expose: who counts as in sync lacks what is confirmed."""
+"""Planted bugs that only an election, or a crash, would expose: who counts as in sync lacks what is confirmed. And one
+that keeps from the readers of slaves what is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from chaos.node import Env
+from chaos.node import Env, Message
 from reference.broker.commitlog import CommitLog
 from reference.broker.master_replication import MasterReplication
 from reference.broker.producer_requests import ProducerRequests
@@ -39,6 +41,16 @@ class ConfirmAsTold(SlaveReplication):
         broker.progress(env)
 
 
+class ConfirmWithRecordsOnly(SlaveReplication):
+    """A slave learns what is confirmed with the next records: of heartbeats it takes nothing but that they came."""
+
+    def append(self, env: Env, source: str, message: Message) -> None:
+        if not message.body and "confirm" in message.fields:
+            known = {"confirm": str(self._broker.log.confirm)}
+            message = replace(message, fields={**message.fields, **known})
+        super().append(env, source, message)
+
+
 class WithJoinsBehind(Replication):
     def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         super().__init__(broker, options)
@@ -55,6 +67,12 @@ class WithConfirmAsTold(Replication):
     def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         super().__init__(broker, options)
         self.slave = ConfirmAsTold(broker, self)
+
+
+class WithConfirmWithRecordsOnly(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.slave = ConfirmWithRecordsOnly(broker, self)
 
 
 class SyncedAsOfNow(CommitLog):
@@ -90,6 +108,13 @@ MUTANTS = (
         law="in-sync",
         stands_for="a follower that takes the leader's high watermark without the end of its own log as a bound",
         parts={"broker": {"replication": WithConfirmAsTold}},
+    ),
+    Planted(
+        name="confirm-with-records-only",
+        law="in-sync",
+        stands_for="a follower whose high watermark comes with records alone: its readers wait for the next write",
+        parts={"broker": {"replication": WithConfirmWithRecordsOnly}},
+        scenario="full_segments",
     ),
     Planted(
         name="synced-as-of-now",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chaos.node import Env
+from reference.broker.files import Then
+from reference.broker.membership import Membership
 from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
 from reference.mutants._planted import Planted
 from reference.nameserver import Registration, Routes
@@ -61,6 +64,16 @@ class IdGivenTwice(Replicas):
         return Outcome(changed={"type": "apply_id", "group": name, "broker": address, "id": broker, "removed": []})
 
 
+class LifeNotKept(Membership):
+    """A life is counted in memory, and its number is not written down: each life on a disk counts as its first."""
+
+    def _save(self, env: Env, then: Then) -> None:
+        counted = self.generation
+        self.generation = counted - 1
+        super()._save(env, then)
+        self.generation = counted
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -93,5 +106,12 @@ MUTANTS = (
         law="roles",
         stands_for="apache/rocketmq #9082 and #7704: replicas that apply for ids at once, and identities that clash",
         parts={"controller": {"replicas": IdGivenTwice}},
+    ),
+    Planted(
+        name="life-not-kept",
+        law="roles",
+        stands_for="a count of restarts that lives in memory: nobody can tell by it who came back, or with which disk",
+        parts={"broker": {"membership": LifeNotKept}},
+        scenario="quiet",
     ),
 )

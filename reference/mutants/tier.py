@@ -126,6 +126,22 @@ class GarbageLeft(Tier):
         upload.collect_at_ns = -1
 
 
+class NeverFull(Tier):
+    """How large records are is forgotten after each upload: only their age makes a segment due."""
+
+    def _stands(self, env: Env, upload: QueueUpload, manifest: Manifest, view: View, *, publish: bool) -> None:
+        super()._stands(env, upload, manifest, view, publish=publish)
+        upload.record_bytes = 0.0
+
+
+class AlwaysDue(Tier):
+    """Whatever waits is taken for old: it goes up at each look."""
+
+    def _draft(self, env: Env, upload: QueueUpload) -> bool:
+        upload.pending_since_ns = env.mono_ns() - self.options.tier_max_age_ms * 1_000_000
+        return super()._draft(env, upload)
+
+
 class ViewKeepsOldContent(Tier):
     """A slave notes the new version number but keeps the metadata that it had."""
 
@@ -270,6 +286,20 @@ MUTANTS = (
         law="tier-continuity",
         stands_for="uploads that were given up and are never deleted: S3's unfinished multipart uploads, paid for ever",
         parts={"broker": {"tier": GarbageLeft}},
+    ),
+    Planted(
+        name="segment-never-full",
+        law="tier-continuity",
+        stands_for="one upload per period, whatever waits: the tier falls behind as soon as more than that is sent",
+        parts={"broker": {"tier": NeverFull}},
+        scenario="full_segments",
+    ),
+    Planted(
+        name="segments-in-crumbs",
+        law="tier-continuity",
+        stands_for="a batch that each look ends: thousands of tiny objects, each of which is paid for and indexed",
+        parts={"broker": {"tier": AlwaysDue}},
+        scenario="full_segments",
     ),
     Planted(
         name="view-keeps-old-content",
