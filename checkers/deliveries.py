@@ -195,8 +195,7 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
         found.add(
             ROLLED_BACK,
             f"{later.name(rows, asked)} was sent at {views.at_s(rows, asked)} in a transaction that was rolled back, "
-            f"but stands in queue {int(rows.column('queue')[one])} at offset {int(rows.column('offset')[one])} "
-            f"({views.at_s(rows, one)}).",
+            f"but {_where(rows, one)} ({views.at_s(rows, one)}).",
             int(index[asked]),
             int(index[one]),
             queue=int(rows.column("queue")[asked]),
@@ -206,6 +205,13 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
 
     found.count("rolled_back", len(back))
     found.add_each(ROLLED_BACK, np.flatnonzero(first >= 0), tell, queues=rows.column("queue")[back[first >= 0]])
+
+
+def _where(rows: Rows, came: int) -> str:
+    """Where a message was that came in this row; a group's own copy has an offset that tells nobody anything."""
+    if rows.text("f", came) == "receive_again":
+        return f"was given to group {rows.words('group', np.array([came]))[0]}"
+    return f"stands in queue {int(rows.column('queue')[came])} at offset {int(rows.column('offset')[came])}"
 
 
 def _in_order(rows: Rows, found: Findings, groups: _Groups) -> None:

@@ -54,8 +54,8 @@ def offered(rows: Rows) -> Calls:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """Messages that were seen in a queue, by a reader or in a log after the run: each with the first row that says so.
-    ``message`` ascends."""
+    """Messages that were seen in a queue, by a reader or in a log after the run, or given to a group from a copy of its
+    own (``receive_again``): each with the first row that says so. ``message`` ascends."""
 
     message: Ints
     at: Ints
@@ -69,7 +69,8 @@ class Came:
 
 
 def came(rows: Rows) -> Came:
-    at = np.sort(np.append(rows.memo(delivered).at, rows.memo(final_log).at))
+    again = calls(rows, "receive_again")
+    at = np.sort(np.concatenate([rows.memo(delivered).at, rows.memo(final_log).at, again.done[again.ok]]))
     message, first = np.unique(rows.column("message")[at], return_index=True)
     return Came(message, at[first])
 

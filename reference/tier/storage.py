@@ -419,6 +419,7 @@ class Tier:
             confirm=manifest.confirm,
             retain_bytes=self.options.tier_retain_bytes,
             segment_bytes=self.options.tier_segment_bytes,
+            segment_records=MAX_RECORDS_PER_SEGMENT,
             max_age_ms=self.options.tier_max_age_ms,
         )
 

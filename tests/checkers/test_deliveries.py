@@ -280,6 +280,19 @@ def test_what_comes_again_is_given_even_if_it_never_came_before(type: str) -> No
     history.expect(DURABILITY, validity=Validity.VALID)
 
 
+def test_what_comes_only_from_the_copy_of_a_pop_group_has_come() -> None:
+    """The answer with the message itself was lost, and the log was cut before anybody else read it."""
+    history = run()
+    history.send(0)
+    transact(history, 1, "commit")
+    transact(history, 2, "rollback")
+    receive(history, (0, 0), group=POP)
+    again(history, 1)
+    again(history, 2)
+    verdict = end(history, 0, group=POP).expect(DELIVERIES, A.ROLLED_BACK_DELIVERED)
+    assert "was given to group library-pop" in verdict.anomalies[0].explanation
+
+
 def test_nothing_delivered_is_unknown_and_so_is_a_group_that_nobody_waited_for() -> None:
     verdict = end(run()).expect(DELIVERIES, validity=Validity.UNKNOWN)
     assert "no group was given a message" in verdict.why

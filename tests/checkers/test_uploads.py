@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from histories import TELLS
 from names import A, L
+from test_kernels import check_as_many, steps
 from test_tier import Tiered
 
+from chaos.judging.shard import Shard
+from chaos.law import RunContext
 from chaos.verdict import Validity
+from checkers._views import uploads
 
 LAW = L.TIER_CONTINUITY
 
@@ -61,7 +67,15 @@ def test_where_losses_are_allowed_and_on_real_machines_uploads_may_be_later() ->
     assert found(history, A.LATE_UPLOAD)
 
 
-def crumbs(count: int, *, bytes: int = 100, age_s: float = 0.1, fault: bool = False, last_epoch: int = 1) -> Tiered:
+def crumbs(
+    count: int,
+    *,
+    bytes: int = 100,
+    age_s: float = 0.1,
+    fault: bool = False,
+    last_epoch: int = 1,
+    segment_records: int = 0,
+) -> Tiered:
     """Segments of one record each, one after the other, where 1000 bytes fill one and a record is old after 1 s."""
     history = Tiered().begin(0)
     if fault:
@@ -71,6 +85,7 @@ def crumbs(count: int, *, bytes: int = 100, age_s: float = 0.1, fault: bool = Fa
         history.wait(age_s)
         epoch = last_epoch if version > count // 2 else 1
         told = {"version": version, "segment_bytes": 1000, "max_age_ms": 1000}
+        told |= {"segment_records": segment_records} if segment_records else {}
         history.trace("broker-0", "tier_commit", queue=0, offset=version, epoch=epoch, value=told)
         segments = [{"key": f"k{base}", "base": base, "count": 1, "bytes": bytes} for base in range(version)]
         content = {"start": 0, "end": version, "writer": "broker-0", "segments": segments}
@@ -101,3 +116,61 @@ def test_segments_that_are_full_or_old_or_few_or_made_under_a_fault_are_lawful(h
 
 def test_a_good_run_is_valid() -> None:
     acknowledged(tiered_after_s=5.0).expect(LAW, validity=Validity.VALID)
+
+
+def test_what_may_wait_longer_than_the_bound_is_late_only_after_that() -> None:
+    for max_age_ms, expected in ((8000, 0), (3000, 1)):
+        history = acknowledged()
+        told = {"version": 1, "segment_bytes": 1000, "max_age_ms": max_age_ms}
+        history.trace("broker-0", "tier_commit", queue=0, offset=3, epoch=1, value=told)
+        assert len(found(history, A.LATE_UPLOAD)) == expected
+
+
+def test_where_the_end_of_a_trace_may_be_lost_with_a_host_nobody_knows_what_is_late() -> None:
+    history = acknowledged()
+    history.row("harness", f="host_lost", value={"what": "host-1"})
+    assert not found(history, A.LATE_UPLOAD)
+    assert "a host was lost" in history.verdict(LAW).why
+
+
+@pytest.mark.parametrize("stores", [True, False])
+def test_a_queue_of_which_the_tier_never_holds_anything_is_late_where_there_is_a_store(stores: bool) -> None:
+    history = Tiered().begin()
+    history.meta["nodes"] = [{"name": "store-0", "role": "objectstore" if stores else "broker"}]
+    history.meta["tells"] = list(TELLS)
+    history.upload(4)
+    history.send(0, queue=1)
+    history.wait(40)
+    told = found(history.finals(0, 1, 2, 3), A.LATE_UPLOAD)
+    assert len(told) == stores and all("queue 1" in one and "only up to offset 0" in one for one in told)
+
+
+def test_many_late_messages_beside_a_fault_take_no_more_steps() -> None:
+    def outage(count: int) -> Counter[str]:
+        history = Tiered().begin()
+        history.upload(3)
+        history.inject("tier_outage", "store-0")
+        for sequence in range(3, 3 + count):
+            history.send(sequence)
+        history.wait(40).phase("collect")
+        rows = Shard(history.table())
+        context = RunContext(run="r", seed=0, meta={"deployment": "sim"})
+        assert not [*uploads.late(rows, context)]  # what is imported, and made once
+        rows = Shard(history.table())
+        return steps(lambda: [*uploads.late(rows, context)])
+
+    check_as_many(outage(100), outage(1000))
+
+
+def test_clocks_of_two_machines_are_not_compared_to_tell_how_old_a_segment_is() -> None:
+    """The store's clock is far behind the uploader's."""
+    history = crumbs(9, age_s=1.0)
+    for number, row in enumerate(history.rows):
+        if row["f"] == "store_cas":
+            row["time_ns"] = history.rows[number - 2]["time_ns"]
+    assert not found(history, A.HASTY_UPLOAD)
+
+
+def test_segments_that_are_full_by_their_count_of_records_are_lawful() -> None:
+    assert found(crumbs(9, segment_records=3), A.HASTY_UPLOAD)
+    assert not found(crumbs(9, segment_records=2), A.HASTY_UPLOAD)
