@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -77,6 +78,8 @@ TOLD, ON_DISK = "told it only of {}", "only {} on its disk"
 #: What tells a queue's end to readers, and all that tells it.
 SHOWN = ("pull", "bounds")
 ANSWERS = ("send", *SHOWN)
+#: Of a queue, the values that were the highest when they came, and their places.
+_Records = Callable[[int], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,23 +257,24 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
     found.count("ends", int(ends.judged.sum()))
     for epoch in distinct(ends.epoch).tolist():
         binding, later = ends.epoch <= epoch, ends.judged & (ends.epoch == epoch)
-        queue, at, least = only(binding, ends.queue, ends.at, ends.least)
+        queue, at, least, known = only(binding, ends.queue, ends.at, ends.least, np.arange(len(binding)))
         high = Highest(queue, at, least, len(rows))
+        records = cache(high.records)
         queue, asked, most, number = only(later, ends.queue, ends.asked, ends.most, np.arange(len(later)))
         fallen = number[most < high.before(queue, asked)]
         found.add_each(
             MAX_OFFSET_REGRESSION,
             fallen,
-            lambda answer, binding=binding: _tell_fallen(rows, found, ends, answer, binding),  # type: ignore[misc]
+            partial(_tell_fallen, rows, found, ends, records, known),
             queues=ends.queue[fallen],
         )
 
 
-def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, answer: int, binding: Flags) -> None:
-    """``binding``: which ends hold for the epoch of this answer."""
+def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, known: Ints, answer: int) -> None:
+    """``records``: of the ends that bind this answer, and their places among all ends are ``known``."""
     index = rows.column("index")
-    higher = binding & (ends.queue == ends.queue[answer]) & (ends.least > ends.most[answer])
-    high = int(np.flatnonzero(higher)[np.argmin(ends.at[higher])])
+    highest, places = records(int(ends.queue[answer]))
+    high = int(known[places[np.searchsorted(highest, ends.most[answer], side="right")]])
     one, two = int(ends.at[high]), int(ends.at[answer])
     what = (
         f"gave out offset {int(rows.column('offset')[two])}"

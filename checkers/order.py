@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -94,17 +95,19 @@ def _sends(rows: Rows, found: Findings) -> None:
     """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order. Of other
     parts of the queue it is enough to know the first a: its offset is above all of this part, or below."""
     offset, queue, index = (rows.column(name) for name in ("offset", "queue", "index"))
-    asked, done = _acknowledged(rows)
+    asked, done = rows.memo(_acknowledged)
     if not len(done):
         return
-    every_asked, every = _acknowledged(rows.beside)
-    before = Highest(queue[every], every, offset[every], len(rows)).before(queue[done], asked)
+    every_asked, every = rows.beside.memo(_acknowledged)
+    known = Highest(queue[every], every, offset[every], len(rows))
+    before = known.before(queue[done], asked)
+    records = cache(known.records)
     found.count("ordered_pairs", int((before >= 0).sum()))
 
     def tell(later: int) -> None:
         two = int(done[later])
-        sooner = (queue[every] == queue[two]) & (offset[every] >= offset[two]) & (every < asked[later])
-        earlier = int(np.flatnonzero(sooner)[np.argmin(every[sooner])])
+        offsets, places = records(int(queue[two]))
+        earlier = int(places[np.searchsorted(offsets, offset[two])])
         one = int(every[earlier])
         producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
         same = producers[0] == producers[1]

@@ -264,6 +264,15 @@ class Highest:
         found[order[mine]] = known[mine]
         return found - 1 if values is None else values[found]
 
+    def records(self, key: int) -> tuple[Ints, Ints]:
+        """The values of this key that were higher than all that were known before, ascending; and their places among
+        what is known. So the first one that reaches a value is found without a look at the others."""
+        mine = np.flatnonzero(self.key == key)
+        mine = mine[stable_order(self.time[mine])]
+        top = np.maximum.accumulate(self.value[mine])
+        new = np.append(True, top[1:] > top[:-1])[: len(mine)]
+        return top[new], mine[new]
+
     def _in_order(self, keys: Ints, times: Ints) -> tuple[Ints, Ints]:
         """The order of all that is asked and known by key and time, where what is asked comes before what is known at
         that time; and the key of each, ascending from 0."""

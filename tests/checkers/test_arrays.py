@@ -87,3 +87,9 @@ def test_the_highest_value_that_was_known_before() -> None:
         known = list(zip(key.tolist(), time.tolist(), value.tolist(), strict=True))
         for found, of, before in zip(high.tolist(), key.tolist(), asked.tolist(), strict=True):
             assert found == max((one for other, at, one in known if other == of and at < before), default=-1)
+        high_of = arrays.Highest(key, time, value, 3 * len(key) + 1)
+        for of in set(key.tolist()):
+            values, places = high_of.records(of)
+            for least in value[key == of].tolist():
+                first = min(at for other, at, one in known if other == of and one >= least)
+                assert int(time[places[np.searchsorted(values, least)]]) == first
