@@ -12,7 +12,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import later, reads
-from checkers._views.arrays import Flags, Ints, among, any_in, ascends, distinct, first_in, only, pairs_occur
+from checkers._views.arrays import Flags, Ints, among, any_in, ascends, distinct, first_in, only, pairs_occur, slots
 from checkers._views.reads import own
 from checkers.durability.evidence import END, Reached, decided, present
 from checkers.durability.promise import CORRUPT, DUPLICATE_APPEND, PROMISE, RECOVERED, UNEXPECTED, short
@@ -122,7 +122,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
-    """A message stands at no more offsets than it had attempts that may have succeeded."""
+    """A message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
     sends = rows.memo(views.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     parts = [
@@ -135,23 +135,25 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     order, starts = views.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
     at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
-    ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
+    _, begin = views.groups(message[at], queue[at])
+    copies = np.diff(np.append(begin, len(at)))
     tried = sends.invoke[~sends.failed]
     number, count = rows.memo(views.messages)
     tried = tried[any_in(number[at], count)[number[tried]]]
-    attempts_of, attempts = np.unique(message[tried], return_counts=True)
-    allowed = np.ones(len(ids), dtype=np.int64)
-    allowed[np.searchsorted(ids, attempts_of)] = attempts
+    ids, every = message[at[begin]], np.concatenate([at[begin], tried])
+    place, many = slots(queue[every] + 1, number[every])
+    attempts = np.bincount(place[len(begin) :], minlength=many)[place[: len(begin)]]
+    allowed = np.maximum(attempts, 1)
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
 
     def tell(number: int) -> None:
         where = at[begin[number] : begin[number] + copies[number]]
-        asked = sends.invoke[message[sends.invoke] == ids[number]]
+        asked = sends.invoke[(message[sends.invoke] == ids[number]) & (queue[sends.invoke] == queue[where[0]])]
         found.add(
             DUPLICATE_APPEND,
-            f"Message {short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
-            f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
-            f"{int(queue[where[0]])}.",
+            f"Message {short(int(ids[number]))} was sent {len(asked)} times to queue {int(queue[where[0]])}, of which "
+            f"{int(allowed[number])} may have been stored, but stands there at the offsets "
+            f"{', '.join(str(int(o)) for o in offset[where][:8])}.",
             *index[asked[:4]],
             *index[where[:8]],
             queue=int(queue[where[0]]),
@@ -159,8 +161,8 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
             message=int(ids[number]),
         )
 
-    many = np.flatnonzero(copies > allowed)
-    found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
+    wrong = np.flatnonzero(copies > allowed)
+    found.add_each(DUPLICATE_APPEND, wrong, tell, queues=queue[at[begin[wrong]]])
 
 
 def _at_several(rows: Rows, at: Ints) -> Ints:

@@ -81,7 +81,7 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
         harm(run, rng)
         context = RunContext(run=harm.__name__, seed=seed, meta=run.meta)
         parts, _ = check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
-        assert parts > 2
+        assert parts > 1
 
 
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))

@@ -340,7 +340,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
-    """A message stands at no more offsets than it had attempts that may have succeeded."""
+    """A message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
     sends = rows.memo(views.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     read = rows.memo(views.delivered)
@@ -353,25 +353,29 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     at = at[message[at] >= 0]
     order, starts = views.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
-    ids, begin, copies = np.unique(message[at], return_index=True, return_counts=True)
-    attempts_of, attempts = np.unique(message[sends.invoke[~sends.failed]], return_counts=True)
-    tried = dict(zip(attempts_of.tolist(), attempts.tolist(), strict=True))
-    allowed = np.array([tried.get(message, 1) for message in ids.tolist()], dtype=np.int64)
+    places = [*zip(message[at].tolist(), queue[at].tolist(), strict=True)]
+    ids = sorted(set(places))
+    begin = np.array([places.index(one) for one in ids], dtype=np.int64)
+    copies = np.array([places.count(one) for one in ids], dtype=np.int64)
+    sent = sends.invoke[~sends.failed]
+    tried = [*zip(message[sent].tolist(), queue[sent].tolist(), strict=True)]
+    allowed = np.array([max(1, tried.count(one)) for one in ids], dtype=np.int64)
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
 
     def tell(number: int) -> None:
         where = at[begin[number] : begin[number] + copies[number]]
-        asked = sends.invoke[message[sends.invoke] == ids[number]]
+        message_, queue_ = ids[number]
+        asked = sends.invoke[(message[sends.invoke] == message_) & (queue[sends.invoke] == queue_)]
         found.add(
             DUPLICATE_APPEND,
-            f"Message {_short(int(ids[number]))} was sent {len(asked)} times, of which {int(allowed[number])} may have "
-            f"been stored, but stands at the offsets {', '.join(str(int(o)) for o in offset[where][:8])} of queue "
-            f"{int(queue[where[0]])}.",
+            f"Message {_short(message_)} was sent {len(asked)} times to queue {queue_}, of which "
+            f"{int(allowed[number])} may have been stored, but stands there at the offsets "
+            f"{', '.join(str(int(o)) for o in offset[where][:8])}.",
             *index[asked[:4]],
             *index[where[:8]],
             queue=int(queue[where[0]]),
             offset=int(offset[where[-1]]),
-            message=int(ids[number]),
+            message=message_,
         )
 
     many = np.flatnonzero(copies > allowed)
