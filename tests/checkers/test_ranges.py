@@ -27,6 +27,8 @@ from chaos.verdict import Anomaly
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
+#: What is found under the second name is told, one by one, under the first where it is of that kind.
+ONE_OF = {"producer-reorder": "reorder"}
 RELAXED = {"flush": "async", "acks": "master"}
 #: So many offsets stay together at least, and so many rows stand in a shard at most, if a range has no more.
 OFFSETS, MOST, MOST_OF_A_RUN = (1, 1, 2, 7), (1, 5, 40), (20, 100, 500)
@@ -46,8 +48,9 @@ def told(law: Law, partial: Partial, context: RunContext) -> dict[str, object]:
     anomalies = cap(law.promise, partial.anomalies)
     numbers: dict[str, int] = {}
     for anomaly in anomalies:
-        numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
-    few: list[Anomaly] = [anomaly for anomaly in anomalies if numbers[anomaly.name] <= MAX_REPORTED]
+        name = ONE_OF.get(anomaly.name, anomaly.name)
+        numbers[name] = numbers.get(name, 0) + anomaly.count
+    few: list[Anomaly] = [one for one in anomalies if numbers[ONE_OF.get(one.name, one.name)] <= MAX_REPORTED]
     counts = {name: number for name, number in partial.counts.items() if number}
     why = law.judge(partial, context).why  # facts may be told in parts
     return {"few": few, "numbers": numbers, "counts": counts, "why": why, "gaps": set(partial.gaps)}
