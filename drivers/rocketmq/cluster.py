@@ -25,7 +25,7 @@ from drivers.rocketmq.programs import (
     proxy_node,
     votes_port_of,
 )
-from drivers.rocketmq.recipes import LIB, proxy_jar, recipe
+from drivers.rocketmq.recipes import LIB, VERSIONS, WITHOUT_PROXY, proxy_jar, recipe
 from drivers.rocketmq.tier_levels import LEVEL
 
 CLUSTER = "stormproof"
@@ -126,6 +126,9 @@ class Cluster:
         """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
         installed, and ``ValueError`` for a package that isn't there, and for properties that are not the user's to
         set, or that RocketMQ doesn't know."""
+        if self.proxies and self.version in WITHOUT_PROXY:
+            published = ", ".join(one for one in VERSIONS if one not in WITHOUT_PROXY)
+            raise BadInput(f"proxies: no proxy of {self.version} was published; take one of {published}")
         installed = recipe(self.version)
         lib = installed.program(LIB)
         own = {} if self.controller_package else self.controller_options

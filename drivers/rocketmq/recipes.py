@@ -16,6 +16,8 @@ from chaos.recipe import Recipe, Step
 SYSTEM = "rocketmq"
 #: The preferred one first. 5.1.2 doesn't start with controllers.
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
+#: Their proxy was never published on Maven Central.
+WITHOUT_PROXY = ("5.3.2", "5.3.1", "5.3.0", "5.1.4")
 #: Where the jars are in an installation, and Java, if it could be made.
 LIB, JAVA = "lib", "jre/bin/java"
 #: Where the gRPC client is, which has versions of its own and speaks with proxies of all of these.
@@ -33,7 +35,8 @@ _COMPILE_CLIENTS = f"""\
 command -v javac >/dev/null || exit 0
 javac -nowarn -d {CLASSES} -cp '{GRPC}/*:{LIB}/*' $(find {CLIENTS} -name '*.java')
 """
-_MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client", "proxy")
+PROXY = "proxy"
+_MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client", PROXY)
 _PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -61,6 +64,7 @@ def _project(**modules: str) -> str:
 
 
 def _recipe(version: str) -> Recipe:
+    modules = [module for module in _MODULES if module != PROXY or version not in WITHOUT_PROXY]
     command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", "-DoutputDirectory=lib")
     mend = (
         "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
@@ -76,7 +80,7 @@ def _recipe(version: str) -> Recipe:
         version=version,
         tools={"mvn": "install Maven (Debian: apt-get install maven)"},
         files={
-            "pom.xml": _project(**dict.fromkeys(_MODULES, version)),
+            "pom.xml": _project(**dict.fromkeys(modules, version)),
             "grpc/pom.xml": _project(client_java=GRPC_VERSION),
             **clients,
         },
@@ -98,7 +102,7 @@ def _recipe(version: str) -> Recipe:
                 mend="is the disk full?",
             ),
         ),
-        makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES if module != "proxy"),
+        makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES if module != PROXY),
     )
 
 

@@ -60,6 +60,13 @@ def test_an_installation_without_the_proxy_is_refused_in_one_sentence(installed:
     assert proxies(Options()) == []  # nobody asked for one
 
 
+def test_a_version_whose_proxy_was_never_published_is_installed_without_it(installed: Path) -> None:
+    old = next(one for one in RECIPES if one.version == "5.1.4")
+    assert "rocketmq-broker" in old.files["pom.xml"] and "rocketmq-proxy" not in old.files["pom.xml"]
+    with pytest.raises(BadInput, match=r"^proxies: no proxy of 5\.1\.4 was published; take one of 5\.5\.0, 5\.4\.0, 5"):
+        proxies(replace(TWO_PROXIES, version="5.1.4"))
+
+
 def test_settings_that_are_not_the_users_are_refused(installed: Path) -> None:
     (installed / proxy_jar("5.5.0")).touch()
     with pytest.raises(ValueError, match="proxy_options: proxyMode can't be given"):
