@@ -111,6 +111,7 @@ from chaos.services import (
     FIRST_SET,
     FIRST_TEXT,
     FIRST_VERSION,
+    CanBeOperated,
     CanCreateTopics,
     CanDeleteTopics,
     CanHoldObjects,
@@ -122,6 +123,7 @@ from chaos.services import (
     Locks,
     Metadata,
     Objects,
+    Operator,
     Topics,
     set_key,
     text_key,
@@ -174,6 +176,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
     "DeletesTopics",  # one that deletes them, too
+    "Operator",  # who switches masters with the system's admin tool
     "Metadata",  # a client of metadata, and of the views that nodes have of it
     "Limits",  # a client that asks for what lies at the limits of the system
     "Locks",  # a client of locks that are lent for a time
@@ -193,6 +196,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
     "CanDeleteTopics",  # clients delete topics in mid-run
+    "CanBeOperated",  # operators switch masters with a tool of the system's
     "CanKeepMetadata",  # the system keeps metadata in a log that other nodes follow
     "CanLendLocks",  # the system lends locks
     "HasLimits",  # what the system takes, gives and refuses is documented

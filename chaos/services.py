@@ -58,6 +58,32 @@ class CanDeleteTopics(Protocol):
         """A client under this name, to which link rules apply."""
 
 
+class Operator(Protocol):
+    """An operator who switches masters with the system's own admin tool, and looks afterwards who is the master. Each
+    call is one request and ends as those of :class:`chaos.driver.Client` do; what counts of a switch is what the tool
+    said of it."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of replicas that have masters."""
+
+    async def elect(self, group: str, target: str) -> Answer:
+        """Ask for the node ``target`` to become the master of its group. Raises :class:`chaos.ops.Failed` when the tool
+        said that this was not done."""
+
+    async def find_master(self, group: str) -> Answer:
+        """``value``: ``master`` (a node, "" for none), its ``epoch``, and the nodes that are ``in_sync``, as the
+        controllers' leader has them."""
+
+
+@runtime_checkable
+class CanBeOperated(Protocol):
+    """Optional power of a driver: its system has a tool by which operators switch masters, see :class:`Operator`."""
+
+    def operator(self, network: Network, name: str) -> Operator:
+        """An operator under this name, to whose tool link rules apply; looks are the harness's own requests."""
+
+
 class Objects(Protocol):
     """A client of a key-value store, whose keys nobody but the workload ever changes.
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
-from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Topics
+from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics
 
 
 def body_hash(body: bytes) -> int:
@@ -62,6 +62,10 @@ class Load(Protocol):
         """A client that deletes topics, too; only for a workload that names
         :class:`chaos.services.CanDeleteTopics` in its ``needs``."""
 
+    def operator(self, name: str) -> Operator:
+        """An operator who switches masters; only for a workload that names :class:`chaos.services.CanBeOperated` in its
+        ``needs``."""
+
     def metadata(self, name: str) -> Metadata:
         """A client of the system's metadata; only for a workload that names :class:`chaos.services.CanKeepMetadata` in
         its ``needs``."""
@@ -103,6 +107,7 @@ class Use(StrEnum):
     TOPICS = "topics"  # topics that it creates and deletes, through load.topics
     DELIVERIES = "deliveries"  # messages that are pushed to groups, delayed, or decided by a transaction
     LIMITS = "limits"  # requests at the system's limits, through load.limits
+    SWITCHES = "switches"  # switches of masters that it asks for, through load.operator
     METADATA = "metadata"  # views of the entries of load.metadata
 
 

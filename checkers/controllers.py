@@ -69,7 +69,12 @@ DECISIONS = Needs(
 CAUSES = Needs(
     part="causes",
     key=Key.RUN,
-    rows=(own("trace", "applied", "raft", "entries_cut", "start", "crash", "role"), reads.RUN, reads.FAULTS),
+    rows=(
+        own("trace", "applied", "raft", "entries_cut", "start", "crash", "role"),
+        own("op", "elect"),
+        reads.RUN,
+        reads.FAULTS,
+    ),
     columns=_TOLD,
     evidence=(Evidence.ELECTIONS,),
 )

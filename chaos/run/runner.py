@@ -45,6 +45,7 @@ from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
 from chaos.services import (
+    CanBeOperated,
     CanCreateTopics,
     CanDeleteTopics,
     CanHoldObjects,
@@ -56,6 +57,7 @@ from chaos.services import (
     Locks,
     Metadata,
     Objects,
+    Operator,
     Topics,
 )
 from chaos.tasks import Group, gather
@@ -203,6 +205,9 @@ class _Load:
 
     def deleting_topics(self, name: str) -> DeletesTopics:
         return cast(CanDeleteTopics, self._driver).deleting_topics(self._network, name)
+
+    def operator(self, name: str) -> Operator:
+        return cast(CanBeOperated, self._driver).operator(self._network, name)
 
     def metadata(self, name: str) -> Metadata:
         return cast(CanKeepMetadata, self._driver).metadata(self._network, name)

@@ -129,6 +129,9 @@ class _Driver:
     def deleting_topics(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).deleting_topics(network, name), self._raised)
 
+    def operator(self, network: Network, name: str) -> Any:
+        return _Client(cast(Any, self._inner).operator(network, name), self._raised)
+
     def metadata(self, network: Network, name: str) -> Any:
         return _Client(cast(Any, self._inner).metadata(network, name), self._raised)
 

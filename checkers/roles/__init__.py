@@ -9,6 +9,7 @@ from checkers.roles.answers import Answers
 from checkers.roles.elections import Elections
 from checkers.roles.polled import Polled
 from checkers.roles.routes import Routes
+from checkers.roles.switches import Switches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,5 +17,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled]:
-    return (Elections(), Routes(), Answers(), Polled())
+def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches]:
+    return (Elections(), Routes(), Answers(), Polled(), Switches())

@@ -10,6 +10,8 @@ ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
 ROUTE_REGRESSION = "route-regression"
+REFUSED_SWITCH_DONE = "refused-switch-done"
+ACKNOWLEDGED_SWITCH_UNDONE = "acknowledged-switch-undone"
 DUPLICATE_ID = "duplicate-id"
 PROMISE = Promise(
     name="roles",
@@ -31,5 +33,9 @@ PROMISE = Promise(
         AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
         AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
+        AnomalyKind(name=REFUSED_SWITCH_DONE, meaning="an operator was told that a switch failed, and it was done"),
+        AnomalyKind(
+            name=ACKNOWLEDGED_SWITCH_UNDONE, meaning="an operator was told of a switch that was never carried out"
+        ),
     ),
 )

@@ -34,6 +34,7 @@ from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
+from drivers.reference.operator import Operator
 from drivers.reference.questions import question
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
@@ -221,6 +222,9 @@ class Reference:
 
     def topics(self, network: Network, name: str) -> Topics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])
+
+    def operator(self, network: Network, name: str) -> Operator:
+        return Operator(network, name, GROUP, CLUSTER, self.controllers)
 
     def limits(self, network: Network, name: str) -> Limits:
         nodes = {

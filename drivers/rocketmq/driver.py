@@ -34,6 +34,7 @@ from drivers.rocketmq import java_clients, polls
 from drivers.rocketmq.client import REQUEST_S, QueueClient
 from drivers.rocketmq.cluster import CLUSTER, Cluster, ControllerType
 from drivers.rocketmq.final_state import collect_broker
+from drivers.rocketmq.operator import Operator
 from drivers.rocketmq.polls import Group, Snapshot
 from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER, PROXY
 from drivers.rocketmq.recipes import RECIPES, at_least, recipe
@@ -184,6 +185,9 @@ class RocketMQ:
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         installed = recipe(self.options.version)
         return await java_clients.command(cast(Dials, network), name, self.nodes, installed, self.queues(), orders)
+
+    def operator(self, network: Network, name: str) -> Operator:
+        return Operator(cast(Dials, network), name, self.nodes, recipe(self.options.version))
 
     # What the harness observes and changes
 

@@ -20,7 +20,7 @@ from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.programs import NAMESERVER, port_of
 from drivers.rocketmq.recipes import CLASSES, CLIENTS, GRPC, JAVA, LIB
 
-MAIN = "stormproof.rocketmq.Main"
+MAIN, ADMIN_TOOL = "stormproof.rocketmq.Main", "stormproof.rocketmq.AdminTool"
 _FLAGS = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 #: Kinds of producers and consumers, each with the number that is wanted, and what else can be ordered.
 ORDERS = (
@@ -56,7 +56,16 @@ async def command(
             {"topic": queue.topic, "broker": cluster.group_with(queue), "queue": queue.queue_id} for queue in queues
         ],
     }
-    return ClientCommand(argv=_java(installed, pops=pops), env={"STORMPROOF_ORDERS": json.dumps(told)})
+    return ClientCommand(argv=_java(installed, MAIN, pops=pops), env={"STORMPROOF_ORDERS": json.dumps(told)})
+
+
+async def admin_tool(network: Dials, name: str, cluster: Cluster, installed: Recipe, controller: str) -> ClientCommand:
+    """How RocketMQ's admin tool is started by the operator ``name`` to have ``controller`` elect a master; the group,
+    the cluster and the broker are arguments that follow. Raises as :func:`command` does."""
+    reached = {one: _shown(await network.endpoint(name, one)) for one in cluster.controllers}
+    argv = (*_java(installed, ADMIN_TOOL), "electMaster", "-a", reached[controller])
+    ports = {str(port_of(one)): endpoint for one, endpoint in reached.items()}
+    return ClientCommand(argv=argv, env={"STORMPROOF_ENDPOINTS": json.dumps(ports)})
 
 
 async def _nameserver(network: Dials, name: str, cluster: Cluster, nameserver: str) -> str:
@@ -69,7 +78,7 @@ def _shown(address: Address) -> str:
     return f"{host}:{port}"
 
 
-def _java(installed: Recipe, *, pops: bool) -> Sequence[str]:
+def _java(installed: Recipe, program: str, *, pops: bool = False) -> Sequence[str]:
     """The gRPC client comes before the jars of the programs, which hold other builds of some of its classes; it is left
     out where nobody uses it."""
     lib, classes = installed.program(LIB), installed.folder / CLASSES
@@ -85,4 +94,4 @@ def _java(installed: Recipe, *, pops: bool) -> Sequence[str]:
         f"-Drocketmq.logback.configurationFile={installed.folder / CLIENTS / 'logback-grpc.xml'}",
     )
     grpc = f"{installed.folder / GRPC}/*:" if pops else ""
-    return (java, *_FLAGS, *logging, "-cp", f"{classes}:{grpc}{lib}/*", MAIN)
+    return (java, *_FLAGS, *logging, "-cp", f"{classes}:{grpc}{lib}/*", program)

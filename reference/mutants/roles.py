@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.node import Env
+from chaos.node import Env, Message
 from reference.broker.files import Then
 from reference.broker.membership import Membership
+from reference.controller.node import Controller, Respond
 from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
-from reference.mutants._planted import Planted
+from reference.mutants._planted import NODE, Planted
 from reference.nameserver import Registration, Routes
+from reference.wire.codes import Response
 
 
 class ElectionOutsideSet(Replicas):
@@ -74,6 +76,29 @@ class LifeNotKept(Membership):
         self.generation = counted
 
 
+class SwitchesCalledRefused(Controller):
+    """Who asks for a switch is told that it was refused, whatever became of it."""
+
+    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
+        def told(env: Env, outcome: Outcome) -> Message:
+            answer = respond(env, outcome)
+            if entry["op"] != "elect" or not entry["designate"]:
+                return answer
+            return message.reply(Response.CONTROLLER_ELECT_MASTER_FAILED, remark="can't read the new members")
+
+        super()._write(env, source, message, entry, told)
+
+
+class SwitchesNotWritten(Controller):
+    """A switch is acknowledged and forgotten: its entry is never logged."""
+
+    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
+        if self.raft.is_leader and entry["op"] == "elect" and entry["designate"]:
+            self._answer(env, source, message, message.reply())
+        else:
+            super()._write(env, source, message, entry, respond)
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -113,5 +138,19 @@ MUTANTS = (
         stands_for="a count of restarts that lives in memory: nobody can tell by it who came back, or with which disk",
         parts={"broker": {"membership": LifeNotKept}},
         scenario="quiet",
+    ),
+    Planted(
+        name="switch-called-refused",
+        law="roles",
+        stands_for="RocketMQ 5.5.0's mqadmin electMaster, which can't read a good answer and tells of a failed command",
+        parts={"controller": {NODE: SwitchesCalledRefused}},
+        scenario="operator",
+    ),
+    Planted(
+        name="switch-not-written",
+        law="roles",
+        stands_for="an administrator's command that is acknowledged before it is logged, and forgotten",
+        parts={"controller": {NODE: SwitchesNotWritten}},
+        scenario="operator",
     ),
 )

@@ -1,0 +1,144 @@
+"""What an operator was told of a switch, against what the controllers have made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import NEVER
+from checkers._views.reads import own
+from checkers.roles.promise import ACKNOWLEDGED_SWITCH_UNDONE, PROMISE, REFUSED_SWITCH_DONE
+
+#: So long after a fault the system may still elect somebody because of it.
+AFTER_FAULT_NS = 30_000_000_000
+SWITCHES = Needs(
+    part="what operators are told",
+    key=Key.RUN,
+    rows=(own("op", "elect", "find_master"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
+    evidence=(Evidence.OPERATIONS,),
+    uses=(Use.SWITCHES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """What operators are told."""
+
+    promise: Promise = PROMISE
+    needs: Needs = SWITCHES
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        """A switch is compared with the last answer about its group that came before it was asked for, and with those
+        that were asked for between its end and the next switch."""
+        found = Findings(PROMISE)
+        asked, looks = rows.memo(_asked), rows.memo(_looks)
+        for number, switch in enumerate(asked):
+            others = [one for one in asked if one.group == switch.group and one is not switch]
+            until = min((one.began for one in others if one.began > switch.began), default=NEVER)
+            of_group = [look for look in looks if look.group == switch.group]
+            before = [look for look in of_group if look.ended < switch.began]
+            after = [look for look in of_group if switch.ended < look.began and look.ended < until]
+            unsure = any(one.target == switch.target and one.ended == NEVER for one in asked[:number])
+            if switch.ended == NEVER or unsure or not before or not after:
+                continue
+            if _disturbed(rows, before[-1], after[-1]):
+                found.count("disturbed_switches", 1)
+                continue
+            found.count("judged_switches", 1)
+            _judge(rows, found, switch, before[-1], after)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        why = "no operator's switch could be judged: none ended and was looked for while no fault was near"
+        return decide(PROMISE, partial, needs=[("judged_switches", why)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A switch that was asked for: its rows, and when it began and ended, as indices in the history."""
+
+    group: str
+    target: str
+    invoke: int
+    done: int
+    began: int
+    ended: int
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Who was the master of a group, and of which epoch."""
+
+    group: str
+    master: str
+    epoch: int
+    invoke: int
+    done: int
+    began: int
+    ended: int
+
+
+def _asked(rows: Rows) -> list[_Switch]:
+    calls = views.calls(rows, "elect")
+    told = zip(
+        rows.words("group", calls.invoke),
+        rows.words("target", calls.invoke),
+        *(part.tolist() for part in (calls.invoke, calls.done, calls.began, calls.ended, calls.ok)),
+        strict=True,
+    )
+    return [_Switch(*one) for one in told]
+
+
+def _looks(rows: Rows) -> list[_Look]:
+    """In the order in which they were answered; of answers that make sense."""
+    calls = views.calls(rows, "find_master")
+    ok = calls.ok
+    told = zip(
+        rows.words("group", calls.invoke[ok]),
+        rows.words("master", calls.done[ok]),
+        rows.numbers("epoch", calls.done[ok]).tolist(),
+        *(part[ok].tolist() for part in (calls.invoke, calls.done, calls.began, calls.ended)),
+        strict=True,
+    )
+    return sorted((_Look(*one) for one in told if one[1] and one[2] >= 0), key=lambda look: look.ended)
+
+
+def _disturbed(rows: Rows, before: _Look, after: _Look) -> bool:
+    """Whether the system may have elected somebody by itself."""
+    times = rows.column("time_ns")
+    from_ns, until_ns = int(times[before.invoke]) - AFTER_FAULT_NS, int(times[after.done])
+    return any(fault.began_ns <= until_ns and fault.until_ns >= from_ns for fault in rows.memo(views.faults))
+
+
+def _judge(rows: Rows, found: Findings, switch: _Switch, before: _Look, after: list[_Look]) -> None:
+    """``after`` are all answers until the next switch. An election by the system itself makes another epoch or another
+    master; of a switch that was acknowledged the last answer counts, of one that was refused the first."""
+    if before.master == switch.target:
+        return
+    first, last = after[0], after[-1]
+    what = f"{switch.target} was to become the master of {switch.group or 'its group'}"
+    was = f"Before, {before.master} was the master of epoch {before.epoch}"
+    if not switch.ok and first.master == switch.target and first.epoch == before.epoch + 1:
+        kind, seen = REFUSED_SWITCH_DONE, first
+        told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was not done"
+        is_now = f"{first.master} that of epoch {first.epoch}"
+    elif switch.ok and last.epoch <= before.epoch:
+        kind, seen = ACKNOWLEDGED_SWITCH_UNDONE, last
+        told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was done"
+        is_now = f"{last.master} that of epoch {last.epoch}"
+    else:
+        return
+    index = rows.column("index")
+    found.add(
+        kind,
+        f"{told}. {was}, and at {views.at_s(rows, seen.done)} {is_now}.",
+        *(int(index[at]) for at in (before.done, switch.invoke, switch.done, seen.done)),
+    )
