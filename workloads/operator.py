@@ -42,7 +42,7 @@ class Switches:
         operator, worker, rng = load.operator(NAME), Worker(load, NAME), load.rng(NAME)
         turn = 0
         while not load.stopping:
-            await load.sleep(self.options.every_s * (0.75 + rng.random() / 2))
+            await _pause(load, self.options.every_s * (0.75 + rng.random() / 2))
             group = operator.groups[turn % len(operator.groups)]
             found = await _look(operator, worker, group) if not load.stopping else None
             if found is None or not found.ok:
@@ -60,12 +60,19 @@ class Switches:
         while True:
             is_last = load.now_ns() >= deadline_ns
             found = await _look(operator, worker, group)
-            if is_last or (found.ok and found.answer.value["master"] == target):
+            if is_last or load.stopping or (found.ok and found.answer.value["master"] == target):
                 return
             await load.sleep(LOOK_S)
 
     async def drain(self, load: Load) -> None:
         """Nothing: each switch was looked for when it was asked for."""
+
+
+async def _pause(load: Load, seconds: float) -> None:
+    """Shorter where the load ends before."""
+    deadline_ns = load.now_ns() + round(seconds * 1e9)
+    while not load.stopping and (left_ns := deadline_ns - load.now_ns()) > 0:
+        await load.sleep(min(LOOK_S, left_ns / 1e9))
 
 
 async def _look(operator: Operator, worker: Worker, group: str) -> Outcome:

@@ -22,7 +22,7 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
-from chaos.services import CanCreateTopics, CanDeleteTopics, CanHoldObjects, CanKeepMetadata, HasLimits
+from chaos.services import CanBeOperated, CanCreateTopics, CanDeleteTopics, CanHoldObjects, CanKeepMetadata, HasLimits
 from chaos.shell.step import MALFORMED
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.limits import check_limits
@@ -51,6 +51,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await _switch(bench, "switch")
     if isinstance(driver, CanForceSwitch):
         await _switch(bench, "force_switch")
+    if isinstance(driver, CanBeOperated):
+        await _operate(bench, driver)
     if isinstance(driver, CanRemoveBrokers):
         await _remove(bench, driver)
     if isinstance(driver, CanAddBrokers):
@@ -132,6 +134,32 @@ async def _switch(bench: Bench, power: str) -> None:
         return
     text = f"{power} to a follower in sync of a settled system was refused {TRIES} times: {reason};"
     bench.require(False, f"{text} a driver that can't do it must not have the method")
+
+
+async def _operate(bench: Bench, driver: CanBeOperated) -> None:
+    """Have an operator switch to a follower in sync; what is found afterwards must be what the tool told."""
+    group = _with_followers(await bench.settled("before an operator's switch"))
+    if group is None:
+        bench.unchecked.append("operator: no group has a follower in sync")
+        return
+    operator = driver.operator(bench.network, "check-operator")
+    bench.require(group.name in operator.groups, f"operator: groups lacks {group.name}, which view has")
+    before = (await bench.ask("operator: find_master", operator.find_master(group.name))).answer.value
+    target = next(name for name in sorted(group.followers) if name in group.in_sync)
+    told = await bench.ask("operator: elect", operator.elect(group.name, target))
+    if told.ok:
+        seen = await bench.until(_leads(group, target), SEEN_S)
+        bench.require(
+            seen is not None, f"operator: elect of {target} ended well, but {SEEN_S:g} s later it does not lead"
+        )
+    after = (await bench.ask("operator: find_master", operator.find_master(group.name))).answer.value
+    for value in (before, after):
+        members = value.get("in_sync")
+        named = {value.get("master"), *(members if isinstance(members, list) else ())}
+        sound = isinstance(value.get("epoch"), int) and isinstance(members, list) and named <= bench.nodes
+        text = f"operator: find_master told {dict(value)!r}, expected `master`, `epoch`, and nodes that are `in_sync`"
+        bench.require(sound, text)
+    await bench.settled("after an operator's switch")
 
 
 async def _remove(bench: Bench, driver: CanRemoveBrokers) -> None:
