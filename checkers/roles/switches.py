@@ -57,7 +57,8 @@ class Switches:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         why = "no operator's switch could be judged: none ended and was looked for while no fault was near"
-        return decide(PROMISE, partial, needs=[("judged_switches", why)])
+        unless = "" if Use.SWITCHES in context.uses else f"no workload uses {Use.SWITCHES}"
+        return decide(PROMISE, partial, needs=[("judged_switches", why)], unless=unless)
 
 
 @dataclass(frozen=True, slots=True)
