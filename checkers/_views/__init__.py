@@ -37,11 +37,13 @@ from checkers._views.run import (
     brokers,
     complete_nodes,
     has_recovered,
+    in_s,
     may_lack_ends,
     one_clock,
     phase_index,
     phase_time,
     replica_groups,
+    since_load_ns,
 )
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "holds",
     "in_force",
     "in_node_order",
+    "in_s",
     "join",
     "masters",
     "may_lack_ends",
@@ -94,5 +97,6 @@ __all__ = [
     "replica_groups",
     "sends",
     "service_ended",
+    "since_load_ns",
     "tiered",
 ]

@@ -74,6 +74,17 @@ def first_answers(rows: Rows) -> Ints:
     return np.concatenate([_first(rows, f, by=("queue", "node", "epoch", "from")) for f in ("send", "pull", "bounds")])
 
 
+def highest_commits(rows: Rows) -> Ints:
+    """A sieve: of each queue and group the acknowledged commit of the highest offset, the first of several."""
+    found = calls(rows, "commit")
+    mine = np.flatnonzero(found.ok)
+    asked = found.invoke[mine]
+    mine = mine[np.lexsort((asked, -rows.column("offset")[asked]))]
+    asked = found.invoke[mine]
+    order, firsts = groups(rows.column("queue")[asked], rows.labels("group", asked)[0])
+    return rows_of(rows, "commit", mine[order[firsts]])
+
+
 def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
     found = calls(rows, f)
     mine = np.flatnonzero(found.ok)

@@ -93,6 +93,17 @@ FIRST_ANSWERS = beside(
         streamed=True,
     ),
 )
+#: Of each part of a queue, and each group, the highest commit that was acknowledged.
+HIGHEST_COMMITS = beside(
+    "op",
+    "commit",
+    sieve=Sieve(
+        rows=(own("op", "commit"),),
+        columns=("op", "type", "queue", "offset", "value"),
+        keep=clients.highest_commits,
+        streamed=True,
+    ),
+)
 #: Columns by which rows are told apart and told of.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chaos.law import Rows, RunContext
+from checkers._views.arrays import Ints
 
 
 def one_clock(context: RunContext) -> bool:
@@ -81,7 +82,18 @@ def complete_nodes(rows: Rows) -> frozenset[str]:
 
 def at_s(rows: Rows, at: int) -> str:
     """When a row was recorded, for people: seconds since the load began, as reports count them; less than 0 before."""
-    return f"{(int(rows.column('time_ns')[at]) - rows.memo(load_began_ns)) / 1e9:.3f} s"
+    return in_s(int(rows.column("time_ns")[at]) - rows.memo(load_began_ns))
+
+
+def since_load_ns(rows: Rows, at: Ints) -> Ints:
+    """How long after the load began each of these rows was recorded; less than 0 before."""
+    since: Ints = rows.column("time_ns")[at] - rows.memo(load_began_ns)
+    return since
+
+
+def in_s(time_ns: int) -> str:
+    """A time since the load began, as all explanations tell it."""
+    return f"{time_ns / 1e9:.3f} s"
 
 
 def load_began_ns(rows: Rows) -> int:

@@ -38,6 +38,7 @@ from chaos.law import Law, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import agreement, availability, durability, no_rollback, order, progress
 from checkers import consumers as groups
+from checkers.consumers import passed, reached
 from checkers.durability import acknowledged
 
 
@@ -80,6 +81,23 @@ class Durability:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumers:
+    """The kernels about groups of consumers, as one."""
+
+    promise: Promise = groups.PROMISE
+    needs: Needs = slow_consumers.ALL
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        committed, ends, offsets, messages = (law.examine(rows, context) for law in groups.create(groups.Options()))
+        found = (reached.beyond(ends.facts), passed.skipped(offsets.facts), messages)
+        told = reduce(Partial.merge, (committed, *found))
+        return replace(told, facts=())
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class Both:
     """Kernels of one law, as one."""
 
@@ -101,7 +119,7 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "agreement": (agreement.Content(), slow_agreement.Content(), clients),
     "reads": (Reads(), slow_reads.Read(), clients),
     "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
-    "consumers": (groups.Consumers(), slow_consumers.Consumers(), consumers),
+    "consumers": (Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (availability.Availability(), slow_availability.Availability(), storms),
     "progress": (progress.Progress(), slow_progress.Progress(), readers),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -18,14 +19,29 @@ from chaos.history import shards
 from chaos.history.columns import BESIDE
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
-from chaos.judging.findings import MAX_REPORTED, cap
+from chaos.judging.findings import MAX_REPORTED
 from chaos.judging.plan import plan, served
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
-from chaos.verdict import Anomaly
+from chaos.verdict import Anomaly, Validity
+from checkers.consumers import passed, reached
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
+
+
+def committers(rng: Random) -> pa.Table:
+    """Groups of consumers, some of whose commits name an offset far beyond."""
+    table = consumers(rng)
+    index, op, offset = (table[name].to_numpy().copy() for name in ("index", "op", "offset"))
+    commits = pc.equal(table["f"].cast(pa.string()), "commit").to_numpy(zero_copy_only=False)
+    far = [at for at in index[commits & (op < 0)].tolist() if rng.random() < 0.1]
+    offset[np.isin(index, far) | np.isin(op, far)] += 1_000
+    return table.set_column(table.schema.get_field_index("offset"), table.schema.field("offset"), pa.array(offset))
+
+
+#: What clients do that a law is about, where it is not about those that commit nothing.
+DONE = {"consumers": committers}
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
 #: What is found under the second name is told, one by one, under the first where it is of that kind.
 ONE_OF = {"producer-reorder": "reorder"}
@@ -45,15 +61,14 @@ def merged(found: Sequence[Partial], rng: Random) -> Partial:
 
 def told(law: Law, partial: Partial, context: RunContext) -> dict[str, object]:
     """What it finds. Of more of one name than are told one by one, which ones are told is left open."""
-    anomalies = cap(law.promise, partial.anomalies)
+    verdict = law.judge(partial, context)  # facts may be told in parts, and may tell of anomalies
     numbers: dict[str, int] = {}
-    for anomaly in anomalies:
+    for anomaly in verdict.anomalies:
         name = ONE_OF.get(anomaly.name, anomaly.name)
         numbers[name] = numbers.get(name, 0) + anomaly.count
-    few: list[Anomaly] = [one for one in anomalies if numbers[ONE_OF.get(one.name, one.name)] <= MAX_REPORTED]
+    few: list[Anomaly] = [one for one in verdict.anomalies if numbers[ONE_OF.get(one.name, one.name)] <= MAX_REPORTED]
     counts = {name: number for name, number in partial.counts.items() if number}
-    why = law.judge(partial, context).why  # facts may be told in parts
-    return {"few": few, "numbers": numbers, "counts": counts, "why": why, "gaps": set(partial.gaps)}
+    return {"few": few, "numbers": numbers, "counts": counts, "why": verdict.why, "gaps": set(partial.gaps)}
 
 
 def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int) -> tuple[int, int]:
@@ -72,7 +87,7 @@ def check_random(law: Law, seeds: range) -> None:
         rng = Random(f"ranges {seed}")
         meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
         context = RunContext(run="random", seed=seed, meta=meta)
-        some = check(law, clients(rng), context, rng, rng.choice(MOST))
+        some = check(law, DONE.get(law.promise.name, clients)(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
     assert parts > 5 * len(seeds) and anomalies > len(seeds) / 4
 
@@ -108,6 +123,19 @@ def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
 def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
     for seed in range(3):
         check_harmed(law, seed, every=1)
+
+
+@pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
+def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    context, some = RunContext(run="random", seed=0, meta={"deployment": "sim", "tells": list(TELLS)}), 0
+    for seed in range(10):
+        table = consumers(Random(f"lost {seed}"))
+        partial = law.examine(Declared(Shard(table), law.needs), context)
+        some += law.judge(partial, context).validity is Validity.INVALID
+        lost = law.judge(partial.merge(Partial(gaps=("a shard was lost",))), context)
+        assert (lost.validity, lost.anomalies, lost.why) == (Validity.UNKNOWN, (), "a shard was lost")
+    assert some
 
 
 def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:

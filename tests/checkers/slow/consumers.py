@@ -1,37 +1,48 @@
-"""Groups of consumers, each for itself over all rows: the oracle of the kernel in ``checkers/consumers.py``."""
+"""Groups of consumers, each for itself over all rows: the oracle of the kernels in ``checkers/consumers``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from chaos.judging.findings import Findings, decide
-from chaos.law import Needs, Partial, Promise, Rows, RunContext
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
-from checkers.consumers import (
+from checkers.consumers.committed import NEEDS as COMMITTED
+from checkers.consumers.messages import NEEDS as MESSAGES
+from checkers.consumers.passed import FAR
+from checkers.consumers.passed import NEEDS as PASSED
+from checkers.consumers.promise import (
     COMMIT_BEYOND_END,
     COMMIT_REGRESSION,
     DOUBLE_OWNER,
-    FAR,
-    NEEDS,
     NEVER_COMMITTED,
     PROMISE,
     SKIPPED,
 )
+from checkers.consumers.reached import NEEDS as REACHED
 from slow import retention
+
+KERNELS = (COMMITTED, REACHED, PASSED, MESSAGES)
+ALL = Needs(
+    key=Key.QUEUE,
+    rows=tuple(replace(rows, beside=False) for needs in KERNELS for rows in needs.rows),
+    columns=tuple(dict.fromkeys(name for needs in KERNELS for name in needs.columns)),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
+        found, passed, messages = Findings(PROMISE), Findings(PROMISE), Findings(PROMISE)  # kernels of their own
         commits, queries = _Calls.of(rows, "commit"), _Calls.of(rows, "committed")
         pulls = _Calls.of(rows, "pull")
         found.count("commits", int(commits.ok.sum()))
@@ -42,17 +53,17 @@ class Consumers:
         for group, queue in sorted(set(zip(commits.group.tolist(), commits.queue.tolist(), strict=True))):
             mine, asked = commits.of_group(group, queue), queries.of_group(group, queue)
             read = pulls.of_group(group, queue)
-            kept = Findings(PROMISE) if destroyed else found
+            kept, replaced = (Findings(PROMISE), Findings(PROMISE)) if destroyed else (found, messages)
             if context.strict:
                 _never_back(rows, kept, mine, asked)
                 _kept_to_the_end(rows, kept, mine, group, queue)
-            _given_what_is_there(rows, context, kept, mine, read)
-            if kept is not found and kept.partial().anomalies:
+            _given_what_is_there(rows, context, replaced, mine, read)
+            if destroyed and (kept.partial().anomalies or replaced.partial().anomalies):
                 found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {destroyed}")
             _never_beyond(rows, found, mine, asked, queue)
-            _nothing_skipped(rows, context, found, mine, read)
+            _nothing_skipped(rows, context, passed, mine, read)
         _one_owner(rows, found, pulls)
-        return found.partial()
+        return reduce(Partial.merge, (one.partial() for one in (found, passed, messages)))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("commits", "no consumer offset was committed")]

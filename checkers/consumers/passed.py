@@ -1,0 +1,176 @@
+"""A group passes over no offset of its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention
+from checkers._views.arrays import NEVER, Ints, groups
+from checkers._views.reads import callers, own
+from checkers.consumers.groups import Calls, Given, Group
+from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, Facts, decided_together
+
+#: So far beyond what a group was given skipped offsets are looked for one by one.
+FAR = 10_000
+
+NEEDS = Needs(
+    part="which offsets groups passed over",
+    key=Key.OFFSET,
+    rows=(
+        own("op", "pull", "delivered", "commit"),
+        callers("pull"),
+        reads.HIGHEST_COMMITS,
+        *(reads.RUN, *reads.RETENTION_OF_PARTS),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Each shard tells what it knows of each group that committed: how far, where it began to read, and which offsets
+    it was given, as ranges. What stands beside in several shards is told alike by all of them."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        commits, pulls = (Calls.of(rows.beside, f) for f in ("commit", "pull"))
+        commits = commits.only(commits.ok)
+        if len(commits.ok):
+            found.fact(**{SHOWN: True})
+        read_by = pulls.by_group()
+        for name, places in sorted(commits.by_group().items()):
+            group = Group.of(commits.only(places))
+            given = Given.of_group(rows.beside, group, pulls.only(read_by.get(name, pulls.invoke[:0])))
+            found.fact(group=name, **_of_group(rows.beside, context, group, given))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decided_together(partial, context, skipped)
+
+
+def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
+    """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
+    nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
+    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends."""
+    floor, known = retention.lawful_floors(rows, context, group.queues)
+    answered = given.pulls.only(given.pulls.ok)
+    least = np.zeros(len(group.queues), dtype=np.int64)
+    np.maximum.at(least, group.place(answered.queue), rows.numbers("minimum", answered.done))
+    done = group.acked.done[group.top]
+    got = rows.column("offset")[given.at]
+    last = np.full(len(group.queues), -1, dtype=np.int64)
+    np.maximum.at(last, given.of, np.minimum(got, NEVER - 2 * FAR))
+    inside = (got >= 0) & (got < group.highest[given.of])
+    columns = {
+        "queues": group.queues,
+        "top": group.highest,
+        "row": rows.column("index")[done],
+        "since_ns": views.since_load_ns(rows, done),
+        "begin": given.begin,
+        "last": last,
+        "floor": floor,
+        "least": np.where(known, -1, least),
+        **dict(zip(("of", "first", "until"), _ranges(given.of[inside], got[inside]), strict=True)),
+    }
+    return {name: column.tolist() for name, column in columns.items()}
+
+
+def _ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
+    """The ranges that these offsets make, by place and offset: whose they are, their first offsets, and the first ones
+    behind them."""
+    order, firsts = groups(of, offset)
+    of, offset = of[order[firsts]], offset[order[firsts]]
+    new = np.ones(len(of), dtype=np.bool_)
+    new[1:] = (of[1:] != of[:-1]) | (offset[1:] != offset[:-1] + 1)
+    first = np.flatnonzero(new)
+    return of[first], offset[first], offset[np.append(first[1:], len(of))[: len(first)] - 1] + 1
+
+
+def skipped(facts: Facts) -> Partial:
+    """What the shards together find: each offset from a group's first pull up to its highest acknowledged commit was
+    delivered to the group, whatever stood there, unless the queue lawfully begins above it. Where nothing tells what
+    lawfully went, answers are believed."""
+    found = Findings(PROMISE)
+    by_group: dict[str, dict[int, _Known]] = {}
+    for fact in facts:
+        if "group" in fact:
+            _add(by_group.setdefault(str(fact["group"]), {}), fact)
+    for group, queues in sorted(by_group.items()):
+        for queue, known in sorted(queues.items()):
+            _tell(found, group, queue, known)
+    return found.partial()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a group in one queue; ``given``: ranges, as arrays of their ends."""
+
+    top: int
+    row: int
+    since_ns: int
+    begin: int
+    last: int
+    floor: int
+    least: int
+    given: list[tuple[Ints, Ints]]
+
+    @property
+    def missing(self) -> Ints:
+        """The offsets that the group was never given."""
+        if self.begin < 0:
+            return np.empty(0, dtype=np.int64)
+        begin = max(self.begin, self.floor if self.least < 0 else self.least)
+        end = min(self.top, max(self.last, begin - 1) + 1 + FAR)  # a commit may name any number
+        edge = np.array([max(begin, end)], dtype=np.int64)
+        first, until = (np.concatenate([*ends, edge]) for ends in zip(*self.given, strict=True))
+        order = np.argsort(first, kind="stable")
+        first, until = np.clip(first[order], begin, edge), np.clip(until[order], begin, edge)
+        before = np.maximum.accumulate(np.append(begin, until))[:-1]
+        length = np.maximum(first - before, 0)
+        within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        found: Ints = np.repeat(before, length) + within
+        return found
+
+
+def _add(known: dict[int, _Known], fact: Mapping[str, Any]) -> None:
+    """Join what a shard tells of a group with what others told. Its ranges stand by queue."""
+    of, first, until = (np.array(fact[name], dtype=np.int64) for name in ("of", "first", "until"))
+    starts = np.searchsorted(of, np.arange(len(fact["queues"]) + 1)).tolist()
+    names = ("queues", "top", "row", "since_ns", "begin", "last", "floor", "least")
+    for number, told in enumerate(zip(*(fact[name] for name in names), strict=True)):
+        queue, top, row, since_ns, begin, last, floor, least = told
+        one = _Known(top, row, since_ns, begin, last, floor, least, [])
+        before = known.setdefault(queue, one)
+        before.begin = min(filter(lambda offset: offset >= 0, (before.begin, one.begin)), default=-1)
+        before.last = max(before.last, one.last)
+        before.least = max(before.least, one.least)
+        mine = slice(starts[number], starts[number + 1])
+        before.given.append((first[mine], until[mine]))
+
+
+def _tell(found: Findings, group: str, queue: int, known: _Known) -> None:
+    def tell(offset: int) -> None:
+        found.add(
+            SKIPPED,
+            f"Group {group} committed offset {known.top} of queue {queue} at {views.in_s(known.since_ns)}, but was "
+            f"never given offset {offset}.",
+            known.row,
+            queue=queue,
+            offset=offset,
+        )
+
+    missing = known.missing
+    found.add_each(SKIPPED, missing, tell, queues=np.full(len(missing), queue, dtype=np.int64))

@@ -1,0 +1,128 @@
+"""No committed offset lies beyond the end of its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints, distinct, places_in, tops
+from checkers._views.reads import own
+from checkers.consumers.groups import Calls
+from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, Facts, decided_together
+
+NEEDS = Needs(
+    part="how far queues went",
+    key=Key.OFFSET,
+    rows=(
+        own("op", "send", "pull", "delivered", "bounds", "commit", "committed"),
+        *(reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
+    uses=(Use.QUEUES,),
+)
+#: What is told of an offset that lies beyond all that a shard knows: of the call, its begin and its end.
+_TOLD = ("queue", "offset", "began", "row", "since_ns")
+#: What a group did with such an offset, in the order in which it is told.
+_HOW = ("committed", "was given")
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Each shard tells how far it knows the queues to go, and which offsets lie beyond that."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        known, ends = _ends(rows)
+        found.fact(known=known.tolist(), ends=ends.tolist())
+        for f, how in zip(("commit", "committed"), _HOW, strict=True):
+            calls = Calls.of(rows, f)
+            for name, places in calls.by_group().items():
+                mine = calls.only(places)
+                if f == "commit":
+                    found.fact(**{SHOWN: bool(mine.ok.any())}, group=name, committed=distinct(mine.queue).tolist())
+                _tell_beyond(rows, found, how, mine, known, ends)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decided_together(partial, context, beyond)
+
+
+def _ends(rows: Rows) -> tuple[Ints, Ints]:
+    """Queues, ascending, and the end of all that answers and logs told of each."""
+    told = [rows.memo(views.acknowledged_tops), rows.memo(views.read_tops)]
+    told += [(claims.queue, claims.offset) for claims in map(rows.memo, (views.final_log, views.confirmed_appends))]
+    for f in ("pull", "bounds"):
+        answers = views.calls(rows, f)
+        done = answers.done[answers.ok]
+        told.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
+    queues, last = tops(*(np.concatenate(column) for column in zip(*told, strict=True)))
+    return queues, last + 1
+
+
+def _beyond(queue: Ints, offset: Ints, known: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """The places of these offsets that lie beyond the ends of their queues; and of all of them the ends, 0 for a queue
+    that nobody tells of."""
+    place, there = places_in(known, queue)
+    end = np.zeros(len(queue), dtype=np.int64)
+    end[there] = ends[place[there]]
+    return np.flatnonzero(offset > end), end
+
+
+def _tell_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Ints, ends: Ints) -> None:
+    answered = calls.only(calls.ok)
+    mine = answered.only(_beyond(answered.queue, answered.offset, known, ends)[0])
+    if len(mine.queue):
+        since_ns = views.since_load_ns(rows, mine.done)
+        told = (mine.queue, mine.offset, mine.began, rows.column("index")[mine.done], since_ns)
+        columns = {name: column.tolist() for name, column in zip(_TOLD, told, strict=True)}
+        found.fact(beyond=str(mine.group[0]), how=how, **columns)
+
+
+def beyond(facts: Facts) -> Partial:
+    """What the shards together find, of groups that committed in the queue."""
+    found = Findings(PROMISE)
+    ends = tops(*_joined(facts, "known", "ends"))
+    for group in sorted({str(fact["group"]) for fact in facts if "group" in fact}):
+        (queues,) = _joined((fact for fact in facts if fact.get("group") == group), "committed")
+        for how in _HOW:
+            told = _joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_TOLD)
+            order = np.argsort(told[_TOLD.index("began")])
+            order = order[places_in(distinct(queues), told[0][order])[1]]
+            _tell(found, f"Group {group} {how}", *ends, *(column[order] for column in told))
+    return found.partial()
+
+
+def _tell(
+    found: Findings, who: str, known: Ints, ends: Ints, queue: Ints, offset: Ints, _: Ints, row: Ints, since_ns: Ints
+) -> None:
+    wrong, end = _beyond(queue, offset, known, ends)
+
+    def tell(item: int) -> None:
+        found.add(
+            COMMIT_BEYOND_END,
+            f"{who} offset {int(offset[item])} of queue {int(queue[item])} at {views.in_s(int(since_ns[item]))}, but "
+            f"the queue never went beyond {int(end[item])}.",
+            int(row[item]),
+            queue=int(queue[item]),
+            offset=int(offset[item]),
+        )
+
+    found.add_each(COMMIT_BEYOND_END, wrong, tell, queues=queue[wrong])
+
+
+def _joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[Ints]:
+    """These columns of all facts that have them, one behind the other."""
+    some = [fact for fact in facts if names[0] in fact]
+    return [np.array([number for fact in some for number in fact[name]], dtype=np.int64) for name in names]
