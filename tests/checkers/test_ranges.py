@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -66,13 +66,13 @@ def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int
     return len(parts), sum(whole["numbers"].values())  # type: ignore[attr-defined]
 
 
-def check_random(law: Law, seeds: range) -> None:
+def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = clients) -> None:
     parts = anomalies = 0
     for seed in seeds:
         rng = Random(f"ranges {seed}")
         meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
         context = RunContext(run="random", seed=seed, meta=meta)
-        some = check(law, clients(rng), context, rng, rng.choice(MOST))
+        some = check(law, make(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
     assert parts > 5 * len(seeds) and anomalies > len(seeds) / 4
 
@@ -90,6 +90,11 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
 def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
     check_random(law, range(20))
+
+
+def test_answers_to_consumers_may_be_parted_anywhere() -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == "who takes writes")
+    check_random(law, range(20), consumers)
 
 
 @pytest.mark.full
