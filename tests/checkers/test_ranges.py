@@ -13,9 +13,10 @@ from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
 from slow.random_clients import clients, consumers
+from slow.random_storms import storms
 
 from chaos.history import shards
-from chaos.history.columns import BESIDE
+from chaos.history.columns import BESIDE, VALUE
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
 from chaos.judging.findings import MAX_REPORTED, cap
@@ -24,6 +25,7 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly
+from checkers._views import clients as clients_view
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
@@ -95,6 +97,63 @@ def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
 def test_answers_to_consumers_may_be_parted_anywhere() -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == "who takes writes")
     check_random(law, range(20), consumers)
+
+
+def a_storm(rng: Random) -> pa.Table:
+    """Sends and faults, in a run that tells when its load ended."""
+    while True:
+        table = storms(rng)
+        if any('"heal"' in value for value in table[VALUE].to_pylist()):
+            return table
+
+
+def check_storms(seeds: range) -> None:
+    """Whether a queue is parted or not, no silence is missed, and none is found where there was none."""
+    (law,) = (law for law in registry().kernels.values() if law.needs.part == "how long nobody was served")
+    left_out = anomalies = 0
+    for seed in seeds:
+        rng = Random(f"silence {seed}")
+        table, meta = a_storm(rng), {"deployment": "sim", "bounds": {"available_s": rng.choice((0.5, 1, 1.1, 3, 10))}}
+        context = RunContext(run="random", seed=seed, meta=meta)
+        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
+        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        whole = law.examine(Declared(Shard(table), law.needs), context)
+        assert told(law, merged(found, rng), context) == told(law, whole, context)
+        assert law.judge(merged(found, rng), context).counts == law.judge(whole, context).counts
+        left_out += len(Shard(table).where(kind="op", f="send"))
+        left_out -= sum(len(rows.where(kind="op", f="send")) for rows in held.values())
+        anomalies += len(whole.anomalies)
+    assert left_out > 5 * len(seeds) and anomalies > len(seeds)
+
+
+def test_silence_is_found_in_parts_of_what_was_sent() -> None:
+    check_storms(range(60))
+
+
+@pytest.mark.full
+def test_silence_is_found_in_parts_of_thousands_of_histories() -> None:
+    check_storms(range(60, 3_000))
+
+
+def test_what_bounds_silence_may_be_found_block_by_block() -> None:
+    for seed in range(60):
+        rng = Random(f"bounding {seed}")
+        table = a_storm(rng)
+        table = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))
+        if rng.random() < 0.3:
+            shuffled = rng.sample(range(table.num_rows), table.num_rows)
+            table = table.set_column(
+                table.column_names.index("time_ns"), "time_ns", table["time_ns"].take(pa.array(shuffled))
+            )
+        known = table[:0]
+        left = table
+        while left.num_rows:
+            cut = rng.randrange(left.num_rows)
+            given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
+            known, left = given.take(pa.array(clients_view.bounding_silence(Shard(given)))), left[:cut]
+        at_once = clients_view.bounding_silence(Shard(table))
+        assert sorted(known["index"].to_pylist()) == sorted(Shard(table).column("index")[at_once].tolist())
 
 
 @pytest.mark.full
