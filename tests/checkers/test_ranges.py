@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ import pytest
 from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
-from slow.random_clients import clients, consumers
+from slow.random_clients import RandomClients, clients, consumers, history
 from slow.random_storms import storms
 
 from chaos.history import shards
@@ -28,7 +29,11 @@ from chaos.verdict import Anomaly
 from checkers._views import clients as clients_view
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
+#: Kernels that find nothing wrong in what :func:`clients` tell.
+ELSEWHERE = ("what is read through the tier", "tiered records against logs", "how many sends were acknowledged")
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
+#: Those about what :func:`clients` tell, and what could be wrong with it.
+CLIENTS = {number: law for number, law in KERNELS.items() if law.needs.part not in ELSEWHERE}
 #: What is found under the second name is told, one by one, under the first where it is of that kind.
 ONE_OF = {"producer-reorder": "reorder"}
 RELAXED = {"flush": "async", "acks": "master"}
@@ -89,7 +94,7 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
         assert parts > 1
 
 
-@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+@pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
     check_random(law, range(20))
 
@@ -97,6 +102,38 @@ def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
 def test_answers_to_consumers_may_be_parted_anywhere() -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == "who takes writes")
     check_random(law, range(20), consumers)
+
+
+class TierReaders(RandomClients):
+    """Clients whose reads come from a local log or through the tier, which holds other records, or more, than logs."""
+
+    def call(self, f: str, asked: dict[str, Any], told: dict[str, Any] | None, **columns: Any) -> int:
+        if f == "pull" and told is not None and not self.errs():
+            told["value"]["source"] = self.rng.choice(("tier", "local", "local"))
+        return super().call(f, asked, told, **columns)
+
+    def finals(self) -> None:
+        super().finals()
+        for row in self.rows:
+            if row["kind"] == "final" and row["f"] in ("tiered", "log") and self.errs():
+                row[self.rng.choice(("hash", "offset"))] += 1
+
+
+def tier_readers(rng: Random) -> pa.Table:
+    return history(TierReaders(rng))
+
+
+@pytest.mark.parametrize("part", ELSEWHERE[:2])
+def test_what_tiers_hold_may_be_parted_anywhere(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(20), tier_readers)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", ELSEWHERE[:2])
+def test_what_tiers_hold_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(20, 1_500), tier_readers)
 
 
 def a_storm(rng: Random) -> pa.Table:
@@ -157,7 +194,7 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+@pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_thousands_of_random_histories_may_be_parted_anywhere(law: Law) -> None:
     check_random(law, range(20, 1_500))
 
