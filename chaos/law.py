@@ -89,6 +89,9 @@ class Reads:
     them; with a ``sieve``, what that keeps of each shard, of this one and all others; else the operations that
     delivered what stands in the shard, with all of their rows of this kind and ``f``. What stands beside is never the
     shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
+
+    A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
+    parted, only those that the sieve keeps. A kernel must find the same with all, with these, and with any besides.
     """
 
     kind: str
@@ -114,7 +117,8 @@ class Sieve:
 
     ``streamed``: ``keep`` is given the rows of one shard of a parted queue, some at a time, the last ones first, each
     time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
-    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside` only.
+    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, and for a shard's own
+    rows: then it is given those of all shards.
     """
 
     rows: tuple[Reads, ...]

@@ -14,11 +14,14 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, service, waits
 from checkers._views.arrays import Ints, Line
+from checkers._views.clients import SILENCE_NS
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
 AVAILABLE_S = 10.0
 STALL_MS = 1_000
+#: A harness may stand still for so long, and large queues tell of no shorter silence.
+SILENCE_S = SILENCE_NS / 1e9
 UNAVAILABLE = "unavailable"
 NOT_RECOVERED = "not-recovered"
 PROMISE = Promise(
@@ -38,9 +41,17 @@ PROMISE = Promise(
 
 
 NEEDS = Needs(
+    part="how long nobody was served",
     key=Key.QUEUE,
-    rows=(own("op", "send"), everywhere("trace", "crash"), *reads.SERVICE),
+    rows=(reads.SILENCE, everywhere("trace", "crash"), *reads.SERVICE_OWED),
     columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
+    uses=(Use.QUEUES,),
+)
+ANSWERED = Needs(
+    part="how many sends were acknowledged",
+    key=Key.OFFSET,
+    rows=(own("op", "send"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.QUEUES,),
 )
 
@@ -51,33 +62,50 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """Counts the sends: without one that was acknowledged nothing tells whether there was service."""
+
+    promise: Promise = PROMISE
+    needs: Needs = ANSWERED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        sends = rows.memo(views.sends)
+        return Partial(counts={"sends": len(sends.invoke), "acked": int(sends.ok.sum())})
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        needs = [("acked", "no acknowledged send: nothing tells whether there was service")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+@dataclass(frozen=True, slots=True)
 class Availability:
+    """How long no send was acknowledged. Of a large queue it is given only the sends that bound a long silence."""
+
     promise: Promise = PROMISE
     needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        sends = rows.memo(views.sends)
-        found.count("sends", len(sends.invoke))
-        found.count("acked", int(sends.ok.sum()))
         check_harness(rows, context, found)
         bound_s = views.bound(context, "available_s", AVAILABLE_S)
+        if bound_s < SILENCE_S:
+            found.gap(f"bounds.available_s is {bound_s:g}: times of less than {SILENCE_S:g} s are not judged")
         owed = service.stretches(rows, context, int(bound_s * 1e9))
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
-        lacks = _Lacks.of(rows, owed, int(bound_s * 1e9))
-        found.fact(longest_s=round(lacks.longest_ns / 1e9, 3))
+        lacks = _Lacks.of(rows, owed, max(int(bound_s * 1e9), SILENCE_NS))
+        found.fact(longest_s=round(lacks.longest_ns / 1e9, 3), acked=bool(rows.memo(views.sends).ok.any()))
         _tell(rows, found, lacks, owed, bound_s)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """The counts also tell the longest time without an acknowledged send of any queue, in milliseconds."""
+        """The counts also tell the longest time without an acknowledged send of any queue, in milliseconds. Where no
+        send was acknowledged, the other kernel says so; in a run that uses no queues nothing is owed then."""
         longest = max((int(1000 * fact["longest_s"]) for fact in partial.facts if "longest_s" in fact), default=0)
         owed = max((int(fact["owed_ms"]) for fact in partial.facts if "owed_ms" in fact), default=0)
+        if context.no_queues and not any(fact.get("acked") for fact in partial.facts):
+            owed = 0
         summary = Partial(counts={"longest_without_ok_ms": longest, "service_owed_ms": owed})
-        needs = [
-            ("acked", "no acknowledged send: nothing tells whether there was service"),
-            ("service_owed_ms", "at no time were enough nodes well for service to be owed"),
-        ]
+        needs = [("service_owed_ms", "at no time were enough nodes well for service to be owed")]
         return decide(PROMISE, partial.merge(summary), needs=needs, unless=context.no_queues)
 
 
@@ -114,7 +142,7 @@ class _Lacks:
     """Times longer than the bound, within a stretch in which service was owed, without an acknowledged send to a queue
     to which sends were tried early enough: from ``low_ns`` to ``high_ns``, by queue, then stretch, then time.
     ``first`` and ``last`` are the rows of the first and the last of the ``tried`` sends. ``longest_ns``: the longest
-    time between two acknowledged sends to one queue, owed or not."""
+    time between two acknowledged sends to one queue, owed or not, if a second of the clock began between them."""
 
     queue: Ints
     stretch: Ints
@@ -144,7 +172,8 @@ class _Lacks:
         kept = np.flatnonzero(in_time > first)
         kept = kept[np.lexsort((low[kept], stretch[kept], of[kept]))]
         first, end = first[kept], end[kept]
-        same = line.keys(answered[1:]) == line.keys(answered[:-1])
+        second = line.numbers(answered) // SILENCE_NS
+        apart = (line.keys(answered[1:]) == line.keys(answered[:-1])) & (second[1:] != second[:-1])
         return cls(
             queue=queues[of[kept]],
             stretch=stretch[kept],
@@ -153,7 +182,7 @@ class _Lacks:
             first=invoked[first],
             last=invoked[end - 1],
             tried=end - first,
-            longest_ns=int(np.diff(answered)[same].max(initial=0)),
+            longest_ns=int(np.diff(answered)[apart].max(initial=0)),
         )
 
     @staticmethod
@@ -202,5 +231,5 @@ def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], b
         )
 
 
-def create(options: Options) -> Availability:
-    return Availability()
+def create(options: Options) -> Sequence[Availability | Answered]:
+    return (Availability(), Answered())

@@ -14,7 +14,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import garbage, reads, retention, tier, uploads
-from checkers._views.reads import everywhere, own
+from checkers._views.arrays import only, places_in
+from checkers._views.reads import callers, everywhere, own
 from checkers._views.tier import Version
 
 #: So far beyond what the objects hold missing offsets are looked for one by one.
@@ -55,7 +56,6 @@ PROMISE = Promise(
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(
-        own("op", "pull", "delivered"),
         own("trace", "store_cas", "store_put", "store_get", "store_delete", "append"),
         own("final", "tiered", "manifest"),
         everywhere("trace", "retention", "bootstrap"),
@@ -63,6 +63,13 @@ NEEDS = Needs(
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
+READS = Needs(
+    part="what is read through the tier",
+    key=Key.OFFSET,
+    rows=(own("op", "delivered"), callers("pull"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "message", "hash"),
     evidence=(Evidence.TIER,),
 )
 GARBAGE = Needs(
@@ -116,14 +123,28 @@ class TierContinuity:
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
             _objects(rows, found, versions[-1])
-        _reads_agree(rows, found, context.strict)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("manifest_versions", "no manifest was committed")]
-        if Use.TIER_READS in context.uses:
-            needs.append(("tier_reads", "no message was read through the tier, though a workload tries to"))
-        return tier.judge(PROMISE, partial, context, needs)
+        return tier.judge(PROMISE, partial, context, [("manifest_versions", "no manifest was committed")])
+
+
+@dataclass(frozen=True, slots=True)
+class SameReads:
+    """What is read through the tier is what a local log gives."""
+
+    promise: Promise = PROMISE
+    needs: Needs = READS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if tier.has_tier(context):
+            _reads_agree(rows, found, context.strict)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        wanted = ("tier_reads", "no message was read through the tier, though a workload tries to")
+        return tier.judge(PROMISE, partial, context, [wanted] if Use.TIER_READS in context.uses else [])
 
 
 def _segments(rows: Rows, found: Findings, version: Version) -> None:
@@ -376,10 +397,10 @@ def _repeated(offsets: views.Ints) -> views.Ints:
 def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
     """The same offset reads the same through the tier and from a local log, where no message that was read may be
     lost, for then another one may have been given its offset."""
-    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
-    known = read.pull >= 0
-    done = pulls.done[read.pull[known]]
-    at, done = read.at[known][done >= 0], done[done >= 0]
+    at, pulls = rows.where(kind="op", f="delivered"), views.calls(rows.beside, "pull")
+    slot, known = places_in(pulls.began, rows.column("op")[at])
+    at, done = only(known, at, pulls.done[slot] if len(pulls.done) else slot)
+    at, done = only(done >= 0, at, done)
     answers, answer = np.unique(done, return_inverse=True)
     code, sources = rows.labels("source", answers)
     source = np.array(sources, dtype=np.str_)[code[answer]]
@@ -570,5 +591,5 @@ def _reaches_the_log(rows: Rows, found: Findings, at: int) -> None:
             )
 
 
-def create(options: Options) -> Sequence[TierContinuity | Garbage | Uploads | OwnTiers]:
-    return (TierContinuity(), Garbage(), Uploads(), OwnTiers())
+def create(options: Options) -> Sequence[TierContinuity | SameReads | Garbage | Uploads | OwnTiers]:
+    return (TierContinuity(), SameReads(), Garbage(), Uploads(), OwnTiers())

@@ -66,7 +66,7 @@ POSITIONS = Needs(
 )
 CONTENT = Needs(
     part="tiered records against logs",
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(own("final", "tiered"), reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER_CONTENT, Evidence.FINAL_LOGS),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -48,6 +49,7 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
     split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
     if split:
         plan = [one for part in plan for one in (part.split if part in split else (part,))]
+        kept |= shards.sifted(plan, partial(rows.blocks, backwards=True))
         counts, rest = _counted(rows, plan, kept, offsets)
     parts = [_Parted(part, counts[part], most) for part in plan]
     wanted = [_Shard(f"{one.part.name}-{bucket}", one, bucket) for one in parts for bucket in one.buckets.filled]

@@ -15,7 +15,7 @@ from chaos.errors import MachineError
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
-from chaos.history.parted.beside import Beside, BesideRows
+from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.places import Places
 
@@ -89,9 +89,13 @@ def parts(
         yield WHOLE, table
         return
     most = SHARD_ROWS if most is None else most
-    chooser = Chooser(table, kept(plan, lambda columns: [table.select(columns)]), Places(offsets))
+    known = kept(plan, lambda columns: [table.select(columns)])
+    chooser = Chooser(table, known, Places(offsets))
+    plan = [*_with_split(plan, chooser, most)]
+    if more := sifted(plan, lambda columns: [table.select(columns)]):
+        chooser = Chooser(table, {**known, **more}, Places(offsets))
     left = np.ones(table.num_rows, dtype=np.bool_)
-    for part in _with_split(plan, chooser, most):
+    for part in plan:
         yield from _parts_of(part, table, chooser, most)
         left &= ~chooser.stand(part)
     if left.any():
@@ -142,4 +146,16 @@ def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]
             tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
         if tables:
             found[sieve] = np.unique(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
+    return found
+
+
+def sifted(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
+    """What is kept of own rows, ascending. ``blocks``: as for :func:`kept`, the last ones first; only what is kept of
+    them stays in memory."""
+    found = {}
+    for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):
+        summary = Summary(sieve)
+        for block in blocks([name for name in COLUMNS if name in sieve.reads]):
+            summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
+        found[sieve] = np.unique(summary.kept())
     return found

@@ -22,12 +22,14 @@ _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.C
 
 @dataclass(slots=True)
 class _Family:
-    """Kernels that share shards: of one key, and of one mind about which rows each shard needs in full."""
+    """Kernels that share shards: of one key, and of one mind about which rows each shard needs in full. ``parted``:
+    where a queue has more rows than a shard should."""
 
     name: str
     key: Key
     kernels: list[KernelId] = field(default_factory=list)
     needs: list[Needs] = field(default_factory=list)
+    parted: bool = False
 
     def takes(self, needs: Needs) -> bool:
         return self.key == _shared(needs.key) and not any(_at_odds(needs, known) for known in self.needs)
@@ -36,9 +38,9 @@ class _Family:
         """What takes its place where a queue has more rows than a shard should: the kernels that need whole queues, and
         those that need an offset's rows together."""
         found: dict[Key, _Family] = {}
-        if self.key == Key.QUEUE and any(needs.key in OF_QUEUES for needs in self.needs):
+        if not self.parted and self.key == Key.QUEUE and any(map(_splits, self.needs)):
             for number, needs in zip(self.kernels, self.needs, strict=True):
-                one = found.setdefault(needs.key, _Family(f"{self.name}.{_SPLIT[needs.key]}", needs.key))
+                one = found.setdefault(needs.key, _Family(f"{self.name}.{_SPLIT[needs.key]}", needs.key, parted=True))
                 one.kernels.append(number)
                 one.needs.append(needs)
         return [*found.values()]
@@ -46,7 +48,8 @@ class _Family:
     def part(self) -> Part:
         reads = [one for needs in self.needs for one in needs.rows]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
-        here = [one for one in reads if one not in beside]
+        sifted = [one for one in reads if self.parted and _is_sifted(one)]
+        here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
             name=self.name,
             key=str(self.key),
@@ -57,6 +60,7 @@ class _Family:
             beside=_chosen(one for one in beside if one.everywhere and one.sieve is None),
             callers=_chosen(one for one in beside if not one.everywhere and one.sieve is None),
             summaries=_sieves(beside),
+            sifted=_sieves(sifted),
         )
 
 
@@ -137,6 +141,16 @@ def _at_odds(one: Needs, other: Needs) -> bool:
 def _in_full(reads: Reads) -> bool:
     """Whether every shard has all of them, where queues are whole."""
     return reads.everywhere and not reads.beside
+
+
+def _is_sifted(reads: Reads) -> bool:
+    """Whether a shard needs only some of its own rows of this kind, where a queue is parted."""
+    return reads.sieve is not None and not reads.everywhere and not reads.beside
+
+
+def _splits(needs: Needs) -> bool:
+    """Whether a kernel needs less than all rows of a queue together."""
+    return needs.key in OF_QUEUES or any(map(_is_sifted, needs.rows))
 
 
 def _chosen(reads: Iterable[Reads]) -> tuple[Chosen, ...]:

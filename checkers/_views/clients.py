@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import NEVER, Flags, Ints, among, groups, places_in
+from checkers._views.arrays import NEVER, Flags, Ints, Line, among, groups, places_in
 from checkers._views.run import phase_index
+
+#: Of times without an acknowledged send, :func:`bounding_silence` keeps those that are longer than this.
+SILENCE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,31 @@ def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
     end = found.done[mine]
     order, firsts = groups(*(rows.column(name)[end] if name != "from" else rows.labels(name, end)[0] for name in by))
     return rows_of(rows, f, mine[order[firsts]])
+
+
+def bounding_silence(rows: Rows) -> Ints:
+    """A sieve: of each queue, and each second, the sends that were acknowledged first and last in it; so whatever lies
+    further apart than a second of what is kept has nothing between. Besides: all sends that were tried while no other
+    one was acknowledged for as long, those without an end, and the first and the last that were tried at all."""
+    sends, time = calls(rows, "send"), rows.column("time_ns")
+    queue, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
+    kept = sends.done < 0
+    order, firsts = groups(number)
+    kept[order[firsts]] = kept[order[np.append(firsts[1:], len(order))[: len(firsts)] - 1]] = True
+    line = Line.of(time)
+    good = np.flatnonzero(sends.ok)
+    told = line.places(number[good], time[sends.done[good]])
+    order = np.argsort(told, kind="stable")
+    good, told = good[order], told[order]
+    second = line.numbers(told) // SILENCE_NS
+    new = (number[good[1:]] != number[good[:-1]]) | (second[1:] != second[:-1])
+    kept[good[np.append(True, new)[: len(good)]]] = kept[good[np.append(new, True)[: len(good)]]] = True
+    asked = line.places(number, time[sends.invoke])
+    after = np.searchsorted(told, asked)
+    bounds = np.concatenate([[-1], told, [len(queue) * line.span]])
+    low, high = bounds[after], bounds[after + 1]
+    served = (line.keys(low) == number) & (line.keys(high) == number) & (high - low <= SILENCE_NS)
+    return rows_of(rows, "send", np.flatnonzero(kept | ~served))
 
 
 def pulls(rows: Rows) -> Calls:

@@ -70,7 +70,19 @@ RETENTION = (
 #: The same for parts of queues: each is given all that was removed of any.
 RETENTION_OF_PARTS = (beside("trace", "store_cas", "tier_commit"), *RETENTION[1:])
 #: When service was owed, and to whom.
-SERVICE = (own("op", "send"), everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
+SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
+SERVICE = (own("op", "send"), *SERVICE_OWED)
+#: The sends that tell when a queue was not served.
+SILENCE = Reads(
+    kind="op",
+    f=("send",),
+    sieve=Sieve(
+        rows=(own("op", "send"),),
+        columns=("op", "type", "queue", "time_ns"),
+        keep=clients.bounding_silence,
+        streamed=True,
+    ),
+)
 #: Of each part of a queue the send that was acknowledged first.
 FIRST_ACKNOWLEDGED = beside(
     "op",

@@ -18,7 +18,7 @@ from checkers.roles.promise import PROMISE, TWO_MASTERS
 
 ANSWERS = Needs(
     part="who takes writes",
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(own("op", "send", "commit"), everywhere("trace", "role"), reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS, "epoch"),
     evidence=(Evidence.OPERATIONS, Evidence.ROLES),
@@ -44,9 +44,8 @@ class Answers:
             done = calls.done[calls.ok]
             wrong = done[~views.from_masters(rows, done)]
             silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
-            if silent.any():
-                nodes = sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]})
-                found.gap(f"{', '.join(nodes)} gave an ok to a {f}, but told nothing of its roles")
+            for node in sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]}):
+                found.gap(f"{node} gave an ok to a {f}, but told nothing of its roles")
             for at in wrong[~silent].tolist():
                 _tell_usurper(rows, found, at, f)
         return found.partial()

@@ -120,7 +120,11 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "reads": (Reads(), slow_reads.Read(), clients),
     "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
     "consumers": (Consumers(), slow_consumers.Consumers(), consumers),
-    "availability": (availability.Availability(), slow_availability.Availability(), storms),
+    "availability": (
+        Both(availability.PROMISE, availability.NEEDS, tuple(availability.create(availability.Options()))),
+        slow_availability.Availability(),
+        storms,
+    ),
     "progress": (progress.Progress(), slow_progress.Progress(), readers),
 }
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,11 @@ import pytest
 from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
-from slow.random_clients import clients, consumers
+from slow.random_clients import RandomClients, clients, consumers, history
+from slow.random_storms import storms
 
 from chaos.history import shards
-from chaos.history.columns import BESIDE
+from chaos.history.columns import BESIDE, VALUE
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
 from chaos.judging.findings import MAX_REPORTED
@@ -25,6 +27,7 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly, Validity
+from checkers._views import clients as clients_view
 from checkers.consumers import passed, reached
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
@@ -42,7 +45,11 @@ def committers(rng: Random) -> pa.Table:
 
 #: What clients do that a law is about, where it is not about those that commit nothing.
 DONE = {"consumers": committers}
+#: Kernels that find nothing wrong in what :func:`clients` tell.
+ELSEWHERE = ("what is read through the tier", "tiered records against logs", "how many sends were acknowledged")
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
+#: Those about what :func:`clients` tell, and what could be wrong with it.
+CLIENTS = {number: law for number, law in KERNELS.items() if law.needs.part not in ELSEWHERE}
 #: What is found under the second name is told, one by one, under the first where it is of that kind.
 ONE_OF = {"producer-reorder": "reorder"}
 RELAXED = {"flush": "async", "acks": "master"}
@@ -81,13 +88,13 @@ def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int
     return len(parts), sum(whole["numbers"].values())  # type: ignore[attr-defined]
 
 
-def check_random(law: Law, seeds: range) -> None:
+def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = clients) -> None:
     parts = anomalies = 0
     for seed in seeds:
         rng = Random(f"ranges {seed}")
         meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
         context = RunContext(run="random", seed=seed, meta=meta)
-        some = check(law, DONE.get(law.promise.name, clients)(rng), context, rng, rng.choice(MOST))
+        some = check(law, DONE.get(law.promise.name, make)(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
     assert parts > 5 * len(seeds) and anomalies > len(seeds) / 4
 
@@ -102,13 +109,107 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
         assert parts > 1
 
 
-@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+@pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
     check_random(law, range(20))
 
 
+def test_answers_to_consumers_may_be_parted_anywhere() -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == "who takes writes")
+    check_random(law, range(20), consumers)
+
+
+class TierReaders(RandomClients):
+    """Clients whose reads come from a local log or through the tier, which holds other records, or more, than logs."""
+
+    def call(self, f: str, asked: dict[str, Any], told: dict[str, Any] | None, **columns: Any) -> int:
+        if f == "pull" and told is not None and not self.errs():
+            told["value"]["source"] = self.rng.choice(("tier", "local", "local"))
+        return super().call(f, asked, told, **columns)
+
+    def finals(self) -> None:
+        super().finals()
+        for row in self.rows:
+            if row["kind"] == "final" and row["f"] in ("tiered", "log") and self.errs():
+                row[self.rng.choice(("hash", "offset"))] += 1
+
+
+def tier_readers(rng: Random) -> pa.Table:
+    return history(TierReaders(rng))
+
+
+@pytest.mark.parametrize("part", ELSEWHERE[:2])
+def test_what_tiers_hold_may_be_parted_anywhere(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(20), tier_readers)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
+@pytest.mark.parametrize("part", ELSEWHERE[:2])
+def test_what_tiers_hold_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(20, 1_500), tier_readers)
+
+
+def a_storm(rng: Random) -> pa.Table:
+    """Sends and faults, in a run that tells when its load ended."""
+    while True:
+        table = storms(rng)
+        if any('"heal"' in value for value in table[VALUE].to_pylist()):
+            return table
+
+
+def check_storms(seeds: range) -> None:
+    """Whether a queue is parted or not, no silence is missed, and none is found where there was none."""
+    (law,) = (law for law in registry().kernels.values() if law.needs.part == "how long nobody was served")
+    left_out = anomalies = 0
+    for seed in seeds:
+        rng = Random(f"silence {seed}")
+        table, meta = a_storm(rng), {"deployment": "sim", "bounds": {"available_s": rng.choice((0.5, 1, 1.1, 3, 10))}}
+        context = RunContext(run="random", seed=seed, meta=meta)
+        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
+        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        whole = law.examine(Declared(Shard(table), law.needs), context)
+        assert told(law, merged(found, rng), context) == told(law, whole, context)
+        assert law.judge(merged(found, rng), context).counts == law.judge(whole, context).counts
+        left_out += len(Shard(table).where(kind="op", f="send"))
+        left_out -= sum(len(rows.where(kind="op", f="send")) for rows in held.values())
+        anomalies += len(whole.anomalies)
+    assert left_out > 5 * len(seeds) and anomalies > len(seeds)
+
+
+def test_silence_is_found_in_parts_of_what_was_sent() -> None:
+    check_storms(range(60))
+
+
+@pytest.mark.full
+def test_silence_is_found_in_parts_of_thousands_of_histories() -> None:
+    check_storms(range(60, 3_000))
+
+
+def test_what_bounds_silence_may_be_found_block_by_block() -> None:
+    for seed in range(60):
+        rng = Random(f"bounding {seed}")
+        table = a_storm(rng)
+        table = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))
+        if rng.random() < 0.3:
+            shuffled = rng.sample(range(table.num_rows), table.num_rows)
+            table = table.set_column(
+                table.column_names.index("time_ns"), "time_ns", table["time_ns"].take(pa.array(shuffled))
+            )
+        known = table[:0]
+        left = table
+        while left.num_rows:
+            cut = rng.randrange(left.num_rows)
+            given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
+            known, left = given.take(pa.array(clients_view.bounding_silence(Shard(given)))), left[:cut]
+        at_once = clients_view.bounding_silence(Shard(table))
+        assert sorted(known["index"].to_pylist()) == sorted(Shard(table).column("index")[at_once].tolist())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_thousands_of_random_histories_may_be_parted_anywhere(law: Law) -> None:
     check_random(law, range(20, 1_500))
 

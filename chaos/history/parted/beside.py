@@ -25,7 +25,7 @@ class Beside:
 
     def __init__(self, part: Part) -> None:
         self._part = part
-        self._summaries = [_Summary(sieve) for sieve in part.summaries]
+        self._summaries = [Summary(sieve) for sieve in part.summaries]
         self._callers = Callers()
         self._kept: Ints | None = None
 
@@ -137,7 +137,7 @@ def _joined(some: Ints, more: Ints) -> Ints:
     return np.unique(np.concatenate([some, more], axis=1), axis=1) if more.shape[1] else some
 
 
-class _Summary:
+class Summary:
     """What a sieve keeps of each shard, found from some of its rows at a time."""
 
     def __init__(self, sieve: Sieve) -> None:

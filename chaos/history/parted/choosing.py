@@ -39,7 +39,8 @@ class Chosen:
 @dataclass(frozen=True, slots=True)
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
-    ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time."""
+    ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time, and one of
+    ``Part.sifted`` those of all."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
@@ -56,7 +57,7 @@ class Part:
     rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
     ``value.group``; ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
     ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
-    more rows than a shard should have; together they want the same rows.
+    more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
 
     Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
     ``callers`` those operations of which it has deliveries."""
@@ -70,6 +71,7 @@ class Part:
     beside: tuple[Chosen, ...] = ()
     callers: tuple[Chosen, ...] = ()
     summaries: tuple[Sieve, ...] = ()
+    sifted: tuple[Sieve, ...] = ()
 
     @property
     def has_beside(self) -> bool:
@@ -135,11 +137,16 @@ class Chooser:
         return self._parts[part]
 
     def _chosen(self, part: Part) -> tuple[Flags, Flags, Ints]:
-        everywhere = self.any_of(part.everywhere)
-        for sieve in part.sieves:
+        everywhere = self.any_of(part.everywhere) | self._kept_by(part.sieves)
+        own = self.any_of(part.own) | self._kept_by(part.sifted)
+        return own & ~everywhere, everywhere, self.keys(part.key)
+
+    def _kept_by(self, sieves: Sequence[Sieve]) -> Flags:
+        found = np.zeros(self._table.num_rows, dtype=np.bool_)
+        for sieve in sieves:
             if len(wanted := self._kept.get(sieve, ())):
-                everywhere |= np.isin(self._table["index"].to_numpy(), wanted)
-        return self.any_of(part.own) & ~everywhere, everywhere, self.keys(part.key)
+                found |= np.isin(self._table["index"].to_numpy(), wanted)
+        return found
 
     def stand(self, part: Part) -> Flags:
         """Which rows stand in any shard of a part, whatever was delivered."""

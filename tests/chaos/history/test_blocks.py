@@ -40,7 +40,12 @@ PLAN = (
         "queue",
         own=(Chosen("op"), Chosen("final", ("log",))),
         split=(
-            Part("other.whole", "queue", own=(Chosen("final", ("log",)),)),
+            Part(
+                "other.whole",
+                "queue",
+                own=(Chosen("final", ("log",)),),
+                sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+            ),
             Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
             Part(
                 "other.beside",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from checkers import _views as views
 from checkers import availability
 from checkers._views import service, waits
 from checkers._views.arrays import Ints
+from checkers._views.clients import SILENCE_NS
 from checkers._views.service import Stretch
 from checkers.availability import NEEDS, PROMISE, UNAVAILABLE
 
@@ -30,6 +32,7 @@ class Availability:
         found.count("acked", int(sends.ok.sum()))
         availability.check_harness(rows, context, found)
         bound_s = float((context.meta.get("bounds") or {}).get("available_s", availability.AVAILABLE_S))
+        assert bound_s >= availability.SILENCE_S
         owed = service.stretches(rows, context, int(bound_s * 1e9))
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
         queue = rows.column("queue")[sends.invoke]
@@ -37,7 +40,7 @@ class Availability:
             _of_queue(rows, found, int(number), np.flatnonzero(queue == number), owed, bound_s)
             for number in np.unique(queue).tolist()
         ]
-        found.fact(longest_s=max(longest, default=0.0))
+        found.fact(longest_s=max(longest, default=0.0), acked=bool(sends.ok.any()))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -80,4 +83,5 @@ def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequenc
                 int(index[last]),
                 queue=queue,
             )
-    return round(float(np.diff(answered).max()) / 1e9, 3) if len(answered) > 1 else 0.0
+    apart = [b - a for a, b in pairwise(answered.tolist()) if a // SILENCE_NS != b // SILENCE_NS]
+    return round(max(apart, default=0) / 1e9, 3)

@@ -151,15 +151,16 @@ class RandomConsumers(RandomClients):
 
 def consumers(rng: Random) -> pa.Table:
     """What groups of consumers did and were told, besides."""
-    return _history(RandomConsumers(rng))
+    return history(RandomConsumers(rng))
 
 
 def clients(rng: Random) -> pa.Table:
     """What clients did and were told, and what was there after the run."""
-    return _history(RandomClients(rng))
+    return history(RandomClients(rng))
 
 
-def _history(made: RandomClients) -> pa.Table:
+def history(made: RandomClients) -> pa.Table:
+    """What they do and are told, from the load to the final reading."""
     rng = made.rng
     made.add("harness", "phase", {"phase": "load"})
     if made.likely(0.3):
