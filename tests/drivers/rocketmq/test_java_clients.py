@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
-from drivers.rocketmq import RECIPES
+from drivers.rocketmq import RECIPES, java_clients
 from drivers.rocketmq.driver import Options, create
 from drivers.rocketmq.recipes import CLASSES, LIB, SOURCES
 from stormproof import cli
@@ -125,6 +126,16 @@ final class Ends {
 
 @pytest.mark.full
 @pytest.mark.process
+@needs_java
+@needs_jars
+def test_the_program_runs_without_the_client_of_the_proxy() -> None:
+    orders = {"queues": [], "endpoints": {}, "proxies": "", "nameservers": "", "name": "x", "seed": 1, "gap_ns": 1}
+    argv = java_clients._java(RECIPES[0], java_clients.MAIN)
+    env = {**os.environ, "STORMPROOF_ORDERS": json.dumps(orders)}
+    ended = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @needs_java
 @needs_jars
 def test_a_send_whose_answer_did_not_come_in_time_may_have_been_stored(tmp_path: Path) -> None:
