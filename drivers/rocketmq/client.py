@@ -59,9 +59,12 @@ class QueueClient(client.QueueClient):
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
     ) -> Answer:
         """With a ``source``, the broker is told before the read to take everything from there, and afterwards to do as
-        usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`."""
+        usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`. Where there is a
+        tier, a broker may read from it for everybody, so the log's end is asked for before each read."""
         if not source:
-            return await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+            end = (await super().bounds(queue, node)).maximum if self._levels.usual else -1
+            read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+            return _from_tier(read, end)
         asked = node or await self._master(queue)
         async with self._levels.reading_from(source, self._network, self._name, asked):
             before = (await super().bounds(queue, asked)).maximum

@@ -17,7 +17,7 @@ from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
 from drivers.rocketmq import RECIPES, java_clients
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.recipes import CLASSES, LIB, SOURCES
+from drivers.rocketmq.recipes import CLASSES, GRPC, LIB, SOURCES
 from stormproof import cli
 
 
@@ -143,7 +143,7 @@ def test_a_send_whose_answer_did_not_come_in_time_may_have_been_stored(tmp_path:
     sources = tmp_path / "stormproof" / "rocketmq"
     shutil.copytree(SOURCES / "stormproof" / "rocketmq", sources)
     (sources / "Ends.java").write_text(ENDS)
-    jars = f"{RECIPES[0].folder / LIB}/*"
+    jars = f"{RECIPES[0].folder / GRPC}/*:{RECIPES[0].folder / LIB}/*"
     subprocess.run(
         ["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, *map(str, sources.glob("*.java"))], check=True
     )

@@ -49,6 +49,12 @@ def test_where_the_ends_are_equal_nobody_knows_the_source(told: int) -> None:
     assert (read.source, read.maximum) == ("", told)
 
 
+@pytest.mark.parametrize(("told", "maximum"), [(50, -1), (90, 90), (95, 95)])
+def test_the_tiers_end_is_not_taken_for_the_queues_by_readers_that_demand_nothing(told: int, maximum: int) -> None:
+    read = run(driver().client(ready(log_end=90, told=told), "reader").pull(QUEUE, 40, limit=1))
+    assert read.maximum == maximum
+
+
 def test_a_read_from_the_log_leaves_the_tier_out_and_any_replica_can_be_asked() -> None:
     network = ready(log_end=90, told=90)
     client = driver(broker_options={"tieredStorageLevel": "FORCE"}).client(network, "reader")
