@@ -26,7 +26,13 @@ def test_the_reference_driver_passes_and_everything_could_be_checked() -> None:
 
 def test_the_reference_driver_passes_as_its_options_make_it_small() -> None:
     left = check_driver(create(Options(brokers=1, controllers=1, tier=False)).promising(Profile(min_in_sync=1)))
-    assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
+    assert [one.partition(":")[0] for one in left] == [
+        "switch",
+        "force_switch",
+        "operator",
+        "remove_broker",
+        "break_tier",
+    ]
 
 
 @pytest.mark.full
@@ -466,7 +472,13 @@ def test_metadata_has_versions_and_views_follow(change: Any, problem: str) -> No
 
 def test_a_driver_that_keeps_metadata_passes() -> None:
     left = check_driver(keeping(lambda client: client))
-    assert [one.partition(":")[0] for one in left] == ["switch", "force_switch", "remove_broker", "break_tier"]
+    assert [one.partition(":")[0] for one in left] == [
+        "switch",
+        "force_switch",
+        "operator",
+        "remove_broker",
+        "break_tier",
+    ]
 
 
 def test_all_problems_are_told_at_once() -> None:
