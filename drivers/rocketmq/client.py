@@ -60,11 +60,17 @@ class QueueClient(client.QueueClient):
     ) -> Answer:
         """With a ``source``, the broker is told before the read to take everything from there, and afterwards to do as
         usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`. Where there is a
-        tier, a broker may read from it for everybody, so the log's end is asked for before each read."""
+        tier, a broker may read from it for everybody, so the log's end is asked for before each read: who finds nothing
+        since the tier ends before that was not served."""
         if not source:
             end = (await super().bounds(queue, node)).maximum if self._levels.usual else -1
-            read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
-            return _from_tier(read, end)
+            told = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+            read = _from_tier(told, end)
+            if not read.messages and read is not told:
+                raise Failed(
+                    f"{told.node} reads from its tier, which ends at {told.maximum}, and its log at {end}", read
+                )
+            return read
         asked = node or await self._master(queue)
         async with self._levels.reading_from(source, self._network, self._name, asked):
             before = (await super().bounds(queue, asked)).maximum

@@ -49,10 +49,14 @@ def test_where_the_ends_are_equal_nobody_knows_the_source(told: int) -> None:
     assert (read.source, read.maximum) == ("", told)
 
 
-@pytest.mark.parametrize(("told", "maximum"), [(50, -1), (90, 90), (95, 95)])
-def test_the_tiers_end_is_not_taken_for_the_queues_by_readers_that_demand_nothing(told: int, maximum: int) -> None:
-    read = run(driver().client(ready(log_end=90, told=told), "reader").pull(QUEUE, 40, limit=1))
-    assert read.maximum == maximum
+@pytest.mark.parametrize("told", [90, 95])
+def test_readers_that_demand_nothing_are_told_the_queues_end(told: int) -> None:
+    assert run(driver().client(ready(log_end=90, told=told), "reader").pull(QUEUE, 40, limit=1)).maximum == told
+
+
+def test_who_finds_nothing_since_the_tier_ends_was_not_served() -> None:
+    with pytest.raises(Failed, match="reads from its tier, which ends at 50, and its log at 90"):
+        run(driver().client(ready(log_end=90, told=50), "reader").pull(QUEUE, 50, limit=1))
 
 
 def test_a_read_from_the_log_leaves_the_tier_out_and_any_replica_can_be_asked() -> None:
