@@ -121,25 +121,24 @@ def _disturbed(rows: Rows, before: _Look, after: _Look) -> bool:
 
 def _judge(rows: Rows, found: Findings, switch: _Switch, before: _Look, after: list[_Look]) -> None:
     """``after`` are all answers until the next switch. An election by the system itself makes another epoch or another
-    master; of a switch that was acknowledged the last answer counts, of one that was refused the first."""
+    master. A switch may take its time: of one that was acknowledged the last answer counts, of a refused one any."""
     if before.master == switch.target:
         return
-    first, last = after[0], after[-1]
+    last = after[-1]
+    done = [look for look in after if look.master == switch.target and look.epoch == before.epoch + 1]
     what = f"{switch.target} was to become the master of {switch.group or 'its group'}"
     was = f"Before, {before.master} was the master of epoch {before.epoch}"
-    if not switch.ok and first.master == switch.target and first.epoch == before.epoch + 1:
-        kind, seen = REFUSED_SWITCH_DONE, first
+    if not switch.ok and done:
+        kind, seen = REFUSED_SWITCH_DONE, done[0]
         told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was not done"
-        is_now = f"{first.master} that of epoch {first.epoch}"
     elif switch.ok and last.epoch <= before.epoch:
         kind, seen = ACKNOWLEDGED_SWITCH_UNDONE, last
         told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was done"
-        is_now = f"{last.master} that of epoch {last.epoch}"
     else:
         return
     index = rows.column("index")
     found.add(
         kind,
-        f"{told}. {was}, and at {views.at_s(rows, seen.done)} {is_now}.",
+        f"{told}. {was}, and at {views.at_s(rows, seen.done)} {seen.master} that of epoch {seen.epoch}.",
         *(int(index[at]) for at in (before.done, switch.invoke, switch.done, seen.done)),
     )

@@ -51,6 +51,10 @@ def test_a_switch_that_was_refused_and_done() -> None:
     assert "told at" in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 4
 
 
+def test_a_switch_that_was_refused_and_done_late() -> None:
+    switched("fail", ("broker-0", 3), ("broker-1", 4)).expect(ROLES, A.REFUSED_SWITCH_DONE, validity=Validity.INVALID)
+
+
 def test_a_switch_that_was_acknowledged_and_is_not_there() -> None:
     history = switched("ok", ("broker-0", 3), ("broker-0", 3))
     verdict = history.expect(ROLES, A.ACKNOWLEDGED_SWITCH_UNDONE, validity=Validity.INVALID)
