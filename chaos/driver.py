@@ -155,6 +155,14 @@ class ClusterView:
         """Whether each replica of each group is in sync."""
         return all(set(group.replicas) == set(group.in_sync) for group in self.groups)
 
+    def lacks(self) -> str:
+        """What each group lacks of being settled, in words, as far as this view shows it."""
+        told = [f"{group.name} has no leader" for group in self.groups if not group.leader]
+        for group in self.groups:
+            if out := sorted({*group.replicas} - {*group.in_sync}):
+                told.append(f"{', '.join(out)} not in sync in {group.name}")
+        return "; ".join(told) or "each group has a leader and all replicas in sync, but it is not ready for writes"
+
     def groups_of(self, node: str) -> tuple[ReplicaGroup, ...]:
         """The groups of which this node is a replica."""
         return tuple(group for group in self.groups if node in group.replicas)

@@ -16,7 +16,9 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 def classic(name: str, folder: Path) -> Path:
     """The example with controllers of this mode, whatever else it asks of them."""
     experiment = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text("utf-8"))
-    (options,) = experiment.setdefault("system", {"reference": {}}).values()
+    if experiment.get("system", "reference") == "reference":
+        experiment["system"] = {"reference": {}}
+    (options,) = experiment["system"].values()
     options["controller_options"] = {**(options.get("controller_options") or {}), "mode": "classic"}
     file = folder / f"{name}.yaml"
     with file.open("w", encoding="utf-8") as out:

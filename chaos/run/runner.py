@@ -391,9 +391,8 @@ class _Run:
             self._recovered_s = loop.time() - begin_s
             self._record("harness", f="recovered", value={"seconds": round(self._recovered_s, 3)})
             return
-        why = (
-            f"no send was acknowledged on each queue within {bound_s:g} s" if settled else f"not settled: {self._view}"
-        )
+        silent = f"no send was acknowledged on each queue within {bound_s:g} s"
+        why = silent if settled else f"not settled: {self._view.lacks()}"
         self._record("harness", f="not_recovered", value={"reason": why, "seconds": bound_s})
 
     async def _drain(self, load: _Load, workloads: list[Workload]) -> None:

@@ -67,9 +67,8 @@ class QueueClient(client.QueueClient):
             told = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
             read = _from_tier(told, end)
             if not read.messages and read is not told:
-                raise Failed(
-                    f"{told.node} reads from its tier, which ends at {told.maximum}, and its log at {end}", read
-                )
+                reason = f"{told.node} reads from its tier, which ends at {told.maximum}, and its log at {end}"
+                raise Failed(reason, _unbelieved(read))
             return read
         asked = node or await self._master(queue)
         async with self._levels.reading_from(source, self._network, self._name, asked):
@@ -111,7 +110,7 @@ class QueueClient(client.QueueClient):
             return replace(result, epoch=await self._term(node))
         except Failed as error:
             self._forget(queue)
-            raise Failed(error.reason, result) from error
+            raise Failed(error.reason, _unbelieved(result)) from error
 
     async def _master(self, queue: QueueRef) -> str:
         key, now = self._key(queue), self._network.now_ns()
@@ -152,6 +151,12 @@ def _from_tier(read: Answer, end: int) -> Answer:
     say so. But the maximum that it tells is the tier's end or the log's: one below ``end``, where the log ended before,
     is the tier's, and no end of the queue."""
     return replace(read, source="tier", maximum=-1) if -1 < read.maximum < end else read
+
+
+def _unbelieved(read: Answer) -> Answer:
+    """Who answered, but nothing of what it told of the queue: a slave may know less than the master, and what a
+    failed read tells counts as the master's word about an offset that it does not have."""
+    return Answer(node=read.node)
 
 
 def _heartbeat(name: str, group: str) -> Mapping[str, object]:

@@ -163,3 +163,10 @@ def test_a_later_leader_replaces_the_one_of_its_group_alone() -> None:
     assert [group.leader for group in later.groups] == ["b", "d"] and not later.settled
     assert later.with_leader("group-0", "c", 2) is later, "an epoch has one leader"
     assert later.with_leader("nobody", "c", 9) is later
+
+
+def test_a_view_says_what_keeps_it_from_being_settled() -> None:
+    whole, half = (replace(group, in_sync=group.replicas) for group in APART.groups)
+    assert replace(APART, groups=(whole, half)).lacks().endswith("not ready for writes")
+    lost = replace(APART, groups=(replace(whole, leader=""), replace(half, in_sync=("d",))))
+    assert lost.lacks() == "group-0 has no leader; e, f, g, h not in sync in group-1"

@@ -290,7 +290,8 @@ def _gets_on(rows: Rows, found: Findings, polls: _Polls, owed: Sequence[Stretch]
         if not len(inside):
             continue
         vain = polls.in_vain[inside]
-        slow = np.diff(polls.began_ns[inside], prepend=polls.began_ns[inside[:1]]) > bound_ns // 2
+        slow = np.zeros(len(inside), dtype=np.bool_)
+        slow[1:] = polls.began_ns[inside[1:]] - polls.ended_ns[inside[:-1]] > bound_ns // 2
         number = np.cumsum(~vain | slow)  # polls in vain with the same number belong together
         for run in np.unique(number[vain]).tolist():
             mine = inside[vain & (number == run)]
