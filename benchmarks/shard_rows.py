@@ -7,6 +7,7 @@ own in a shard at most. To have as many shards as a run of K times the length, d
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from chaos.history import shards
 from chaos.history.recorder import read_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
+from chaos.law import RunContext
 from chaos.ops import message_id
 
 #: A copy's queues are those of the copy so many before it.
@@ -54,9 +56,11 @@ def main() -> None:
     table = tiled(read_rows(given.run)[0], given.times)
     acked = pc.and_(pc.equal(table["f"], "send"), pc.and_(pc.equal(table["kind"], "op"), pc.equal(table["type"], "ok")))
     messages = int(pc.sum(acked).as_py())
+    meta = json.loads((given.run / "run.json").read_text())
+    parted = plan(registry().kernels, one_clock=RunContext(run="", seed=-1, meta=meta).one_clock)
     began = time.process_time()
     held: dict[str, list[int]] = {}
-    for name, rows in shards.parts(table, plan(registry().kernels), given.rows):
+    for name, rows in shards.parts(table, parted, given.rows):
         held.setdefault(name.rpartition("-")[0], []).append(rows.num_rows)
     took = time.process_time() - began
     held.pop("rest", None)

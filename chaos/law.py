@@ -91,7 +91,8 @@ class Reads:
     shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
 
     A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
-    parted, only those that the sieve keeps. A kernel must find the same with all, with these, and with any besides.
+    parted, and where the key is the run, only those that the sieve keeps. A kernel must find the same with all, with
+    these, and with any besides.
     """
 
     kind: str
@@ -119,12 +120,16 @@ class Sieve:
     time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
     keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, and for a shard's own
     rows: then it is given those of all shards.
+
+    ``many_clocks``: what is kept is enough only where each node has a clock of its own. In a simulated run, where one
+    clock orders the rows of all nodes, a shard of the whole run gets them all.
     """
 
     rows: tuple[Reads, ...]
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
+    many_clocks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +190,11 @@ class RunContext:
     def no_queues(self) -> str:
         """Why laws about queues are owed nothing; "" where they are."""
         return "" if self.uses_queues else "no workload uses queues"
+
+    @property
+    def one_clock(self) -> bool:
+        """Whether ``index`` orders rows of different nodes: simulated ones trace into one history as it happens."""
+        return self.meta.get("deployment") == "sim"
 
     @property
     def profile(self) -> Profile:

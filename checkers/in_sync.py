@@ -71,8 +71,9 @@ MEMBERS = Needs(
     part="what members of the SyncStateSet have",
     key=Key.RUN,
     rows=(
-        own("trace", "applied", "role", "set", "confirm"),
-        own("trace", "synced", "truncate", "recovered", "bootstrap", "start"),
+        own("trace", "applied", "start"),
+        *reads.SETS,
+        *reads.CONFIRMED_BY_OTHERS,
         own("final", "node"),
         reads.RUN,
     ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
-from chaos.law import AnomalyKind, Form, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
@@ -61,15 +61,23 @@ CONTENT = Needs(
     uses=(Use.QUEUES,),
     on_prefix=True,
 )
-CONFIRMED = Needs(
+OWN_LOG = Needs(
     part="what replicas confirmed",
-    key=Key.RUN,
+    key=Key.NODE,
     rows=(
-        own("trace", "confirm", "acked", "synced", "truncate", "recovered", "start", "bootstrap", "retention", "role"),
+        own("trace", "confirm", "acked", "truncate", "recovered", "start", "bootstrap", "retention"),
         own("final", "node"),
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    evidence=(Evidence.CONFIRM,),
+    on_prefix=True,
+)
+OTHERS = Needs(
+    part="what others had of it",
+    key=Key.RUN,
+    rows=(*reads.CONFIRMED_BY_OTHERS, own("trace", "role"), reads.RUN),
+    columns=(*reads.BASIC, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
 )
@@ -295,34 +303,52 @@ def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, kn
 
 
 @dataclass(frozen=True, slots=True)
-class Confirms:
-    """Replicas: what one has called confirmed stays in its log, and every later master has it."""
+class OwnLog:
+    """What a replica has called confirmed stays in its own log, and what a master gives an ok for is confirmed."""
 
     promise: Promise = PROMISE
-    needs: Needs = CONFIRMED
+    needs: Needs = OWN_LOG
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        confirms = rows.where(kind="trace", f="confirm")
+        acked = rows.where(kind="trace", f="acked")
+        told = Partial(counts={"confirms": len(confirms)})
+        if context.strict:
+            masters = np.zeros(len(rows), dtype=np.bool_)
+            for form in rows.forms(confirms):
+                masters[confirms[form.at]] = "set" in form.value
+            names = {rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}
+            for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
+                found = Findings(PROMISE)
+                if len(rows.where(kind="trace", f="confirm", node=node)):
+                    log = _never_cut_below(rows, found, node, masters)
+                    if not context.unfinished:  # else the node may have told since then why its log is shorter
+                        _ends_with_all(rows, found, node, log)
+                _what_is_acked_is_confirmed(rows, found, node)
+                told = told.merge(found.partial())
+        return told
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[("confirms", "no replica told its confirm offset")])
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What a master has called confirmed each member that it counts on has, and every later master."""
+
+    promise: Promise = PROMISE
+    needs: Needs = OTHERS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        confirms = rows.where(kind="trace", f="confirm")
-        found.count("confirms", len(confirms))
-        if not len(confirms):
-            found.gap("no replica told its confirm offset")
         if context.strict:
-            forms = rows.forms(confirms)
-            masters = np.zeros(len(rows), dtype=np.bool_)
-            for form in forms:
-                masters[confirms[form.at]] = "set" in form.value
-            for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
-                log = _never_cut_below(rows, found, node, masters)
-                if not context.unfinished:  # else the node may have told since then why its log is shorter
-                    _ends_with_all(rows, found, node, log)
+            confirms = rows.where(kind="trace", f="confirm")
             _masters_have_all(rows, found, confirms)
-            _whole_set_has(rows, context, found, confirms, forms)
-            _what_is_acked_is_confirmed(rows, found)
+            _whole_set_has(rows, context, found, confirms)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)
+        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel tells
 
 
 def _one_each(rows: Rows, at: Ints) -> Ints:
@@ -464,14 +490,14 @@ class _Lack:
     had: Ints
 
 
-def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints, forms: Sequence[Form]) -> None:
+def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
     """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
     simulated run: by then; elsewhere: at some time, which may come as long as the run goes on)."""
     index, end = rows.column("index")[confirms], rows.column("position")[confirms]
     ends = rows.memo(views.durable_ends)
     lacks: list[_Lack] = []
     silent: dict[str, int] = {}
-    for form in forms:
+    for form in rows.forms(confirms):
         acks = form.value.get("acks")
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end[form.at]
@@ -522,10 +548,10 @@ def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_La
     found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), tell)
 
 
-def _what_is_acked_is_confirmed(rows: Rows, found: Findings) -> None:
+def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
     """What a master gives an ok for is confirmed."""
     position = rows.column("position")
-    acked = rows.where(kind="trace", f="acked")
+    acked = rows.where(kind="trace", f="acked", node=node)
     early = acked[rows.numbers("confirm", acked) < position[acked]]
     known = [form.at for form in rows.forms(early) if isinstance(form.value.get("confirm"), int | np.ndarray)]
 
@@ -567,5 +593,5 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             )
 
 
-def create(options: Options) -> Sequence[Read | Confirms | Content]:
-    return (Read(), Confirms(), Content())
+def create(options: Options) -> Sequence[Read | OwnLog | Content | Others]:
+    return (Read(), OwnLog(), Content(), Others())

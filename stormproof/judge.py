@@ -120,7 +120,8 @@ def _prepared(
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
-    made = _shards(run, rows, sound=not damage) if apart is None else _shards_apart(rows, apart)
+    parts = _plan(rows, meta)
+    made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
     why = [*damage, *_lacking(told, meta), *_misunderstood(told)]
     return Prepared(
         directory=run,
@@ -155,26 +156,27 @@ def _looked(rows: Spool | None, told: pa.Table | None, meta: Mapping[str, Any]) 
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
 
-def _shards(run: Path, rows: Spool, *, sound: bool) -> list[Path]:
+def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
     if (run / STREAM).exists():
-        return sharding.write(run, rows, _plan(rows), sealed=sound)
+        return sharding.write(run, rows, parts, sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
         return found
-    return sharding.write(run, rows, _plan(rows), REPLANNED)
+    return sharding.write(run, rows, parts, REPLANNED)
 
 
-def _shards_apart(rows: Spool, folder: Path) -> list[Path]:
-    return sharding.write(folder, rows, _plan(rows), REPLANNED)
+def _shards_apart(rows: Spool, parts: Sequence[Part], folder: Path) -> list[Path]:
+    return sharding.write(folder, rows, parts, REPLANNED)
 
 
-def _plan(rows: Spool) -> tuple[Part, ...]:
+def _plan(rows: Spool, meta: Mapping[str, Any]) -> tuple[Part, ...]:
     """How these rows are parted for the laws. Those of a small run stand together, whatever the laws want."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
-    return plan(registry().kernels) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
+    one_clock = RunContext(run="", seed=-1, meta=meta).one_clock
+    return plan(registry().kernels, one_clock=one_clock) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
 
 
 def examine(run: Prepared) -> Prepared:

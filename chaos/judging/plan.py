@@ -45,15 +45,16 @@ class _Family:
                 one.needs.append(needs)
         return [*found.values()]
 
-    def part(self) -> Part:
+    def part(self, one_clock: bool) -> Part:
         reads = [one for needs in self.needs for one in needs.rows]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
-        sifted = [one for one in reads if self.parted and _is_sifted(one)]
+        of_run = self.key == Key.RUN
+        sifted = [one for one in reads if (self.parted or of_run) and _is_sifted(one, one_clock)]
         here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
             name=self.name,
             key=str(self.key),
-            split=tuple(one.part() for one in self.split()),
+            split=tuple(one.part(one_clock) for one in self.split()),
             own=_chosen(one for one in here if not _in_full(one)),
             everywhere=_chosen(one for one in here if _in_full(one) and one.sieve is None),
             sieves=_sieves(one for one in here if _in_full(one)),
@@ -72,8 +73,11 @@ class _Keep:
 
     def __call__(self, table: pa.Table) -> npt.NDArray[np.int64]:
         rows = Shard(table)
-        found: npt.NDArray[np.int64] = rows.column("index")[self.sieve.keep(rows)]
-        return found
+        index: npt.NDArray[np.int64] = rows.column("index")
+        try:
+            return index[self.sieve.keep(rows)]
+        except (TypeError, ValueError, ArithmeticError):
+            return index  # a value is not what it should be: what that means, the kernel decides
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
@@ -84,9 +88,10 @@ def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
     return tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None))
 
 
-def plan(kernels: Mapping[KernelId, Law]) -> tuple[Part, ...]:
-    """How the rows of a large run are to be parted for these kernels."""
-    return tuple(family.part() for family in _families(kernels))
+def plan(kernels: Mapping[KernelId, Law], *, one_clock: bool = True) -> tuple[Part, ...]:
+    """How the rows of a large run are to be parted for these kernels. ``one_clock``: as in
+    :class:`chaos.law.RunContext`; a plan that says so does for every run."""
+    return tuple(family.part(one_clock) for family in _families(kernels))
 
 
 def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] | None:
@@ -143,9 +148,11 @@ def _in_full(reads: Reads) -> bool:
     return reads.everywhere and not reads.beside
 
 
-def _is_sifted(reads: Reads) -> bool:
-    """Whether a shard needs only some of its own rows of this kind, where a queue is parted."""
-    return reads.sieve is not None and not reads.everywhere and not reads.beside
+def _is_sifted(reads: Reads, one_clock: bool = False) -> bool:
+    """Whether a shard needs only some of its own rows of this kind, where a queue is parted, or for the whole run."""
+    if reads.sieve is None or (reads.sieve.many_clocks and one_clock):
+        return False
+    return not reads.everywhere and not reads.beside
 
 
 def _splits(needs: Needs) -> bool:

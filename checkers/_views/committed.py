@@ -135,3 +135,15 @@ def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
         if key in found:
             found[key].append(Told(int(index[at]), at, unions[told.code[place]]))
     return found
+
+
+def changes_of_sets(rows: Rows) -> Ints:
+    """A sieve: the rows by which a node tells, in an epoch, another set or another set epoch than with its row before.
+    What it repeats tells nothing new: neither whom it counted on (:func:`told_sets`), nor when it first said so."""
+    told = rows.memo(set_rows)
+    told = told.only(np.argsort(told.at))
+    order, starts = groups(rows.column("node")[told.at], rows.column("epoch")[told.at])
+    another = np.ones(len(order), dtype=np.bool_)
+    another[1:] = (told.code[order[1:]] != told.code[order[:-1]]) | (told.number[order[1:]] != told.number[order[:-1]])
+    another[starts] = True
+    return told.at[order[another]]

@@ -21,41 +21,40 @@ EPOCH_REGRESSION = "epoch-regression"
 _KINDS = ("start", "recovered", "role", "confirm")
 
 
-def forgotten(rows: Rows, found: Findings) -> None:
+def forgotten(rows: Rows, found: Findings, node: str) -> None:
     """The number of a life is higher than those of all lives before on that disk which came as far as to read the log:
     by then the number was durable. And a life begins with no older epoch than that of records which the replica has
     confirmed as the master. What a fault has taken from a disk, nobody need remember."""
     index, epoch = rows.column("index"), rows.column("epoch")
     confirms = rows.where(kind="trace", f="confirm")
-    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="start").tolist()}):
-        disk = _Disks(rows.memo(views.faults), node)
-        traces = views.node_traces(rows, node, *_KINDS)
-        rare = np.flatnonzero(~np.isin(traces, confirms))  # confirms are many: one look at those between two of these
-        for place, until in zip(rare.tolist(), [*rare[1:].tolist(), len(traces)], strict=True):
-            at, confirmed = int(traces[place]), traces[place + 1 : until]
-            if (f := rows.text("f", at)) != "start":
-                disk.tell(rows, at, f, confirmed)
-                continue
-            _names_its_disk(rows, found, node, at)
-            lost = disk.begin(rows, at)
-            if lost.life >= 0:
-                found.add(
-                    LIFE_FORGOTTEN,
-                    f"{node} began life {int(rows.value(at)['generation'])} of its disk at {views.at_s(rows, at)}, "
-                    f"although it had been in life {lost.life} by {views.at_s(rows, lost.life_at)}, and no fault had "
-                    "taken anything from that disk.",
-                    int(index[lost.life_at]),
-                    int(index[at]),
-                )
-            if lost.epoch >= 0:
-                found.add(
-                    EPOCH_REGRESSION,
-                    f"{node} began a life at {views.at_s(rows, at)} in which it knew epoch {int(epoch[at])}, although "
-                    f"it had confirmed records as the master of epoch {lost.epoch} by "
-                    f"{views.at_s(rows, lost.epoch_at)}, and no fault had taken anything from its disk.",
-                    int(index[lost.epoch_at]),
-                    int(index[at]),
-                )
+    disk = _Disks(rows.memo(views.faults), node)
+    traces = views.node_traces(rows, node, *_KINDS)
+    rare = np.flatnonzero(~np.isin(traces, confirms))  # confirms are many: one look at those between two of these
+    for place, until in zip(rare.tolist(), [*rare[1:].tolist(), len(traces)], strict=True):
+        at, confirmed = int(traces[place]), traces[place + 1 : until]
+        if (f := rows.text("f", at)) != "start":
+            disk.tell(rows, at, f, confirmed)
+            continue
+        _names_its_disk(rows, found, node, at)
+        lost = disk.begin(rows, at)
+        if lost.life >= 0:
+            found.add(
+                LIFE_FORGOTTEN,
+                f"{node} began life {int(rows.value(at)['generation'])} of its disk at {views.at_s(rows, at)}, "
+                f"although it had been in life {lost.life} by {views.at_s(rows, lost.life_at)}, and no fault had "
+                "taken anything from that disk.",
+                int(index[lost.life_at]),
+                int(index[at]),
+            )
+        if lost.epoch >= 0:
+            found.add(
+                EPOCH_REGRESSION,
+                f"{node} began a life at {views.at_s(rows, at)} in which it knew epoch {int(epoch[at])}, although "
+                f"it had confirmed records as the master of epoch {lost.epoch} by "
+                f"{views.at_s(rows, lost.epoch_at)}, and no fault had taken anything from its disk.",
+                int(index[lost.epoch_at]),
+                int(index[at]),
+            )
 
 
 def _names_its_disk(rows: Rows, found: Findings, node: str, at: int) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.arrays import Flags, Ints, groups, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
 
@@ -164,3 +164,35 @@ def confirms_before_commits(rows: Rows) -> Ints:
         before = np.maximum.accumulate(np.where(is_commit, -1, np.arange(len(lived))))[is_commit]
         found.append(lived[before[before >= 0]])
     return np.unique(np.concatenate(found))
+
+
+def confirms_beyond(rows: Rows) -> Ints:
+    """A sieve, for nodes with clocks of their own: the confirm offsets that a member of the set had not told its master
+    to have, or never had on its disk; and of each epoch the highest one. Besides: of each disk the first word, and the
+    one that went furthest."""
+    position = rows.column("position")
+    grows = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in _DISK_GROWS]))
+    _, first = np.unique(rows.column("node")[grows], return_index=True)
+    tops = _highest_of(rows, grows, "node")
+    ends = {rows.text("node", at): int(position[at]) for at in tops.tolist()}
+    confirms = rows.where(kind="trace", f="confirm")
+    beyond = np.zeros(len(confirms), dtype=np.bool_)
+    for form in rows.forms(confirms):
+        end, acks = position[confirms[form.at]], form.value.get("acks")
+        for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
+            said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end
+            beyond[form.at[(said < end) | (end > ends.get(member, _NO_END))]] = True
+    return np.unique(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
+
+
+#: What tells how far a disk goes, and never that it goes less far.
+_DISK_GROWS = ("synced", "recovered", "bootstrap")
+#: Less than any position: a node that told nothing of its disk had nothing of it.
+_NO_END = np.iinfo(np.int64).min
+
+
+def _highest_of(rows: Rows, at: Ints, key: str) -> Ints:
+    """Of the rows with each value of this column the one with the highest position, the first of several."""
+    by_position = at[np.lexsort((at, -rows.column("position")[at]))]
+    order, starts = groups(rows.column(key)[by_position])
+    return by_position[order[starts]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import Reads, Sieve
-from checkers._views import clients, logs
+from checkers._views import clients, committed, logs
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -60,6 +60,36 @@ CONFIRMED_BY_COMMIT = (
             columns=("node", "incarnation", "step"),
             keep=logs.confirms_before_commits,
         )
+    ),
+)
+#: Whom masters told that they counted on. Confirm offsets name the set, too, and most of them the same as before.
+SETS = (
+    own("trace", "role", "set"),
+    Reads(
+        kind="trace",
+        f=("confirm",),
+        sieve=Sieve(
+            rows=(own("trace", "role", "set", "confirm"),),
+            columns=("node", "epoch", "value"),
+            keep=committed.changes_of_sets,
+            streamed=True,
+        ),
+    ),
+)
+#: What was confirmed, and how far disks went, across nodes. Without a common clock few of these rows say anything: what
+#: a disk held at any time, it may have held when it was counted on.
+CONFIRMED_BY_OTHERS = (
+    own("trace", "truncate", "recovered", "bootstrap"),
+    Reads(
+        kind="trace",
+        f=("confirm", "synced"),
+        sieve=Sieve(
+            rows=(own("trace", "confirm", "synced", "recovered", "bootstrap"),),
+            columns=("node", "epoch", "position", "value"),
+            keep=logs.confirms_beyond,
+            streamed=True,
+            many_clocks=True,
+        ),
     ),
 )
 #: What was lawfully removed.

@@ -11,8 +11,8 @@ from checkers._views.arrays import Ints
 
 
 def one_clock(context: RunContext) -> bool:
-    """Simulated nodes trace into the one history as it happens, so that ``index`` orders rows of different nodes."""
-    return context.meta.get("deployment") == "sim"
+    """Whether ``index`` orders rows of different nodes (:attr:`chaos.law.RunContext.one_clock`)."""
+    return context.one_clock
 
 
 def bound(context: RunContext, name: str, usual: float) -> float:

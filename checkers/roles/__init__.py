@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkers.roles.answers import Answers
 from checkers.roles.elections import Elections
 from checkers.roles.polled import Polled
+from checkers.roles.remembered import Remembered
 from checkers.roles.routes import Routes
 from checkers.roles.switches import Switches
 
@@ -17,5 +18,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches]:
-    return (Elections(), Routes(), Answers(), Polled(), Switches())
+def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches | Remembered]:
+    return (Elections(), Routes(), Answers(), Polled(), Switches(), Remembered())

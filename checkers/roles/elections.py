@@ -14,7 +14,7 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import lives, reads
+from checkers._views import reads
 from checkers._views.committed import set_rows
 from checkers._views.lives import EPOCH_REGRESSION
 from checkers._views.reads import own
@@ -24,7 +24,7 @@ from checkers.roles.promise import METADATA_CONFLICT, PROMISE, TWO_MASTERS
 ELECTIONS = Needs(
     part="elections as committed",
     key=Key.RUN,
-    rows=(own("trace", "applied", "role", "start", "set", "confirm", "raft", "recovered"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "applied", "start", "raft"), *reads.SETS, reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
     evidence=(Evidence.ELECTIONS,),
     on_prefix=True,
@@ -59,7 +59,6 @@ class Elections:
         _believers(rows, found, {} if context.unfinished else groups, whole)  # who was elected may be told later
         if not context.unfinished:
             _sets(rows, found, groups, whole)
-            lives.forgotten(rows, found)  # that a fault took a node's disk may be proven later
         _raft_leaders(rows, found)
         return found.partial()
 

@@ -115,7 +115,11 @@ class Both:
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (Durability(), slow_durability.Durability(), clients),
-    "no-rollback": (no_rollback.Confirms(), slow_no_rollback.Confirms(), replicas),
+    "no-rollback": (
+        Both(no_rollback.PROMISE, slow_no_rollback.BOTH, (no_rollback.OwnLog(), no_rollback.Others())),
+        slow_no_rollback.Confirms(),
+        replicas,
+    ),
     "agreement": (agreement.Content(), slow_agreement.Content(), clients),
     "reads": (Reads(), slow_reads.Read(), clients),
     "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),

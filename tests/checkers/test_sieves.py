@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from harms import EMPTIED, HARMS
 from histories import table_of
+from recorded import recording
 
+from chaos.driver import Evidence
 from chaos.history import shards
 from chaos.history.columns import INTEGERS, VALUE, WORDS
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Reads, Rows
+from chaos.law import Law, Reads, Rows, RunContext, Sieve
 from checkers import _views as views
+from checkers import in_sync, no_rollback
 from checkers._views import reads
-from checkers._views.arrays import NEVER
+from checkers._views.arrays import NEVER, Flags
+from checkers._views.reads import own
 from checkers._views.tier import Timeline
+from checkers.roles.elections import Elections
 
 NODES = ("a", "b", "")
 EVENTS = ("append", "append", "confirm", "confirm", "confirm", "truncate", "recovered", "bootstrap", "tier_commit")
@@ -152,3 +160,161 @@ def test_no_shard_of_the_whole_run_holds_what_was_done_to_queues() -> None:
         assert sum(part.num_rows - 1 for name, part in parts.items() if name.startswith("queue-")) == 3 * messages
         held.append([part.num_rows for name, part in parts.items() if name.startswith("run")])
     assert held[0] == held[1] and set(held[0]) == {1}
+
+
+#: Laws that are given few of the confirm offsets, and of what is durable, for the run as a whole.
+ACROSS_NODES: dict[str, Law] = {
+    "what others had of it": no_rollback.Others(),
+    "what members have": in_sync.Members(),
+    "elections": Elections(),
+}
+GROUP = ("a", "b", "c", "d")
+ACROSS = ("confirm",) * 6 + ("synced",) * 6 + ("role", "set", "truncate", "recovered", "bootstrap", "applied", "start")
+
+
+def replicated(rng: Random, count: int) -> pa.Table:
+    """Nodes that tell of their disks, of confirm offsets and sets: most of it lawful in some seeds, hardly any in
+    others; offsets go back, lives end, some nodes never tell of their disks, and rows may stand in disorder."""
+    wild = rng.choice((0.0, 0.05, 1.0))
+    silent = rng.choice(((), ("d",), ("b", "d")))
+    now = entries = 0
+    members, set_epoch, epoch = ["a", "b"], 1, 1
+    rows: list[dict[str, Any]] = []
+    for step in range(count):
+        node, f = rng.choice(GROUP), rng.choice(ACROSS if rng.random() < 0.3 else ACROSS[:12])
+        if f in ("confirm", "role", "set", "applied") and rng.random() < 0.9:
+            node = GROUP[epoch % 2]
+        if rng.random() < rng.choice((0.02, 0.2)):
+            members, set_epoch = sorted(rng.sample(GROUP, rng.randrange(1, 4))), set_epoch + rng.choice((0, 1, 1))
+        now = max(0, now + (rng.randrange(-20, 20) if rng.random() < wild else rng.choice((0, 1, 5))))
+        row = {"kind": "trace", "f": f, "node": node, "incarnation": 1, "step": step, "time_ns": step}
+        row |= {"epoch": epoch, "position": now}
+        value: dict[str, Any] = {}
+        if f in ("synced", "recovered", "bootstrap", "truncate"):
+            if node in silent and f != "truncate":
+                continue
+            row["position"] = now + rng.choice((0, 10, rng.randrange(-20, 20) if rng.random() < wild else 5))
+        elif f in ("confirm", "role", "set"):
+            if rng.random() < 0.8:
+                value = {"set": members, "proposed": rng.choice(([], [], ["c"])), "set_epoch": set_epoch}
+            if f == "role":
+                epoch += rng.choice((0, 1))
+                row["epoch"] = epoch
+                value |= {"role": rng.choice(("master", "master", "slave")), "start": now - rng.choice((0, 0, 30))}
+            elif f == "confirm" and value and rng.random() < 0.7:
+                late = rng.randrange(0, 3) if rng.random() < wild else 0
+                value["acks"] = dict.fromkeys([*members, *value["proposed"]], now - late)
+        elif f == "applied":
+            entries += 1
+            entry = {"type": rng.choice(("elect", "alter")), "group": "g", "set": members, "set_epoch": set_epoch}
+            value = {"entry": entry | {"master_epoch": epoch, "master": node}}
+            row |= {"node": "controller-0", "position": entries}
+        rows.append(row | {"value": json.dumps(value)})
+    if rng.random() < 0.2:
+        rng.shuffle(rows)
+    return whole([{"kind": "harness", "f": "phase", "time_ns": 0, "value": '{"phase":"load"}'}, *rows])
+
+
+def kept_in_pieces(sieve: Sieve, seen: pa.Table, rng: Random) -> list[int]:
+    """What a streamed sieve keeps of these rows, the last ones first."""
+    ends = sorted(rng.choices(range(seen.num_rows + 1), k=rng.choice((0, 1, 5))))
+    held = seen.slice(0, 0)
+    for begin, end in reversed([*zip([0, *ends], [*ends, seen.num_rows], strict=True)]):
+        held = pa.concat_tables([seen.slice(begin, end - begin), held]).unify_dictionaries()
+        rows = Shard(held)
+        wanted = rows.column("index")[sieve.keep(rows)]
+        held = held.filter(pa.array(np.isin(held["index"].to_numpy(), wanted)))
+    return sorted(held["index"].to_pylist())
+
+
+def chosen(table: pa.Table, reads: Iterable[Reads]) -> Flags:
+    rows, found = Shard(table), np.zeros(table.num_rows, np.bool_)
+    for one in reads:
+        for f in one.f:
+            found[rows.where(kind=one.kind, f=f)] = True
+    return found
+
+
+def partial_of(law: Law, table: pa.Table, context: RunContext) -> dict[str, Any]:
+    found = law.examine(Shard(table), context)
+    return {name: [*getattr(found, name)] for name in ("anomalies", "facts", "gaps")} | {"counts": dict(found.counts)}
+
+
+def check_sifted(law: Law, table: pa.Table, context: RunContext, rng: Random) -> tuple[bool, int]:
+    """Returns whether anything is shown, and how many rows were left out."""
+    sifted = [one for one in law.needs.rows if one.sieve is not None and not one.everywhere]
+    share = rng.choice((0.0, 0.25, 0.5))
+    kept = np.array([rng.random() < share for _ in range(table.num_rows)]) | ~chosen(table, sifted)
+    for one in sifted:
+        assert one.sieve is not None and one.sieve.streamed
+        seen = table.filter(pa.array(chosen(table, one.sieve.rows)))
+        pieces = kept_in_pieces(one.sieve, seen, rng)
+        assert pieces == sorted(Shard(seen).column("index")[one.sieve.keep(Shard(seen))].tolist())
+        kept |= np.isin(table["index"].to_numpy(), pieces)
+    found = partial_of(law, table, context)
+    assert partial_of(law, table.filter(pa.array(kept)), context) == found
+    return bool(found["anomalies"] or found["gaps"]), int((~kept).sum())
+
+
+def check_across(name: str, seeds: range) -> tuple[int, int]:
+    """Returns how many histories show something, and how many rows were left out."""
+    shown = left_out = 0
+    for seed in seeds:
+        rng = Random(f"across {seed}")
+        table = replicated(rng, rng.choice((3, 60, 200)))
+        context = RunContext(run="random", seed=seed, meta={"deployment": "process", "tells": [*Evidence]})
+        context = replace(context, unfinished=rng.random() < 0.2)
+        shows, without = check_sifted(ACROSS_NODES[name], table, context, rng)
+        shown, left_out = shown + shows, left_out + without
+    return shown, left_out
+
+
+@pytest.mark.parametrize("name", ACROSS_NODES)
+def test_laws_across_nodes_find_the_same_in_few_rows(name: str) -> None:
+    shown, left_out = check_across(name, range(200))
+    assert shown > 20 and left_out > 1_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ACROSS_NODES)
+def test_laws_across_nodes_find_the_same_in_thousands(name: str) -> None:
+    shown, left_out = check_across(name, range(200, 3_000))
+    assert shown > 280 and left_out > 20_000
+
+
+def check_harmed(name: str, every: int) -> None:
+    left_out = 0
+    for number, harm in enumerate([*HARMS, *EMPTIED][::every]):
+        run, rng = recording().copy(), Random(f"sieve {harm.__name__} {number}")
+        harm(run, rng)
+        context = RunContext(run=harm.__name__, seed=0, meta={**run.meta, "deployment": "process"})
+        left_out += check_sifted(ACROSS_NODES[name], run.table(), context, rng)[1]
+    assert left_out > 100
+
+
+@pytest.mark.parametrize("name", ACROSS_NODES)
+def test_laws_across_nodes_find_the_same_in_few_rows_of_harmed_runs(name: str) -> None:
+    check_harmed(name, every=20)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ACROSS_NODES)
+def test_laws_across_nodes_find_the_same_in_few_rows_of_all_harmed_runs(name: str) -> None:
+    check_harmed(name, every=1)
+
+
+def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
+    rows = [{"kind": "trace", "f": "confirm", "node": "a", "epoch": 1, "position": 5, "time_ns": 0} for _ in range(9)]
+    table = whole([row | {"value": '{"set":5}'} for row in rows])
+    parts = plan({("no_rollback", 0): no_rollback.Others()}, one_clock=False)
+    (held,) = [part for name, part in shards.parts(table, parts, 100) if name.startswith("run")]
+    assert held.num_rows == 9
+
+
+def test_one_clock_leaves_nothing_out() -> None:
+    table = replicated(Random(5), 150)
+    number = int(chosen(table, [own("trace", "confirm", "synced")]).sum())
+    for one_clock in (False, True):
+        parts = plan({("no_rollback", 0): no_rollback.Others()}, one_clock=one_clock)
+        (held,) = [part for name, part in shards.parts(table, parts, 1_000) if name.startswith("run")]
+        assert (int(chosen(held, [own("trace", "confirm", "synced")]).sum()) == number) is one_clock

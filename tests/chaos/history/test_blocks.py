@@ -63,6 +63,12 @@ PLAN = (
     Part("group", "group", own=(Chosen("op", ("commit",)),), everywhere=(Chosen("trace", ("role",)),)),
     Part("node", "node", own=(Chosen("trace"),), everywhere=(Chosen("harness"), Chosen("fault"))),
     Part("run", "run", own=(Chosen("op", queueless=True),)),
+    Part(
+        "sifted",
+        "run",
+        own=(Chosen("op", ("commit",)),),
+        sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+    ),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Ints
-from checkers.no_rollback import CONFIRM_BEYOND_SET, CONFIRM_ROLLBACK, CONFIRMED, PROMISE
+from checkers.no_rollback import CONFIRM_BEYOND_SET, CONFIRM_ROLLBACK, OTHERS, OWN_LOG, PROMISE
+
+#: What both kernels need that this is the oracle of.
+BOTH = replace(OWN_LOG, rows=(*OWN_LOG.rows, *OTHERS.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +22,22 @@ class Confirms:
     """Replicas: what one has called confirmed stays in its log, and every later master has it."""
 
     promise: Promise = PROMISE
-    needs: Needs = CONFIRMED
+    needs: Needs = BOTH
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
-        confirms = rows.where(kind="trace", f="confirm")
-        found.count("confirms", len(confirms))
-        if not len(confirms):
-            found.gap("no replica told its confirm offset")
+        confirms, acked = (rows.where(kind="trace", f=f) for f in ("confirm", "acked"))
+        told = Partial(counts={"confirms": len(confirms)})
         if context.strict:
-            for node in sorted({rows.text("node", at) for at in _one_each(rows, confirms)}):
+            for node in sorted({rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}):
+                found = Findings(PROMISE)
                 _never_cut_below(rows, found, node)
+                _what_is_acked_is_confirmed(rows, found, node)
+                told = told.merge(found.partial())
+            found = Findings(PROMISE)
             _masters_have_all(rows, found, confirms)
             _whole_set_has(rows, context, found, confirms)
-        return found.partial()
+            told = told.merge(found.partial())
+        return told
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial)
@@ -119,17 +124,9 @@ def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> N
 
 def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
     """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
-    simulated run: by then; elsewhere: at some time). What it gives an ok for is confirmed."""
-    position, index, epoch = (rows.column(name) for name in ("position", "index", "epoch"))
+    simulated run: by then; elsewhere: at some time)."""
+    position, index = rows.column("position"), rows.column("index")
     ends = rows.memo(durable_ends)
-
-    def tell(at: int, what: str) -> None:
-        found.add(
-            CONFIRM_BEYOND_SET,
-            f"{rows.text('node', at)}, master of epoch {int(epoch[at])}, {what} ({views.at_s(rows, at)}).",
-            int(index[at]),
-        )
-
     for at in confirms.tolist():
         told, end = rows.value(at), int(position[at])
         acks = told.get("acks")
@@ -144,12 +141,27 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
                 had = f"had only {max(0, durable)} on its disk"
             else:
                 continue
-            tell(at, f"called position {end} confirmed, though {member}, a member of its SyncStateSet, {had}")
-    acked = rows.where(kind="trace", f="acked")
+            what = f"called position {end} confirmed, though {member}, a member of its SyncStateSet, {had}"
+            _tell_beyond(rows, found, at, what)
+
+
+def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
+    """What a master gives an ok for is confirmed."""
+    position = rows.column("position")
+    acked = rows.where(kind="trace", f="acked", node=node)
     for at in acked[rows.numbers("confirm", acked) < position[acked]].tolist():
         known = rows.value(at).get("confirm")
         if isinstance(known, int):
-            tell(at, f"gave an ok for a record that ends at {int(position[at])}, when it had confirmed {known}")
+            what = f"gave an ok for a record that ends at {int(position[at])}, when it had confirmed {known}"
+            _tell_beyond(rows, found, at, what)
+
+
+def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
+    found.add(
+        CONFIRM_BEYOND_SET,
+        f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, {what} ({views.at_s(rows, at)}).",
+        int(rows.column("index")[at]),
+    )
 
 
 def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: int) -> int:

@@ -1,0 +1,43 @@
+"""What replicas still know when they begin another life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers._views import lives, reads
+from checkers._views.reads import own
+from checkers.roles.promise import PROMISE
+
+REMEMBERED = Needs(
+    part="what replicas remember",
+    key=Key.NODE,
+    rows=(own("trace", "start", "recovered", "role", "confirm"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
+    evidence=(Evidence.ELECTIONS,),
+    on_prefix=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """No life of a replica forgets what an earlier one on the same disk had made durable."""
+
+    promise: Promise = PROMISE
+    needs: Needs = REMEMBERED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        told = Partial()
+        if context.unfinished:  # that a fault took a node's disk may be proven later
+            return told
+        for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="start").tolist()}):
+            found = Findings(PROMISE)  # for each, so that what is told does not depend on who shares a shard
+            lives.forgotten(rows, found, node)
+            told = told.merge(found.partial())
+        return told
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)  # whether there was an election at all, another kernel tells
