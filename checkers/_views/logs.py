@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.arrays import Flags, Ints, groups, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
 
@@ -149,6 +149,15 @@ def highest_confirms(rows: Rows) -> Ints:
             last = last[position[last] > np.append(later[1:], np.iinfo(np.int64).min)]
             found.append(last)
     return np.unique(np.concatenate(found))
+
+
+def first_appends(rows: Rows) -> Ints:
+    """A sieve: of each queue the record with the lowest offset that was appended, the first one to tell of several."""
+    at = rows.where(kind="trace", f="append")
+    order, firsts = groups(rows.column("queue")[at], rows.column("offset")[at])
+    lowest = order[firsts]  # of each queue and offset, by queue
+    queue = rows.column("queue")[at[lowest]]
+    return np.sort(at[lowest[np.append(True, queue[1:] != queue[:-1])[: len(queue)]]])
 
 
 def confirms_before_commits(rows: Rows) -> Ints:
