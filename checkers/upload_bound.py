@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints, distinct, pairs_occur
-from checkers._views.reads import own
+from checkers._views.reads import beside, own
 from checkers._views.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
@@ -55,9 +55,10 @@ BOUND = Needs(
 POSITIONS = Needs(
     part="where uploaded records end",
     on_prefix=True,
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(
         own("trace", "append", "store_cas"),
+        beside("trace", "store_cas", "tier_commit"),
         *reads.CONFIRMED_BY_COMMIT,
         reads.RUN,
     ),
@@ -235,7 +236,12 @@ def _own_words(rows: Rows, found: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where the records that a version adds end in the log of its uploader, whatever the manifest says of it."""
+    """Where the records that a version adds end in the log of its uploader, whatever the manifest says of it.
+
+    A manifest stands at its end, and the record before that may stand in another shard of its queue. Every shard knows
+    all manifests, and judges those at whose last offset anything was appended in it. Each manifest's own shard says so
+    where nothing was (``unmet``, a row), and a shard that judges another one's manifest that it did (``met``).
+    """
 
     promise: Promise = PROMISE
     needs: Needs = POSITIONS
@@ -243,32 +249,54 @@ class Positions:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         if not tier.has_tier(context):
             return Partial()
-        found = Findings(PROMISE)
-        commits = rows.where(kind="trace", f="tier_commit").tolist()
+        found, every, index = Findings(PROMISE), rows.beside, rows.column("index")
+        commits = every.where(kind="trace", f="tier_commit").tolist()
         if context.unfinished:  # who sends a version again without naming the request may do so later
-            commits = [at for at in commits if rows.value(at).get("request")]
-        sent = {_request(rows, at, rows.text("node", at)): at for at in commits}
-        for queue, versions in rows.memo(tier.manifests).items():
+            commits = [at for at in commits if every.value(at).get("request")]
+        sent = {_request(every, at, every.text("node", at)): at for at in commits}
+        told = 0
+        for queue, versions in every.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
-            for before, version in zip((None, *versions), versions, strict=False):
+            ends = np.array([version.end for version in versions], dtype=np.int64)
+            appended = rows.column("offset")[rows.where(kind="trace", f="append", queue=queue)]
+            of_shard = rows.own[np.array([version.at for version in versions], dtype=np.int64)]
+            has_record = np.isin(ends - 1, appended)
+            told += int(np.count_nonzero(of_shard))
+            for place in np.flatnonzero(of_shard | has_record).tolist():
+                version, before = versions[place], versions[place - 1] if place else None
+                mine, here = bool(of_shard[place]), bool(has_record[place])
                 if before is not None and version.end == before.end:
-                    if version.position != before.position:
-                        _tell_position(rows, found, version, before.position, before.at)
+                    if mine and version.position != before.position:
+                        _tell_position(every, found, version, before.position, before.at)
                 elif version.segments:
                     writer = version.writer
-                    if writer not in logs:
-                        logs[writer] = _Log.of(rows, writer, queue, unfinished=context.unfinished)
-                    commit = sent.get(_request(rows, version.at, writer), -1)
+                    commit = sent.get(_request(every, version.at, writer), -1)
                     if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
                         continue
                     if commit < 0:
-                        found.gap(f"{writer or 'somebody'} did not tell when it sent a manifest of queue {queue}")
-                    _ends_as_told(rows, found, version, logs[writer], commit)
-        found.count("positions_told", sum(len(known) for known in rows.memo(tier.manifests).values()))
+                        found.fact(gap=f"{writer or 'somebody'} did not tell when it sent a manifest of queue {queue}")
+                    if here and writer not in logs:
+                        logs[writer] = _Log.of(every, writer, queue, unfinished=context.unfinished)
+                    if here:
+                        _ends_as_told(every, found, version, logs[writer], commit)
+                    if not here:
+                        found.fact(unmet=int(index[version.at]), gap=_unknown_end(version))
+                    elif not mine:
+                        found.fact(met=int(index[version.at]))
+        found.count("positions_told", told)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return tier.judge(PROMISE, partial, context, [("positions_told", "no manifest was committed")])
+        """A ``gap`` of a shard is one of the run, unless it is that of a manifest which another shard has met. Where a
+        shard was not examined, it may be the one that would have."""
+        met = {fact["met"] for fact in partial.facts if "met" in fact}
+        gaps = {
+            str(fact["gap"]): None
+            for fact in partial.facts
+            if "gap" in fact and ("unmet" not in fact or not (partial.gaps or fact["unmet"] in met))
+        }
+        known = partial.merge(Partial(gaps=(*gaps,)))
+        return tier.judge(PROMISE, known, context, [("positions_told", "no manifest was committed")])
 
 
 def _request(rows: Rows, at: int, writer: str) -> tuple[str | int, ...]:
@@ -354,7 +382,7 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, comm
     now = _moment(rows, commit) if commit >= 0 else None
     last = log.record(rows, version.end - 1, now)
     if last < 0:
-        found.gap(f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends")
+        found.fact(gap=_unknown_end(version))
         return
     size = rows.value(last).get("size")
     end = int(rows.column("position")[last]) + (max(1, size) if isinstance(size, int) else 1)
@@ -373,6 +401,10 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, comm
             queue=version.queue,
             offset=version.end,
         )
+
+
+def _unknown_end(version: Version) -> str:
+    return f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends"
 
 
 def _tell_position(rows: Rows, found: Findings, version: Version, end: int, witness: int) -> None:

@@ -151,6 +151,15 @@ def highest_confirms(rows: Rows) -> Ints:
     return np.unique(np.concatenate(found))
 
 
+def first_appends(rows: Rows) -> Ints:
+    """A sieve: of each queue the record with the lowest offset that was appended, the first one to tell of several."""
+    at = rows.where(kind="trace", f="append")
+    order, firsts = groups(rows.column("queue")[at], rows.column("offset")[at])
+    lowest = order[firsts]  # of each queue and offset, by queue
+    queue = rows.column("queue")[at[lowest]]
+    return np.sort(at[lowest[np.append(True, queue[1:] != queue[:-1])[: len(queue)]]])
+
+
 def confirms_before_commits(rows: Rows) -> Ints:
     """For each manifest that a node sent, the last confirm offset that it had reported by the end of that step."""
     found: list[Ints] = [np.empty(0, dtype=np.int64)]

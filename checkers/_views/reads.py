@@ -113,6 +113,17 @@ SILENCE = Reads(
         streamed=True,
     ),
 )
+#: Where the log of each queue began.
+FIRST_APPENDS = Reads(
+    kind="trace",
+    f=("append",),
+    sieve=Sieve(
+        rows=(own("trace", "append"),),
+        columns=("queue", "offset"),
+        keep=logs.first_appends,
+        streamed=True,
+    ),
+)
 #: Of each part of a queue the send that was acknowledged first.
 FIRST_ACKNOWLEDGED = beside(
     "op",

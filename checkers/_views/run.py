@@ -96,6 +96,13 @@ def in_s(time_ns: int) -> str:
     return f"{time_ns / 1e9:.3f} s"
 
 
+def last_told_ns(rows: Rows) -> int:
+    """The last moment that the harness told of, of its own doing or of a fault; -1 if it told nothing. All shards know
+    it, unlike the last of their rows."""
+    told = np.concatenate([rows.where(kind=kind) for kind in ("harness", "fault")])
+    return int(rows.column("time_ns")[told].max(initial=-1))
+
+
 def load_began_ns(rows: Rows) -> int:
     """Where the clock of everything that people read begins: with the load; without that phase, with the run."""
     begin = phase_time(rows, "load")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from checkers._views.clients import sends
 from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
 from checkers._views.retention import number
-from checkers._views.run import one_clock, phase_time
+from checkers._views.run import last_told_ns, one_clock, phase_time, since_load_ns
 from checkers._views.tier import Version, has_store, manifests, upload_bound_s
 
 #: So many segments in a row tell a habit: one alone may be small because its size was guessed wrong.
@@ -25,48 +25,57 @@ PART = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """An acknowledged message (its row ``at``) that was not in the tier when ``bound_s`` had passed. ``newest``: the
-    version of the manifest by then, None before the first."""
+    """An acknowledged message (``began``: the ``index`` of its send; ``at``: the row that acknowledged it) that was not
+    in the tier when ``bound_s`` had passed. ``newest``: the version of the manifest by then, None before the first."""
 
+    began: int
     at: int
     bound_s: float
     newest: Version | None
 
 
 @dataclass(frozen=True, slots=True)
-class Hasty:
-    """Versions in a row that each added a segment which was neither full nor old. ``bytes`` are the largest one's,
-    ``age_ms`` is that of the oldest first record; ``full_bytes`` and ``old_ms`` are what the uploader was set up to."""
+class Crumb:
+    """A version that added a segment which was neither full nor old: the ``place`` among the versions of its queue that
+    added any, its row's ``index``, and when that was told. ``quiet``: no fault was in force from ``bounds.upload_s``
+    before the version ``IN_A_ROW - 1`` places earlier until this one."""
 
-    versions: Sequence[Version]
+    queue: int
+    place: int
+    index: int
+    since_load_ns: int
+    writer: str
+    epoch: int
     bytes: int
     age_ms: float
     full_bytes: int
     old_ms: int
+    quiet: bool
 
 
 def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     """For each queue the first acknowledged message that came too late into the tier, though no fault was in force
     then, nor within the same bound before. What may wait to be old enough, may do so besides. Without an object store
-    nobody knows whether a queue that has no manifest is to have one."""
-    times, made, known = rows.column("time_ns"), rows.memo(sends), rows.memo(manifests)
+    nobody knows whether a queue that has no manifest is to have one. Of a parted queue: the first one of this part."""
+    times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
     within_s = upload_bound_s(context) * (1.0 if one_clock(context) else REAL_TIME)
     end_ns = phase_time(rows, "collect")
-    end_ns = end_ns if end_ns >= 0 else int(times[-1])
-    done = made.done[made.ok]
-    queues = {*known, *distinct(rows.column("queue")[done]).tolist()} if has_store(context) else {*known}
-    for queue in sorted(queues):
-        oldest_ms = max((one.old_ms for one in _settings(rows, queue).values()), default=0)
+    end_ns = end_ns if end_ns >= 0 else last_told_ns(rows)
+    began, done = made.began[made.ok], made.done[made.ok]
+    queues = {*distinct(rows.column("queue")[done]).tolist()}
+    for queue in sorted(queues if has_store(context) else queues & known.keys()):
+        oldest_ms = max((one.old_ms for one in _settings(rows.beside, queue).values()), default=0)
         bound_s = within_s + oldest_ms / 1e3
         bound_ns = int(bound_s * 1e9)
-        acked = done[rows.column("queue")[done] == queue]
-        acked = acked[times[acked] + bound_ns < end_ns]
+        mine = np.flatnonzero(rows.column("queue")[done] == queue)
+        mine = mine[times[done[mine]] + bound_ns < end_ns]
+        acked = done[mine]
         newest = _newest(rows, known.get(queue, ()), times[acked] + bound_ns)
         ends = np.array([*(version.end for version in newest.versions), 0], dtype=np.int64)
         is_late = ends[newest.place] <= rows.column("offset")[acked]
         is_late[is_late] &= _are_quiet(rows, times[acked[is_late]] - bound_ns, times[acked[is_late]] + bound_ns)
         for n in np.flatnonzero(is_late)[:1].tolist():
-            yield Late(int(acked[n]), bound_s, [*newest.versions, None][newest.place[n]])
+            yield Late(int(began[mine[n]]), int(acked[n]), bound_s, [*newest.versions, None][newest.place[n]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +94,16 @@ def _newest(rows: Rows, versions: Sequence[Version], moments_ns: Ints) -> _Newes
     return _Newest(furthest, np.searchsorted(applied_ns, moments_ns, side="right") - 1)
 
 
-def hasty(rows: Rows, context: RunContext) -> Iterator[Hasty]:
-    """For each queue the first such series of one master term in which no fault was in force, nor within
-    ``bounds.upload_s`` before."""
-    before_ns, times = int(upload_bound_s(context) * 1e9), rows.column("time_ns")
-    for queue, versions in rows.memo(manifests).items():
-        settings = _settings(rows, queue)
+def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
+    """All such versions whose segment's first record was appended in these rows, by queue and place."""
+    before_ns, times, every = int(upload_bound_s(context) * 1e9), rows.column("time_ns"), rows.beside
+    for queue, versions in every.memo(manifests).items():
+        if not len(rows.where(kind="trace", f="append", queue=queue)):
+            continue
+        settings = _settings(every, queue)
         appended = {node: _appended(rows, queue, node) for node in {version.writer for version in versions}}
-        series: list[tuple[Version, int, float]] = []
-        for before, version in pairwise(versions):
-            if version.end <= before.end or not version.segments:
-                continue  # it adds nothing
+        adding = [after for before, after in pairwise(versions) if after.end > before.end and after.segments]
+        for place, version in enumerate(adding):
             segment = version.segments[-1]
             known = settings.get((version.writer, version.version), _Settings())
             base, bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
@@ -103,17 +111,41 @@ def hasty(rows: Rows, context: RunContext) -> Iterator[Hasty]:
             age_ms = (known.sent_ns - began_ns) / 1e6
             size = known.full_bytes if bytes is None else bytes
             is_full = size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0
-            is_hasty = not is_full and began_ns >= 0 and age_ms < PART * known.old_ms
-            if not is_hasty or (series and series[-1][0].epoch != version.epoch):
+            if is_full or began_ns < 0 or age_ms >= PART * known.old_ms:
+                continue
+            first = adding[max(0, place - IN_A_ROW + 1)]
+            span_ns = times[first.at] - before_ns, times[version.at]
+            yield Crumb(
+                queue=queue,
+                place=place,
+                index=int(rows.column("index")[version.at]),
+                since_load_ns=int(since_load_ns(rows, np.array([version.at]))[0]),
+                writer=version.writer,
+                epoch=version.epoch,
+                bytes=size,
+                age_ms=age_ms,
+                full_bytes=known.full_bytes,
+                old_ms=known.old_ms,
+                quiet=bool(_are_quiet(rows, *(np.array([ns]) for ns in span_ns))[0]),
+            )
+
+
+def hasty(found: Iterable[Crumb]) -> Iterator[Sequence[Crumb]]:
+    """For each queue, of all its crumbs, the first series of one master term in which no fault was in force, nor within
+    ``bounds.upload_s`` before."""
+    by_queue: dict[int, list[Crumb]] = {}
+    for one in sorted(found, key=lambda one: (one.queue, one.place)):
+        by_queue.setdefault(one.queue, []).append(one)
+    for mine in by_queue.values():
+        series: list[Crumb] = []
+        for one in mine:
+            if series and (one.place, one.epoch) != (series[-1].place + 1, series[-1].epoch):
                 series = []
-            if is_hasty:
-                series.append((version, size, age_ms))
+            series.append(one)
             if len(series) < IN_A_ROW:
                 continue
-            from_ns, until_ns = int(times[series[0][0].at]) - before_ns, int(times[version.at])
-            if _are_quiet(rows, np.array([from_ns]), np.array([until_ns]))[0]:
-                largest, oldest = max(size for _, size, _ in series), max(age for _, _, age in series)
-                yield Hasty([one for one, _, _ in series], largest, oldest, known.full_bytes, known.old_ms)
+            if one.quiet:
+                yield series
                 break
             series = []
 

@@ -16,6 +16,7 @@ from histories import TELLS
 from recorded import recording
 from slow.random_clients import RandomClients, clients, consumers, history
 from slow.random_storms import storms
+from slow.random_uploaders import uploaders
 
 from chaos.history import shards
 from chaos.history.columns import BESIDE, VALUE
@@ -28,7 +29,9 @@ from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly, Validity
 from checkers._views import clients as clients_view
+from checkers._views import logs
 from checkers.consumers import passed, reached
+from checkers.tier_continuity.manifests import TierContinuity
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 
@@ -47,9 +50,11 @@ def committers(rng: Random) -> pa.Table:
 DONE = {"consumers": committers}
 #: Kernels that find nothing wrong in what :func:`clients` tell.
 ELSEWHERE = ("what is read through the tier", "tiered records against logs", "how many sends were acknowledged")
+#: Kernels about what :func:`uploaders` tell.
+UPLOADING = ("where uploaded records end", "when uploaders upload")
 KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
 #: Those about what :func:`clients` tell, and what could be wrong with it.
-CLIENTS = {number: law for number, law in KERNELS.items() if law.needs.part not in ELSEWHERE}
+CLIENTS = {number: law for number, law in KERNELS.items() if law.needs.part not in (*ELSEWHERE, *UPLOADING)}
 #: What is found under the second name is told, one by one, under the first where it is of that kind.
 ONE_OF = {"producer-reorder": "reorder"}
 RELAXED = {"flush": "async", "acks": "master"}
@@ -151,6 +156,60 @@ def test_what_tiers_hold_may_be_parted_anywhere_in_thousands_of_histories(part: 
     check_random(law, range(20, 1_500), tier_readers)
 
 
+@pytest.mark.parametrize("part", UPLOADING)
+def test_what_uploaders_do_may_be_parted_anywhere(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(40), uploaders)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", UPLOADING)
+def test_what_uploaders_do_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(40, 1_500), uploaders)
+
+
+def check_beginnings(seeds: range) -> None:
+    """Where a queue is parted, continuity is given the record with which each queue began, and finds the same."""
+    (law,) = (law for law in registry().kernels.values() if isinstance(law, TierContinuity))
+    left_out = anomalies = 0
+    for seed in seeds:
+        rng = Random(f"beginnings {seed}")
+        table, context = uploaders(rng), RunContext(run="random", seed=seed, meta={"deployment": "sim"})
+        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
+        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        whole = law.examine(Declared(Shard(table), law.needs), context)
+        assert told(law, merged(found, rng), context) == told(law, whole, context)
+        left_out += len(Shard(table).where(kind="trace", f="append"))
+        left_out -= sum(len(rows.where(kind="trace", f="append")) for rows in held.values())
+        anomalies += sum("and no replica's log holds" in one.explanation for one in whole.anomalies)
+    assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 20
+
+
+def test_where_queues_began_is_found_in_parts() -> None:
+    check_beginnings(range(60))
+
+
+@pytest.mark.full
+def test_where_queues_began_is_found_in_parts_of_thousands_of_histories() -> None:
+    check_beginnings(range(60, 1_500))
+
+
+def test_which_record_began_a_queue_may_be_found_block_by_block() -> None:
+    for seed in range(60):
+        rng = Random(f"first appends {seed}")
+        table = uploaders(rng)
+        left = table = table.filter(pc.equal(table["f"].cast(pa.string()), "append"))
+        known = table[:0]
+        while left.num_rows:
+            cut = rng.randrange(left.num_rows)
+            given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
+            known, left = given.take(pa.array(logs.first_appends(Shard(given)))), left[:cut]
+        at_once = logs.first_appends(Shard(table))
+        assert sorted(known["index"].to_pylist()) == sorted(Shard(table).column("index")[at_once].tolist())
+
+
 def a_storm(rng: Random) -> pa.Table:
     """Sends and faults, in a run that tells when its load ended."""
     while True:
@@ -236,6 +295,26 @@ def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
         some += law.judge(partial, context).validity is Validity.INVALID
         lost = law.judge(partial.merge(Partial(gaps=("a shard was lost",))), context)
         assert (lost.validity, lost.anomalies, lost.why) == (Validity.UNKNOWN, (), "a shard was lost")
+    assert some
+
+
+@pytest.mark.parametrize("part", UPLOADING)
+def test_without_a_shard_of_what_uploaders_do_nothing_else_is_found(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    context, some = RunContext(run="random", seed=0, meta={"deployment": "sim", "tells": list(TELLS)}), 0
+    for seed in range(20):
+        rng = Random(f"lost uploads {seed}")
+        table = uploaders(rng)
+        parts = dict(shards.parts(table, plan({("law", 0): law}), 5, 1))
+        parts.pop(shards.REST, None)
+        parts.pop(rng.choice([*parts]))
+        found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts.values()]
+        lost = law.judge(merged([*found, Partial(gaps=("a shard was lost",))], rng), context)
+        whole = law.judge(law.examine(Declared(Shard(table), law.needs), context), context)
+        assert lost.validity in (Validity.UNKNOWN, Validity.INVALID) and "a shard was lost" in lost.why
+        assert lost.validity is Validity.UNKNOWN or whole.validity is Validity.INVALID
+        assert {*lost.why.split("; ")} <= {*whole.why.split("; "), "a shard was lost", "no manifest was committed"}
+        some += lost.validity is Validity.INVALID
     assert some
 
 

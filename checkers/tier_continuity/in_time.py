@@ -1,0 +1,107 @@
+"""What is acknowledged comes into the tier in time, and not in crumbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads, tier, uploads
+from checkers._views.reads import beside, own
+from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
+
+UPLOADS = Needs(
+    part="when uploaders upload",
+    key=Key.OFFSET,
+    rows=(
+        own("op", "send"),
+        own("trace", "append"),
+        beside("trace", "store_cas", "tier_commit"),
+        *(reads.RUN, reads.FAULTS),
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
+#: What is said where a host was lost.
+_LACKING = "a host was lost: the object store's trace may lack its end, with what came into the tier"
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """What is acknowledged comes into the tier in time, and not in crumbs. Where losses are allowed, an upload may have
+    to stop for good.
+
+    Every shard knows all manifests. Of each queue it tells the first message of its own that came too late, and the
+    hasty versions whose segments begin with a record of its own; the judgement finds which message was the first of the
+    queue, and which versions follow one another. What it finds holds whatever else a shard would have told.
+    """
+
+    promise: Promise = PROMISE
+    needs: Needs = UPLOADS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context) or context.unfinished or not context.strict:
+            return Partial()
+        found = Findings(PROMISE)
+        for one in uploads.late(rows, context):
+            if views.may_lack_ends(rows):
+                found.gap(_LACKING)
+                break
+            found.fact(**_told(rows, one))
+        for crumb in uploads.crumbs(rows, context):
+            found.fact(crumb=asdict(crumb))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial.merge(_together(partial.facts)), context, [])
+
+
+def _told(rows: Rows, one: uploads.Late) -> dict[str, Any]:
+    """A late message, as a fact: ``late`` is its queue, ``rows`` is the story; the ``end`` of the tier by the bound."""
+    index, story = rows.column("index"), [one.newest.at, one.at] if one.newest else [one.at]
+    return {
+        "late": int(rows.column("queue")[one.at]),
+        "began": one.began,
+        "offset": int(rows.column("offset")[one.at]),
+        "when": views.at_s(rows, one.at),
+        "bound_s": one.bound_s,
+        "end": one.newest.end if one.newest else 0,
+        "rows": [int(index[at]) for at in story],
+    }
+
+
+def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
+    """What the shards together find."""
+    found = Findings(PROMISE)
+    first: dict[int, Mapping[str, Any]] = {}
+    for fact in sorted((fact for fact in facts if "late" in fact), key=lambda fact: int(fact["began"])):
+        first.setdefault(fact["late"], fact)
+    for queue, fact in sorted(first.items()):
+        found.add(
+            LATE_UPLOAD,
+            f"The message at offset {fact['offset']} of queue {queue} was acknowledged at {fact['when']}, and "
+            f"{fact['bound_s']:g} s later the tier held the queue only up to offset {fact['end']}, with no fault in "
+            "the way.",
+            *fact["rows"],
+            queue=queue,
+            offset=fact["offset"],
+        )
+    for series in uploads.hasty(uploads.Crumb(**fact["crumb"]) for fact in facts if "crumb" in fact):
+        start, last = series[0], series[-1]
+        largest, oldest = max(one.bytes for one in series), max(one.age_ms for one in series)
+        found.add(
+            HASTY_UPLOAD,
+            f"{start.writer} uploaded {len(series)} segments of queue {start.queue} in a row from "
+            f"{views.in_s(start.since_load_ns)} on that had no more than {largest} bytes, and no record "
+            f"was older than {oldest:.0f} ms; a segment is to be uploaded when it has {last.full_bytes} "
+            f"bytes, or its first record is {last.old_ms} ms old.",
+            start.index,
+            last.index,
+            queue=start.queue,
+        )
+    return found.partial()

@@ -1,0 +1,289 @@
+"""What manifests claim is there, in one piece, and meets the local logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads, retention, tier
+from checkers._views.reads import everywhere, own
+from checkers._views.tier import Version
+from checkers.tier_continuity.held import FAR, local_minimums, repeated
+from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
+
+NEEDS = Needs(
+    key=Key.QUEUE,
+    rows=(
+        own("trace", "store_cas", "store_put", "store_get", "store_delete"),
+        reads.FIRST_APPENDS,
+        own("final", "tiered", "manifest"),
+        everywhere("trace", "retention", "bootstrap"),
+        everywhere("final", "node", "complete"),
+        reads.RUN,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
+    evidence=(Evidence.TIER,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TierContinuity:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
+        for queue, versions in rows.memo(tier.manifests).items():
+            found.count("manifest_versions", len(versions))
+            for version in versions:
+                _segments(rows, found, version)
+            _deletes(rows, found, queue, versions)
+            _stays(rows, found, queue)
+            _stand_for(rows, found, queue, versions)
+            _beginning(rows, found, queue, versions)
+            _local_meets_tier(rows, context, found, queue, versions)
+            _objects(rows, found, versions[-1])
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [("manifest_versions", "no manifest was committed")])
+
+
+def _segments(rows: Rows, found: Findings, version: Version) -> None:
+    """Within one version: segments follow one another from ``start`` to T."""
+    expected = version.start
+    index = int(rows.column("index")[version.at])
+    where = f"Version {version.version} of the manifest of queue {version.queue}, by {version.writer}"
+    for segment in version.segments:
+        base, count = retention.number(segment, "base"), retention.number(segment, "count")
+        if base is None or count is None:
+            found.gap(f"a manifest of queue {version.queue} does not tell where each of its segments begins and ends")
+            return
+        if base != expected:
+            name = TIER_GAP if base > expected else TIER_OVERLAP
+            found.add(
+                name,
+                f"{where}: the segment {segment.get('key', '')} begins at offset {base}, the one before it ends at "
+                f"{expected}.",
+                index,
+                queue=version.queue,
+                offset=min(base, expected),
+            )
+        expected = base + count
+    if expected != version.end and (version.segments or version.start >= 0):
+        name = TIER_GAP if expected < version.end else TIER_OVERLAP
+        found.add(
+            name,
+            f"{where}: it claims to hold all up to offset {version.end}, but its segments end at {expected}.",
+            index,
+            queue=version.queue,
+            offset=expected,
+        )
+
+
+def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """An object is deleted only once the current version of the manifest does not name it."""
+    index = rows.column("index")
+    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    for at in rows.where(kind="trace", f="store_delete", queue=queue):
+        key = rows.value(at).get("key")
+        place = int(np.searchsorted(applied, index[at])) - 1
+        if rows.value(at).get("outcome") != "deleted" or place < 0:
+            continue
+        current = versions[place]
+        if any(segment.get("key") == key for segment in current.segments):
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
+                f"while version {current.version} of the manifest of queue {queue} names it.",
+                int(index[current.at]),
+                int(index[at]),
+                queue=queue,
+            )
+
+
+def _stays(rows: Rows, found: Findings, queue: int) -> None:
+    """In one life of the store, what was written is there until it is deleted. (A deletion that a crash of the store
+    left untold may show in its next life.)"""
+    index, lives = rows.column("index"), rows.column("incarnation")
+    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")]
+    there: dict[tuple[str, str, int], int] = {}
+    for at in views.in_node_order(rows, np.sort(np.concatenate(told))).tolist():
+        value = rows.value(at)
+        key, outcome = str(value.get("key", "")), value.get("outcome")
+        place = (rows.text("node", at), key, int(lives[at]))
+        if outcome in ("created", "applied"):
+            there[place] = at
+        elif outcome == "deleted":
+            there.pop(place, None)
+        elif outcome == "absent" and place in there:
+            written = there.pop(place)
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had told at "
+                f"{views.at_s(rows, written)} to be written, and nobody had deleted since.",
+                int(index[written]),
+                int(index[at]),
+                queue=queue,
+            )
+
+
+def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """A segment stands for an object that was there before, once, with the very bytes that the manifest tells."""
+    index, content = rows.column("index"), rows.column("hash")
+    created: dict[str, int] = {}
+    for at in views.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
+        told = rows.value(at)
+        key, request = str(told.get("key", "")), told.get("request")
+        if told.get("outcome") != "created":
+            continue
+        first = created.setdefault(key, at)
+        if content[first] != content[at] and rows.value(first).get("request") != request:
+            found.add(
+                TIER_OVERLAP,
+                f"{told.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
+                f"which {rows.value(first).get('caller', 'somebody')} had written before.",
+                int(index[first]),
+                int(index[at]),
+                queue=queue,
+            )
+    history = _history_of_objects(rows, queue)
+    named: set[str] = set()
+    for version in versions:
+        before, named = named, {str(segment.get("key", "")) for segment in version.segments}
+        for segment in version.segments:
+            key, wanted, base = str(segment.get("key", "")), segment.get("hash"), retention.number(segment, "base")
+            if key in before:
+                continue
+            at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < version.at), (-1, False))
+            if (is_there and content[at] == wanted) or ((is_there or at < 0) and not isinstance(wanted, int)):
+                continue
+            why = "has other bytes than it says" if is_there else "was not there"
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"Version {version.version} of the manifest of queue {queue}, by {version.writer}, names the object "
+                f"{key}, which {'had been deleted' if at >= 0 and not is_there else why}.",
+                *([int(index[at])] if at >= 0 else []),
+                int(index[version.at]),
+                queue=queue,
+                offset=-1 if base is None else base,
+            )
+
+
+def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, bool]]]:
+    """Key → the rows by which the store wrote (True) and deleted it, in the order of recording."""
+    found: dict[str, list[tuple[int, bool]]] = {}
+    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")]
+    for at in np.sort(np.concatenate(told)).tolist():
+        value = rows.value(at)
+        if value.get("outcome") in ("created", "deleted"):
+            found.setdefault(str(value.get("key", "")), []).append((at, value["outcome"] == "created"))
+    return found
+
+
+def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+    """What lies below the first tiered offset is still in some replica's log."""
+    first = next((version for version in versions if version.segments), None)
+    appended = rows.where(kind="trace", f="append", queue=queue)
+    offsets = rows.column("offset")[appended]
+    if first is None or not len(appended) or first.start <= int(offsets.min()):
+        return
+    local = local_minimums(rows, queue)
+    if local and min(minimum for _, minimum in local) > int(offsets.min()):
+        found.add(
+            TIER_GAP,
+            f"The tier of queue {queue} began at offset {first.start} (by {first.writer}), and no replica's log holds "
+            f"the offsets from {int(offsets.min())} on any more.",
+            int(rows.column("index")[appended[np.argmin(offsets)]]),
+            int(rows.column("index")[first.at]),
+            queue=queue,
+            offset=int(offsets.min()),
+        )
+
+
+def _local_meets_tier(
+    rows: Rows, context: RunContext, found: Findings, queue: int, versions: Sequence[Version]
+) -> None:
+    """Every replica's local log begins at or before the tier's end: at each deletion, when an empty one was given where
+    to begin, and after the run."""
+    index = rows.column("index")
+    ends = np.maximum.accumulate(np.array([version.end for version in versions], dtype=np.int64))
+    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    claims = [
+        (int(at), (rows.value(at).get("minimums") or {}).get(str(queue)))
+        for at in rows.where(kind="trace", f="retention")
+    ]
+    begun = [
+        (int(at), (rows.value(at).get("queues") or {}).get(str(queue)))
+        for at in rows.where(kind="trace", f="bootstrap")
+    ]
+    for at, minimum in [*claims, *begun, *local_minimums(rows, queue)]:
+        if minimum is None:
+            continue
+        place = len(ends) - 1
+        if views.one_clock(context):
+            place = int(np.searchsorted(applied, index[at])) - 1
+        covered = int(ends[place]) if place >= 0 else max(0, versions[0].start)
+        if int(minimum) > covered:
+            found.add(
+                TIER_GAP,
+                f"The log of {rows.text('node', at)} holds queue {queue} only from offset {int(minimum)} on "
+                f"({views.at_s(rows, at)}), but the tier ends at offset {covered}.",
+                int(index[versions[max(0, place)].at]),
+                int(index[at]),
+                queue=queue,
+                offset=covered,
+            )
+
+
+def _objects(rows: Rows, found: Findings, last: Version) -> None:
+    """Every offset that the last manifest claims to hold was found in an object, once."""
+    tiered = rows.memo(views.tiered)
+    mine = tiered.only(tiered.queue == last.queue)
+    finals = rows.where(kind="final", f="manifest", queue=last.queue)
+    if not len(finals):
+        store = rows.text("node", last.at)
+        if store in views.complete_nodes(rows) and views.has_recovered(rows):
+            found.add(
+                TIER_MISSING_OBJECT,
+                f"{store} was read to its end after the run, and held no manifest of queue {last.queue}, though it had "
+                f"applied version {last.version} at {views.at_s(rows, last.at)}.",
+                int(rows.column("index")[last.at]),
+                queue=last.queue,
+            )
+        else:
+            found.gap(f"the tier's content of queue {last.queue} was not read after the run")
+        return
+    start, end = last.start, last.end
+    final = rows.value(finals[-1]).get("content") or {}
+    if isinstance(final, dict) and "start" in final:  # what was read may be a version of its own, cleaned up later
+        start, end = int(final["start"]), int(final.get("end", end))
+    found.count("tiered_records", len(mine.at))
+    held = mine.offset[(mine.offset >= start) & (mine.offset < end)]
+    far = min(end, int(held.max(initial=start - 1)) + 1 + FAR)  # a manifest may claim any number
+    missing = np.setdiff1d(np.arange(start, far), held)
+    for name, offsets, what in (
+        (TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
+        (TIER_OVERLAP, repeated(held), "holds this offset more than once"),
+    ):
+        found.add_each(
+            name,
+            offsets,
+            lambda offset, name=name, what=what: found.add(  # type: ignore[misc]
+                name,
+                f"Queue {last.queue}, offset {offset}: the manifest {what}.",
+                int(rows.column("index")[last.at]),
+                int(rows.column("index")[finals[-1]]),
+                queue=last.queue,
+                offset=offset,
+            ),
+        )

@@ -1,0 +1,35 @@
+"""What the law about tier and local logs promises, and all that it can find."""
+
+from __future__ import annotations
+
+from chaos.law import AnomalyKind, Promise
+
+TIER_GAP = "tier-gap"
+TIER_OVERLAP = "tier-overlap"
+TIER_MISSING_OBJECT = "tier-missing-object"
+TIER_READ_MISMATCH = "tier-read-mismatch"
+NEVER_COLLECTED = "never-collected"
+NEVER_TRIMMED = "never-trimmed"
+LATE_UPLOAD = "late-upload"
+HASTY_UPLOAD = "hasty-upload"
+PROMISE = Promise(
+    name="tier-continuity",
+    place=60,
+    meaning="Tier and local logs together hold everything that is retained, once, and both read the same.",
+    anomalies=(
+        AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
+        AnomalyKind(name=TIER_OVERLAP, meaning="an offset that is in two objects, or an object that was written twice"),
+        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest, or an object or offset that it names, is not there"),
+        AnomalyKind(
+            name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
+        ),
+        AnomalyKind(
+            name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
+        ),
+        AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
+        AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
+        AnomalyKind(
+            name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"
+        ),
+    ),
+)
