@@ -49,9 +49,10 @@ BROKERS: Mapping[str, object] = {
     "maxIndexNum": 40_000,
     "diskMaxUsedSpaceRatio": 95,
 }
+PROVIDER = "tieredBackendServiceProvider"
 TIER: Mapping[str, object] = {
     "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
-    "tieredBackendServiceProvider": "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
+    PROVIDER: "org.apache.rocketmq.tieredstore.provider.PosixFileSegment",
     LEVEL: "NOT_IN_DISK",
     "tieredStoreGroupCommitTimeout": 1_000,
     "tieredStoreGroupCommitCount": 16,
@@ -165,6 +166,12 @@ class Cluster:
         ports = {NAMESERVER: port_of(nameserver), **votes}
         return program_node(name, CONTROLLER, installed, both, main=NAMESERVER, ports=ports)
 
+    def _provider(self) -> Mapping[str, object]:
+        """Who keeps a tier in files; 5.1.4 has that class in another package than later versions."""
+        lib = recipe(self.version).program(LIB)
+        found = properties.class_called("PosixFileSegment", lib, "rocketmq-tiered-store-*.jar")
+        return {PROVIDER: found} if found else {}
+
     def _package_node(self, name: str, profile: Profile) -> NodeSpec:
         if find_spec(self.controller_package) is None:
             raise ValueError(f"controller_package: there is no package {self.controller_package!r}; try reference")
@@ -228,7 +235,7 @@ class Cluster:
             "autoCreateTopicEnable": "false",
             "controllerHeartBeatTimeoutMills": self.timeout_ms,
         }
-        tier = {**TIER, "tieredStoreFilePath": self._tier_folder} if self.tier else {}
+        tier = {**TIER, **self._provider(), "tieredStoreFilePath": self._tier_folder} if self.tier else {}
         return _merged("broker_options", fixed, {**BROKERS, **tier}, self.broker_options)
 
     def _proxy(self, name: str) -> Mapping[str, object]:

@@ -54,6 +54,21 @@ def properties(lib: Path, classes: tuple[str, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def class_called(name: str, lib: Path, jars: str) -> str:
+    """The class of this name with its package, which differs between versions, in the jars of ``lib`` that match
+    ``jars``; "" where there is none."""
+    for jar in sorted(lib.glob(jars)):
+        try:
+            with ZipFile(jar) as content:
+                for entry in content.namelist():
+                    if entry.endswith(f"/{name}.class"):
+                        return entry.removesuffix(".class").replace("/", ".")
+        except (OSError, BadZipFile):
+            continue
+    return ""
+
+
 def _nearest(name: str, known: Iterable[str]) -> str:
     by_lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), by_lower, n=1)

@@ -53,3 +53,14 @@ def test_rocketmq_itself_knows_what_the_driver_sets() -> None:
     misspelt = create(Options(broker_options={"slaveTimeut": 1}))
     with pytest.raises(ValueError, match="did you mean slaveTimeout"):
         misspelt.cluster("")
+
+
+def test_a_class_is_found_in_whichever_package_a_version_has_it(tmp_path: Path) -> None:
+    for version, package in (("5.1.4", "provider/posix"), ("5.5.0", "provider")):
+        lib = tmp_path / version
+        lib.mkdir()
+        with ZipFile(lib / f"rocketmq-tiered-store-{version}.jar", "w") as content:
+            content.writestr(f"org/apache/rocketmq/tieredstore/{package}/PosixFileSegment.class", b"")
+        found = properties.class_called("PosixFileSegment", lib, "rocketmq-tiered-store-*.jar")
+        assert found == f"org.apache.rocketmq.tieredstore.{package.replace('/', '.')}.PosixFileSegment"
+    assert properties.class_called("Other", lib, "rocketmq-tiered-store-*.jar") == ""
