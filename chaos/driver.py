@@ -157,6 +157,8 @@ class ClusterView:
 
     def lacks(self) -> str:
         """What each group lacks of being settled, in words, as far as this view shows it."""
+        if not self.groups:
+            return "no group of replicas is known"
         told = [f"{group.name} has no leader" for group in self.groups if not group.leader]
         for group in self.groups:
             if out := sorted({*group.replicas} - {*group.in_sync}):

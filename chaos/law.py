@@ -151,6 +151,12 @@ class Needs:
     on_prefix: bool = False
 
 
+def one_clock(meta: Mapping[str, Any]) -> bool:
+    """Whether ``index`` orders rows of different nodes in the run of this ``run.json``: simulated ones trace into one
+    history as it happens."""
+    return meta.get("deployment") == "sim"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What is known of a run besides its rows: ``run.json``, and what damage the loader met.
@@ -193,8 +199,8 @@ class RunContext:
 
     @property
     def one_clock(self) -> bool:
-        """Whether ``index`` orders rows of different nodes: simulated ones trace into one history as it happens."""
-        return self.meta.get("deployment") == "sim"
+        """See :func:`one_clock`."""
+        return one_clock(self.meta)
 
     @property
     def profile(self) -> Profile:

@@ -185,7 +185,7 @@ def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: 
     """Each request that was made again and again, while no fault had been in force for the bound of service, was
     answered. Real machines are late now and then: there it must have been made for as long as service may pause."""
     bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
-    least_ns = int(ANSWER_S * 1e9) if views.one_clock(context) else max(int(ANSWER_S * 1e9), bound_ns)
+    least_ns = int(ANSWER_S * 1e9) if context.one_clock else max(int(ANSWER_S * 1e9), bound_ns)
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
     asked_ns = rows.column("time_ns")[calls.invoke]
     quiet = (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0)

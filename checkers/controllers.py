@@ -123,7 +123,7 @@ class WithoutCause:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        if not views.one_clock(context):
+        if not context.one_clock:
             return found.partial()
         found.count("terms", len(rows.where(kind="trace", f="raft")))
         if views.may_lack_ends(rows):
@@ -141,7 +141,7 @@ class WithoutCause:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if views.one_clock(context) else "each node has a clock of its own, so causes are not known"
+        unless = "" if context.one_clock else "each node has a clock of its own, so causes are not known"
         return decide(PROMISE, partial, needs=[("terms", "no controller told who leads them")], unless=unless)
 
 
@@ -178,7 +178,7 @@ def _faults_between(rows: Rows, context: RunContext, one: int, other: int) -> li
     """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
     begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
     every = rows.memo(views.faults)
-    if not views.one_clock(context):
+    if not context.one_clock:
         return [*every]
     return [fault for fault in every if fault.began_ns <= end and fault.until_ns >= begin]
 

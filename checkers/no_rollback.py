@@ -504,7 +504,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
             less = said < end[form.at]
             lacks.append(_Lack(member, TOLD, form.at[less], said[less]))
             asked = form.at[~less]
-            if context.unfinished and not views.one_clock(context):
+            if context.unfinished and not context.one_clock:
                 continue
             if member in ends:
                 durable = _durable(context, *ends[member], index[asked])
@@ -522,7 +522,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
 
 def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: Ints) -> Ints:
     """How far a replica's log was on its disk when these rows were written, -1 where it had not told."""
-    if not views.one_clock(context):
+    if not context.one_clock:
         return np.full(len(at_index), ends.max())
     return np.append(-1, ends)[np.searchsorted(indexes, at_index, side="right")]
 

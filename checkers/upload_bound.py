@@ -141,7 +141,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and context.strict and (views.one_clock(context) or not context.unfinished):
+        elif not recovered and context.strict and (context.one_clock or not context.unfinished):
             _backed(rows, context, found, known, at)
 
 
@@ -164,7 +164,7 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
             continue
         place = int(np.searchsorted(indexes, index[confirm], side="right")) - 1
         durable = int(ends[place]) if place >= 0 else -1
-        if not views.one_clock(context):
+        if not context.one_clock:
             durable = int(ends.max())
         if durable < position[commit] and views.may_lack_ends(rows):
             found.gap(views.ENDS_LACKING.format(member))

@@ -76,7 +76,7 @@ class _Keep:
         index: npt.NDArray[np.int64] = rows.column("index")
         try:
             return index[self.sieve.keep(rows)]
-        except (TypeError, ValueError, ArithmeticError):
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
             return index  # a value is not what it should be: what that means, the kernel decides
 
 
@@ -89,8 +89,8 @@ def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
 
 
 def plan(kernels: Mapping[KernelId, Law], *, one_clock: bool = True) -> tuple[Part, ...]:
-    """How the rows of a large run are to be parted for these kernels. ``one_clock``: as in
-    :class:`chaos.law.RunContext`; a plan that says so does for every run."""
+    """How the rows of a large run are to be parted for these kernels. ``one_clock``: of
+    their run (:func:`chaos.law.one_clock`); a plan with it leaves less out, and does for every run."""
     return tuple(family.part(one_clock) for family in _families(kernels))
 
 

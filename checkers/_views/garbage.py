@@ -11,7 +11,7 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.faults import Fault, faults
 from checkers._views.retention import number
-from checkers._views.run import bound, one_clock
+from checkers._views.run import bound
 from checkers._views.tier import Version, manifests, upload_bound_s
 
 #: So long a master term may take to delete what those before it left behind, in virtual time; and so many times as long
@@ -44,7 +44,7 @@ class _Object:
 
 
 def bound_s(context: RunContext) -> float:
-    times = 1.0 if one_clock(context) else REAL_TIME
+    times = 1.0 if context.one_clock else REAL_TIME
     return bound(context, "collect_s", COLLECT_BOUND_S) * times
 
 

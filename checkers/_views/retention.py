@@ -201,11 +201,11 @@ def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: I
     index, offset = rows.column("index"), rows.column("offset")
     committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
     by_index = np.sort(committed)
-    before = np.searchsorted(by_index, at) if views.one_clock(context) else np.full(len(at), len(committed))
+    before = np.searchsorted(by_index, at) if context.one_clock else np.full(len(at), len(committed))
     covered = np.maximum.accumulate(np.append(0, offset[by_index]))[before]
 
     def tell(number: int) -> None:
-        known = committed[committed < at[number]] if views.one_clock(context) else committed
+        known = committed[committed < at[number]] if context.one_clock else committed
         witness = known[np.argmax(offset[known])] if len(known) else -1
         found.add(
             EARLY_RETENTION,

@@ -10,11 +10,6 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import Ints
 
 
-def one_clock(context: RunContext) -> bool:
-    """Whether ``index`` orders rows of different nodes (:attr:`chaos.law.RunContext.one_clock`)."""
-    return context.one_clock
-
-
 def bound(context: RunContext, name: str, usual: float) -> float:
     """One of the run's ``bounds``, in seconds; the ``usual`` one where the run names none."""
     return float((context.meta.get("bounds") or {}).get(name, usual))

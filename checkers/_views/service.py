@@ -12,7 +12,7 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views import clients
 from checkers._views.faults import Fault, faults, in_force, service_ended
-from checkers._views.run import brokers, last_told_ns, load_began_ns, phase_time, replica_groups
+from checkers._views.run import brokers, phase_time, replica_groups
 
 #: Effects that take nodes out of service, and those that owe no interruption of sends at all.
 TAKES_OUT = (Effect.TAKES_DOWN, Effect.ISOLATES)
@@ -42,13 +42,15 @@ class Stretch:
 
 def stretches(rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool = False) -> list[Stretch]:
     """The stretches of the load in which sends must be served, or reads, which need the tier as well; each change of
-    who is out begins a new one. A load that nobody told the end of lasts until the harness told something last."""
+    who is out begins a new one. A load of which nobody told the beginning or the end lasts from the first of the sends
+    that are here to the last one: in a history without such phases nothing else tells that there was load."""
     begin, end = phase_time(rows, "load"), phase_time(rows, "heal")
     sends = rows.memo(clients.sends)
     if not len(sends.invoke) or len(rows.where(kind="harness", f="host_lost")):
         return []
-    begin = begin if begin >= 0 else rows.memo(load_began_ns)
-    end = end if end >= 0 else last_told_ns(rows)
+    times = rows.column("time_ns")
+    begin = begin if begin >= 0 else int(times[sends.invoke[0]])
+    end = end if end >= 0 else int(times[sends.invoke[-1]])
     harmless = (Effect.ADDS_REPLICA,) if of_reads else HARMLESS
     known = [fault for fault in rows.memo(faults) if _interferes(fault, harmless)]
     stores = _named(context, "objectstore") if of_reads else frozenset()

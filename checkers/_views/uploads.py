@@ -14,7 +14,7 @@ from checkers._views.clients import sends
 from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
 from checkers._views.retention import number
-from checkers._views.run import last_told_ns, one_clock, phase_time, since_load_ns
+from checkers._views.run import last_told_ns, phase_time, since_load_ns
 from checkers._views.tier import Version, has_store, manifests, upload_bound_s
 
 #: So many segments in a row tell a habit: one alone may be small because its size was guessed wrong.
@@ -58,7 +58,7 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     then, nor within the same bound before. What may wait to be old enough, may do so besides. Without an object store
     nobody knows whether a queue that has no manifest is to have one. Of a parted queue: the first one of this part."""
     times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
-    within_s = upload_bound_s(context) * (1.0 if one_clock(context) else REAL_TIME)
+    within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")
     end_ns = end_ns if end_ns >= 0 else last_told_ns(rows)
     began, done = made.began[made.ok], made.done[made.ok]

@@ -75,7 +75,7 @@ def _settled(rows: Rows, context: RunContext, entries: Mapping[int, int]) -> dic
     first = min(map(str, context.meta.get("controllers") or ("",)))
 
     def is_known(number: int) -> bool:
-        return number in entries and (views.one_clock(context) or rows.text("node", entries[number]) == first)
+        return number in entries and (context.one_clock or rows.text("node", entries[number]) == first)
 
     return {number: entries[number] for number in takewhile(is_known, count(1))}
 

@@ -230,7 +230,7 @@ def _local_meets_tier(
         if minimum is None:
             continue
         place = len(ends) - 1
-        if views.one_clock(context):
+        if context.one_clock:
             place = int(np.searchsorted(applied, index[at])) - 1
         covered = int(ends[place]) if place >= 0 else max(0, versions[0].start)
         if int(minimum) > covered:

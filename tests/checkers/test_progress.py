@@ -149,6 +149,15 @@ def over(history: History) -> History:
     return history
 
 
+@pytest.mark.parametrize("told", ["nothing", "the load's beginning"])
+def test_a_history_without_the_end_of_a_load_is_judged_from_send_to_send(told: str) -> None:
+    history = polling(22)
+    history.send(3)
+    if told == "nothing":
+        history.rows = [row for row in history.rows if row["kind"] != "harness"]
+    history.expect(PROGRESS, A.STALLED, validity=Validity.INVALID)
+
+
 def test_a_group_that_polls_in_vain_for_longer_than_the_bound_is_found() -> None:
     verdict = over(polling(22)).expect(PROGRESS, A.STALLED, validity=Validity.INVALID)
     assert "Group g polled queue 0 44 times in 22." in verdict.anomalies[0].explanation

@@ -105,16 +105,14 @@ def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = cl
 
 
 def check_harmed(law: Law, seed: int, every: int) -> None:
-    """A harm may leave a law so few rows that they stand in one shard."""
-    whole, harms = 0, [*HARMS, *EMPTIED][seed % every :: every]
-    for harm in harms:
+    """A run without the rows of some kind may leave a law so few that they stand in one shard."""
+    for harm in [*HARMS, *EMPTIED][seed % every :: every]:
         rng = Random(f"ranges {harm.__name__} {seed}")
         run = recording().copy()
         harm(run, rng)
         context = RunContext(run=harm.__name__, seed=seed, meta=run.meta)
         parts, _ = check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
-        whole += parts == 1
-    assert whole <= len(harms) // 10
+        assert parts > 1 or harm in EMPTIED
 
 
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))

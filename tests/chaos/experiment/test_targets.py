@@ -170,3 +170,4 @@ def test_a_view_says_what_keeps_it_from_being_settled() -> None:
     assert replace(APART, groups=(whole, half)).lacks().endswith("not ready for writes")
     lost = replace(APART, groups=(replace(whole, leader=""), replace(half, in_sync=("d",))))
     assert lost.lacks() == "group-0 has no leader; e, f, g, h not in sync in group-1"
+    assert ClusterView().lacks() == "no group of replicas is known"

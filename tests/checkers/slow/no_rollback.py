@@ -166,7 +166,7 @@ def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
 
 def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: int) -> int:
     """How far a replica's log was on its disk when the row ``at_index`` was written, -1 if it had not told."""
-    if not views.one_clock(context):
+    if not context.one_clock:
         return int(ends.max())
     place = int(np.searchsorted(indexes, at_index, side="right")) - 1
     return int(ends[place]) if place >= 0 else -1

@@ -114,7 +114,7 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int, found: Findings) -> None:
     index, offset = rows.column("index"), rows.column("offset")
     committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
-    if views.one_clock(context):
+    if context.one_clock:
         committed = committed[index[committed] < index[at]]
     covered = int(offset[committed].max(initial=0))
     if minimum > covered:
