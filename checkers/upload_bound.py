@@ -45,8 +45,9 @@ BOUND = Needs(
     on_prefix=True,
     key=Key.RUN,
     rows=(
-        own("trace", "tier_commit", "tier_stop", "store_cas"),
-        own("trace", "confirm", "recovered", "bootstrap", "synced", "truncate"),
+        own("trace", "tier_stop", "store_cas"),
+        *reads.CONFIRMED_BY_COMMIT,
+        *reads.CONFIRMED_BY_OTHERS,
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
