@@ -139,7 +139,9 @@ class Needs:
     ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
     ``evidence`` it isn't run at all: the driver must tell all of it. ``uses``: it is about what workloads do that use
     one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
-    ``on_prefix``: it may also be asked about a run that goes on, and keeps to :attr:`RunContext.unfinished` then.
+    ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one told, too, its
+    facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
+    :attr:`RunContext.unfinished` then.
     """
 
     key: Key
@@ -148,6 +150,7 @@ class Needs:
     evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
     uses: tuple[Use, ...] = ()
     part: str = ""
+    joins: str = ""
     on_prefix: bool = False
 
 

@@ -50,10 +50,10 @@ QUESTIONS = Needs(
     columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.LIMITS,),
 )
-#: Sends are as many as messages: they are looked at where their queues are.
+#: Sends are as many as messages: they are looked at where their queues are, each with its answer.
 MESSAGES = Needs(
     part="messages that are questions",
-    key=Key.QUEUE,
+    key=Key.OFFSET,
     rows=(own("op", "send"), reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.LIMITS,),

@@ -255,11 +255,23 @@ def _verdicts(context: RunContext, found: Examined, known: Registry | None = Non
         partials.setdefault(number, []).append(partial)
     verdicts = []
     for promise in known.promises:
-        judged = [_judged(number, known, partials.get(number, []), context) for number in known.of(promise.name)]
+        judged = [_judged(number, known, _told(number, known, partials), context) for number in known.of(promise.name)]
         verdicts.append(_join(promise, judged, context))
     for name, error in sorted(known.broken.items()):
         verdicts.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
     return tuple(verdicts)
+
+
+def _told(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:
+    """What a kernel is to judge: its own partials, and the facts and gaps of the kernel that it joins."""
+    own, joins = partials.get(number, []), known.kernels[number].needs.joins
+    if not own or not joins:
+        return own
+    others = [one for one in known.of(known.kernels[number].promise.name) if known.kernels[one].needs.part == joins]
+    told = [partial for other in others for partial in partials.get(other, [])]
+    if not told:
+        return [*own, Partial(gaps=(f"nothing tells {joins}",))]
+    return [*own, *(Partial(facts=partial.facts, gaps=partial.gaps) for partial in told)]
 
 
 def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:

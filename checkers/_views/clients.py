@@ -88,6 +88,15 @@ def highest_commits(rows: Rows) -> Ints:
     return rows_of(rows, "commit", mine[order[firsts]])
 
 
+def lowest_pulls(rows: Rows) -> Ints:
+    """A sieve: of each queue and group the pull that asked for the lowest offset, the first of several, however it
+    ended. A negative one asks for the queue's begin."""
+    asked = calls(rows, "pull").invoke
+    lowest = np.lexsort((asked, np.maximum(rows.column("offset")[asked], 0)))
+    order, firsts = groups(rows.column("queue")[asked[lowest]], rows.labels("group", asked[lowest])[0])
+    return rows_of(rows, "pull", lowest[order[firsts]])
+
+
 def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
     found = calls(rows, f)
     mine = np.flatnonzero(found.ok)

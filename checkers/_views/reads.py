@@ -157,6 +157,17 @@ HIGHEST_COMMITS = beside(
         streamed=True,
     ),
 )
+#: Of each queue, and each group, the pull that asked for the lowest offset.
+LOWEST_PULLS = beside(
+    "op",
+    "pull",
+    sieve=Sieve(
+        rows=(own("op", "pull"),),
+        columns=("op", "type", "queue", "offset", "value"),
+        keep=clients.lowest_pulls,
+        streamed=True,
+    ),
+)
 #: Columns by which rows are told apart and told of.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.

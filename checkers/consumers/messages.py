@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,96 +14,147 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints, first_in, only, pairs_occur, places_in, slots
+from checkers._views.arrays import Flags, Ints, first_in, pairs_occur, places_in, slots
 from checkers._views.claims import Claims
-from checkers._views.reads import everywhere, own
-from checkers.consumers.groups import Calls, Given, Group, holds_no_longer
-from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided
+from checkers._views.reads import callers, everywhere, own
+from checkers.consumers import passed
+from checkers.consumers.groups import Calls, Given, Group
+from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, Facts, decided_together, joined
 
-#: Whole queues: what stood at an offset of a parted one may have come at any other, under whatever id.
+#: Of one message all sends, and all that was given to anybody. Where other messages stand another shard knows, which
+#: tells of each group at which offsets it was given anything.
 NEEDS = Needs(
     part="which messages groups were given",
-    key=Key.QUEUE,
+    key=Key.MESSAGE,
+    joins=passed.NEEDS.part,
     rows=(
-        own("op", "send", "pull", "delivered", "commit", "drain"),
+        own("op", "send", "delivered"),
+        callers("pull"),
+        *(reads.HIGHEST_COMMITS, reads.LOWEST_PULLS, reads.beside("op", "drain")),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),
 )
+#: What is told of an acknowledged message that a group was never given: of its send, the begin and the end.
+_TOLD = ("queue", "offset", "message", "began", "row", "since_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
+    """Each shard tells which acknowledged messages a group was never given. That is a violation where it was given
+    something else in their place; where it was given nothing, the offset was passed over (:mod:`.passed`)."""
+
     promise: Promise = PROMISE
     needs: Needs = NEEDS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        commits, pulls = (Calls.of(rows, f) for f in ("commit", "pull"))
-        made_by, read_by = commits.by_group(), pulls.by_group()
-        if commits.ok.any():
+        commits, pulls = (Calls.of(rows.beside, f) for f in ("commit", "pull"))
+        commits = commits.only(commits.ok)
+        if len(commits.ok):
             found.fact(**{SHOWN: True})
-        destroyed = views.all_destroyed(rows, context)
-        for name, places in sorted(made_by.items()):
+        if context.profile.flush != "sync" or context.profile.unclean:  # what was read may be taken back
+            return found.partial()
+        but, read_by = views.all_destroyed(rows, context), pulls.by_group()
+        for name, places in sorted(commits.by_group().items()):
             group = Group.of(commits.only(places))
-            given = Given.of_group(rows, group, pulls.only(read_by.get(name, commits.invoke[:0])))
+            given = Given.of_group(rows.beside, group, pulls.only(read_by.get(name, pulls.invoke[:0])))
             missing = _never_given(rows, context, group, given)
-            if destroyed:
-                holds_no_longer(found, group, missing.queue, destroyed)
-            else:
-                _tell_never_given(rows, found, group, given, missing)
+            if len(missing.at):
+                found.fact(ungiven=name, but=but, **_told(rows, missing))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decided(partial, context)
+        return decided_together(partial, context, never_given)
 
 
 def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) -> Claims:
-    """Each acknowledged message between a group's first pull and its highest acknowledged commit came to the group with
-    that very content, wherever it stood: an offset that now holds another message than the group was given there is
-    skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that nothing
-    that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the end.
-    Returns the acknowledged messages that did not come."""
-    held, profile = rows.memo(views.acknowledged), context.profile
+    """The acknowledged messages between a group's first pull and its highest acknowledged commit that never came to the
+    group with that very content, wherever it stood: an offset that now holds another message than the group was given
+    there is skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that
+    nothing that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the
+    end."""
+    held = rows.memo(views.acknowledged)
     place, mine = places_in(group.queues, held.queue)
     mine &= (given.begin >= 0)[place] & (held.offset >= given.begin[place]) & (held.offset < group.highest[place])
-    held = held.only(mine & (profile.flush == "sync" and not profile.unclean))
-    queue, offset, content = _given(rows, group, given)
-    of, at, told = only(content >= 0, queue, offset, content)
-    slot, count = slots(np.append(of, held.queue), np.append(at, held.offset))
-    first = first_in(slot[: len(told)], count, told)[slot[len(told) :]]
-    missing = held.only((first >= 0) & (first != held.hash))
-    missing = missing.only(~pairs_occur((missing.queue, missing.hash), (queue, content)))
+    held = held.only(mine)
+    missing = held.only(~_came(rows, held, group, given))
     if not context.strict and len(missing.at):
         read = rows.memo(views.delivered)
         missing = missing.only(views.holds(views.claims_of(rows, read.at[rows.memo(views.drain_reads)]), missing))
     return missing
 
 
-def _given(rows: Rows, group: Group, given: Given) -> tuple[Ints, Ints, Ints]:
-    """What the group was given, whatever it is: from the queue that it had asked, the offset, and the content."""
-    offset, content = rows.column("offset")[given.at], rows.column("hash")[given.at]
-    return group.queues[given.of], offset, content
+def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
+    """Which of these messages the group was given, from their own queue and with their own content. Mostly that is what
+    it was given of this message first."""
+    number, count = rows.memo(views.messages)
+    of = number[rows.memo(_asked)[held.at]]
+    came, content, queue = number[given.at], rows.column("hash")[given.at], group.queues[given.of]
+    home = first_in(of, count, held.queue)
+    mine = home[came] == queue
+    first = first_in(came[mine], count, content[mine])
+    found: Flags = (first[of] == held.hash) & (home[of] == held.queue)
+    left = np.flatnonzero(~found)
+    if len(left):
+        slot, _ = slots(np.append(of[left], came), np.append(held.queue[left], queue))
+        found[left] = pairs_occur((slot[: len(left)], held.hash[left]), (slot[len(left) :], content))
+    return found
 
 
-def _tell_never_given(rows: Rows, found: Findings, group: Group, given: Given, missing: Claims) -> None:
-    given_from, given_at, _ = _given(rows, group, given)
+def _asked(rows: Rows) -> Ints:
+    """For each row that ended a send in ok the one that began it."""
+    sends = rows.memo(views.sends)
+    asked = np.full(len(rows), -1, dtype=np.int64)
+    asked[sends.done[sends.ok]] = sends.invoke[sends.ok]
+    return asked
 
+
+def _told(rows: Rows, missing: Claims) -> Mapping[str, list[int]]:
+    began, index = rows.memo(_asked)[missing.at], rows.column("index")
+    message, since_ns = rows.column("message")[began], views.since_load_ns(rows, missing.at)
+    told = (missing.queue, missing.offset, message, index[began], index[missing.at], since_ns)
+    return {name: column.tolist() for name, column in zip(_TOLD, told, strict=True)}
+
+
+def never_given(facts: Facts) -> Partial:
+    """What the shards together find: what a group was never given, although it was given something at that offset."""
+    found = Findings(PROMISE)
+    known = passed.by_group(facts)
+    for group in sorted({str(fact["ungiven"]) for fact in facts if "ungiven" in fact}):
+        mine = [fact for fact in facts if fact.get("ungiven") == group]
+        told = np.stack(joined(mine, *_TOLD))
+        told = told[:, np.argsort(told[_TOLD.index("began")])]
+        judged = np.zeros(told.shape[1], dtype=np.bool_)
+        for queue, one in known.get(group, {}).items():
+            here = told[0] == queue
+            judged[here] = one.was_given(told[_TOLD.index("offset")][here])
+        told = told[:, judged]
+        but = next(filter(None, (str(fact["but"]) for fact in mine)), "")
+        if but:
+            for queue in np.unique(told[0]).tolist():
+                found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {but}")
+        else:
+            _tell(found, group, known.get(group, {}), told)
+    return found.partial()
+
+
+def _tell(found: Findings, group: str, known: Mapping[int, passed.Known], told: np.ndarray[Any, Any]) -> None:
     def tell(item: int) -> None:
-        at, queue, offset = int(missing.at[item]), int(missing.queue[item]), int(missing.offset[item])
-        top = int(group.top[np.searchsorted(group.queues, queue)])
-        other = int(given.at[(given_from == queue) & (given_at == offset)][0])
+        queue, offset, message, _, row, since_ns = told[:, item].tolist()
+        one = known[queue]
         found.add(
             SKIPPED,
-            f"Group {group.name} committed offset {int(group.acked.offset[top])} of queue {queue} at "
-            f"{views.at_s(rows, int(group.acked.done[top]))}, but was never given the message that was acknowledged at "
-            f"{views.at_s(rows, at)} at offset {offset}: there it was given another one at {views.at_s(rows, other)}.",
-            *(int(rows.column("index")[row]) for row in (other, at, int(group.acked.done[top]))),
+            f"Group {group} committed offset {one.top} of queue {queue} at {views.in_s(one.since_ns)}, but was never "
+            f"given the message that was acknowledged at {views.in_s(since_ns)} at offset {offset}: there it was given "
+            "another one.",
+            row,
+            one.row,
             queue=queue,
             offset=offset,
-            message=int(rows.column("message")[at]),
+            message=message,
         )
 
-    found.add_each(SKIPPED, np.arange(len(missing.at)), tell, queues=missing.queue)
+    found.add_each(SKIPPED, np.arange(told.shape[1]), tell, queues=told[0])

@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import NEVER, Ints, groups
+from checkers._views.arrays import NEVER, Flags, Ints, groups, pairs_occur
 from checkers._views.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, Facts, decided_together
@@ -64,7 +64,8 @@ class Passed:
 def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
     """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
     nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
-    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends."""
+    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends; and of each
+    offset at which nothing came whose content can be told."""
     floor, known = retention.lawful_floors(rows, context, group.queues)
     answered = given.pulls.only(given.pulls.ok)
     least = np.zeros(len(group.queues), dtype=np.int64)
@@ -84,8 +85,19 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
         "floor": floor,
         "least": np.where(known, -1, least),
         **dict(zip(("of", "first", "until"), _ranges(given.of[inside], got[inside]), strict=True)),
+        **dict(zip(("blank_of", "blank"), _blank(rows, given.at[inside], given.of[inside]), strict=True)),
     }
     return {name: column.tolist() for name, column in columns.items()}
+
+
+def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
+    """Where all that came at an offset came without a content: whose offsets they are, and which."""
+    offset, can_be_told = rows.column("offset")[at], rows.column("hash")[at] >= 0
+    blank = np.flatnonzero(~can_be_told)
+    if len(blank):
+        told = of[can_be_told], offset[can_be_told]
+        blank = blank[~pairs_occur((of[blank], offset[blank]), told)]
+    return of[blank], offset[blank]
 
 
 def _ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
@@ -104,19 +116,25 @@ def skipped(facts: Facts) -> Partial:
     delivered to the group, whatever stood there, unless the queue lawfully begins above it. Where nothing tells what
     lawfully went, answers are believed."""
     found = Findings(PROMISE)
-    by_group: dict[str, dict[int, _Known]] = {}
-    for fact in facts:
-        if "group" in fact:
-            _add(by_group.setdefault(str(fact["group"]), {}), fact)
-    for group, queues in sorted(by_group.items()):
+    for group, queues in sorted(by_group(facts).items()):
         for queue, known in sorted(queues.items()):
             _tell(found, group, queue, known)
     return found.partial()
 
 
+def by_group(facts: Facts) -> Mapping[str, Mapping[int, Known]]:
+    """Group → queue → what the shards together know of the two."""
+    found: dict[str, dict[int, Known]] = {}
+    for fact in facts:
+        if "group" in fact:
+            _add(found.setdefault(str(fact["group"]), {}), fact)
+    return found
+
+
 @dataclass(slots=True)
-class _Known:
-    """What is known of a group in one queue; ``given``: ranges, as arrays of their ends."""
+class Known:
+    """What is known of a group in one queue; ``given``: ranges, as arrays of their ends; ``blank``: the offsets in them
+    at which nothing came whose content can be told."""
 
     top: int
     row: int
@@ -126,6 +144,16 @@ class _Known:
     floor: int
     least: int
     given: list[tuple[Ints, Ints]]
+    blank: list[int]
+
+    def was_given(self, offsets: Ints) -> Flags:
+        """At which of these offsets the group was given anything, from its first pull up to its highest commit."""
+        first, until = (np.concatenate([*ends, np.zeros(1, np.int64)]) for ends in zip(*self.given, strict=True))
+        order = np.argsort(first, kind="stable")
+        place = np.searchsorted(first[order], offsets, side="right") - 1
+        found: Flags = (place >= 0) & (offsets < np.maximum.accumulate(until[order])[place])
+        found &= (offsets >= self.begin) & (offsets < self.top) & (self.begin >= 0)
+        return found & ~np.isin(offsets, np.array(self.blank, dtype=np.int64))
 
     @property
     def missing(self) -> Ints:
@@ -145,23 +173,25 @@ class _Known:
         return found
 
 
-def _add(known: dict[int, _Known], fact: Mapping[str, Any]) -> None:
+def _add(known: dict[int, Known], fact: Mapping[str, Any]) -> None:
     """Join what a shard tells of a group with what others told. Its ranges stand by queue."""
     of, first, until = (np.array(fact[name], dtype=np.int64) for name in ("of", "first", "until"))
+    blank_of, blank = (np.array(fact[name], dtype=np.int64) for name in ("blank_of", "blank"))
     starts = np.searchsorted(of, np.arange(len(fact["queues"]) + 1)).tolist()
     names = ("queues", "top", "row", "since_ns", "begin", "last", "floor", "least")
     for number, told in enumerate(zip(*(fact[name] for name in names), strict=True)):
         queue, top, row, since_ns, begin, last, floor, least = told
-        one = _Known(top, row, since_ns, begin, last, floor, least, [])
+        one = Known(top, row, since_ns, begin, last, floor, least, [], [])
         before = known.setdefault(queue, one)
         before.begin = min(filter(lambda offset: offset >= 0, (before.begin, one.begin)), default=-1)
         before.last = max(before.last, one.last)
         before.least = max(before.least, one.least)
         mine = slice(starts[number], starts[number + 1])
         before.given.append((first[mine], until[mine]))
+        before.blank += blank[blank_of == number].tolist()
 
 
-def _tell(found: Findings, group: str, queue: int, known: _Known) -> None:
+def _tell(found: Findings, group: str, queue: int, known: Known) -> None:
     def tell(offset: int) -> None:
         found.add(
             SKIPPED,

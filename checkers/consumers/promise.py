@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from chaos.judging.findings import decide
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.verdict import Verdict
+from checkers._views.arrays import Ints
 
 COMMIT_REGRESSION = "commit-regression"
 COMMIT_BEYOND_END = "commit-beyond-end"
@@ -34,6 +37,12 @@ COMMITTED = ("commits", "no consumer offset was committed")
 Facts = Sequence[Mapping[str, Any]]
 #: The fact that a shard has shown it.
 SHOWN = "any_commit"
+
+
+def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[Ints]:
+    """These columns of all facts that have the first of them, one behind the other."""
+    some = [fact for fact in facts if names[0] in fact]
+    return [np.array([number for fact in some for number in fact[name]], dtype=np.int64) for name in names]
 
 
 def decided(partial: Partial, context: RunContext) -> Verdict:

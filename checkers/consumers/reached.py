@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from checkers._views import reads
 from checkers._views.arrays import Ints, distinct, places_in, tops
 from checkers._views.reads import own
 from checkers.consumers.groups import Calls
-from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, Facts, decided_together
+from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, Facts, decided_together, joined
 
 NEEDS = Needs(
     part="how far queues went",
@@ -93,11 +91,11 @@ def _tell_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Int
 def beyond(facts: Facts) -> Partial:
     """What the shards together find, of groups that committed in the queue."""
     found = Findings(PROMISE)
-    ends = tops(*_joined(facts, "known", "ends"))
+    ends = tops(*joined(facts, "known", "ends"))
     for group in sorted({str(fact["group"]) for fact in facts if "group" in fact}):
-        (queues,) = _joined((fact for fact in facts if fact.get("group") == group), "committed")
+        (queues,) = joined((fact for fact in facts if fact.get("group") == group), "committed")
         for how in _HOW:
-            told = _joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_TOLD)
+            told = joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_TOLD)
             order = np.argsort(told[_TOLD.index("began")])
             order = order[places_in(distinct(queues), told[0][order])[1]]
             _tell(found, f"Group {group} {how}", *ends, *(column[order] for column in told))
@@ -120,9 +118,3 @@ def _tell(
         )
 
     found.add_each(COMMIT_BEYOND_END, wrong, tell, queues=queue[wrong])
-
-
-def _joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[Ints]:
-    """These columns of all facts that have them, one behind the other."""
-    some = [fact for fact in facts if names[0] in fact]
-    return [np.array([number for fact in some for number in fact[name]], dtype=np.int64) for name in names]

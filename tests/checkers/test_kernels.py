@@ -38,7 +38,7 @@ from chaos.law import Law, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import agreement, availability, durability, no_rollback, order, progress
 from checkers import consumers as groups
-from checkers.consumers import passed, reached
+from checkers.consumers import messages, passed, reached
 from checkers.durability import acknowledged
 
 
@@ -88,9 +88,10 @@ class Consumers:
     needs: Needs = slow_consumers.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        committed, ends, offsets, messages = (law.examine(rows, context) for law in groups.create(groups.Options()))
-        found = (reached.beyond(ends.facts), passed.skipped(offsets.facts), messages)
-        told = reduce(Partial.merge, (committed, *found))
+        committed, ends, offsets, given = (law.examine(rows, context) for law in groups.create(groups.Options()))
+        found = (reached.beyond(ends.facts), passed.skipped(offsets.facts))
+        never_given = messages.never_given((*offsets.facts, *given.facts))
+        told = reduce(Partial.merge, (committed, *found, never_given))
         return replace(told, facts=())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -36,7 +36,8 @@ class Beside:
 
     def learn(self, block: pa.Table, chooser: Chooser, number: Ints) -> None:
         for summary in self._summaries:
-            summary.add(block, np.where(chooser.any_of(summary.sieve.rows), number, -1))
+            # what stands in no shard of this part is summed up as if it stood in one of its own
+            summary.add(block, np.where(chooser.any_of(summary.sieve.rows), number + 1, -1))
         if self._part.callers:
             self._callers.learn(Operations.of(self._part, block, chooser, number))
 

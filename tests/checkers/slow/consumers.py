@@ -258,12 +258,16 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     if profile.flush != "sync" or profile.unclean or not len(acked.offset) or not len(pulls.offset):
         return
     read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
+    sends, message = rows.memo(views.sends), rows.column("message")
     given = read.at[np.isin(read.pull, pulls.number)]
     held, top = rows.memo(views.acknowledged), int(np.argmax(acked.offset))
     queue = int(acked.queue[top])
     held = held.only((held.queue == queue) & (held.offset >= max(int(pulls.offset.min()), 0)))
     held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[content[given] >= 0]]))
-    missing = held.only(~np.isin(held.hash, content[given]))
+    came = set(zip(message[given].tolist(), content[given].tolist(), strict=True))
+    sent = dict(zip(sends.done.tolist(), message[sends.invoke].tolist(), strict=True))
+    asked = zip((sent[at] for at in held.at.tolist()), held.hash.tolist(), strict=True)
+    missing = held.only(np.array([pair not in came for pair in asked], dtype=np.bool_))
     if not context.strict and len(missing.at):
         last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
         last = last.only(last.queue == queue)
@@ -273,17 +277,15 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
 
     def tell(item: int) -> None:
         at = int(missing.at[item])
-        other = int(given[offset[given] == missing.offset[item]][0])
         found.add(
             SKIPPED,
             f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
             f"{views.at_s(rows, int(acked.done[top]))}, but was never given the message that was acknowledged at "
-            f"{views.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one at "
-            f"{views.at_s(rows, other)}.",
-            *(int(rows.column("index")[row]) for row in (other, at, int(acked.done[top]))),
+            f"{views.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one.",
+            *(int(rows.column("index")[row]) for row in (at, int(acked.done[top]))),
             queue=queue,
             offset=int(missing.offset[item]),
-            message=int(rows.column("message")[at]),
+            message=sent[at],
         )
 
     found.add_each(SKIPPED, np.arange(len(missing.at)), tell, queues=missing.queue)
