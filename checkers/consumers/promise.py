@@ -42,7 +42,8 @@ SHOWN = "any_commit"
 def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[Ints]:
     """These columns of all facts that have the first of them, one behind the other."""
     some = [fact for fact in facts if names[0] in fact]
-    return [np.array([number for fact in some for number in fact[name]], dtype=np.int64) for name in names]
+    none = np.empty(0, dtype=np.int64)
+    return [np.concatenate([none, *(np.array(fact[name], dtype=np.int64) for fact in some)]) for name in names]
 
 
 def decided(partial: Partial, context: RunContext) -> Verdict:

@@ -247,6 +247,36 @@ def test_a_broken_plug_in_is_listed_its_law_is_unknown_and_nobody_elses_verdict_
     assert tuple(others) == before
 
 
+def test_a_kernel_judges_what_the_one_that_it_joins_has_told() -> None:
+    """Without that one's facts, and with a gap in them, it is UNKNOWN."""
+
+    class Teller(Hearts):
+        def examine(self, rows: Rows, context: RunContext) -> Partial:
+            return Partial(facts=({"beats": len(rows)},), counts={"told": 1}, gaps=gaps)
+
+    class Joiner(Hearts):
+        def examine(self, rows: Rows, context: RunContext) -> Partial:
+            return Partial()
+
+        def judge(self, partial: Partial, context: RunContext) -> Verdict:
+            assert "told" not in partial.counts
+            why = ", ".join(str(fact["beats"]) for fact in partial.facts)
+            return Verdict(law=PROMISE.name, validity=Validity.VALID, why=why)
+
+    tables = [("all-0", busy(1).table())]
+    teller, joiner = (replace(one(), needs=replace(Hearts().needs, part=one.__name__)) for one in (Teller, Joiner))
+    joiner = replace(joiner, needs=replace(joiner.needs, joins="Teller"))
+    both = Registry({("hearts", 0): joiner, ("hearts", 1): teller}, {})
+    gaps: tuple[str, ...] = ()
+    (found,) = judge_rows(tables, CONTEXT, both)
+    assert str(tables[0][1].num_rows) in found.why and found.validity is not Validity.UNKNOWN
+    gaps = ("a beat was missed",)
+    (found,) = judge_rows(tables, CONTEXT, both)
+    assert found.validity is Validity.UNKNOWN and "a beat was missed" in found.why
+    (alone,) = judge_rows(tables, CONTEXT, Registry({("hearts", 0): joiner}, {}))
+    assert alone.validity is Validity.UNKNOWN and "nothing tells Teller" in alone.why
+
+
 class Impostor(Hearts):
     """It takes the name of a law of ours."""
 
@@ -263,6 +293,7 @@ class Impostor(Hearts):
         (lambda: [Hearts(), replace(Hearts(), promise=replace(PROMISE, meaning="else"))], "promise two things"),
         (lambda: replace(Hearts(), promise=replace(PROMISE, anomalies=PROMISE.anomalies * 2)), "each of its anomalies"),
         (lambda: replace(Hearts(), needs=replace(Hearts().needs, columns=("pulse",))), "no column pulse"),
+        (lambda: replace(Hearts(), needs=replace(Hearts().needs, part="a", joins="a")), "judges 'a'"),
         (lambda: replace(Hearts(), needs=replace(Hearts().needs, rows=(Reads(kind="heart"),))), "heart"),
     ],
 )
