@@ -74,6 +74,8 @@ class Nodes:
         message = {"message": rng.choice((-1, len(self.rows), len(self.rows))), "offset": len(self.rows), "queue": 0}
         self.tell("append", node, position=begin, value=value, **message)
         self.appended[node] = [*self.appended[node][-9:], (self.end[node], self.epoch)]
+        if rng.random() < 0.1:
+            self.tell("append", node, position=begin, value=value, epoch=self.epoch + 1, **message)
 
     def acked(self, node: str) -> None:
         if self.appended[node] and self.rng.random() < 0.9:
@@ -154,12 +156,12 @@ def check_random(seeds: range) -> None:
 
 
 def test_logs_are_judged_alike_by_few_appends() -> None:
-    check_random(range(100))
+    check_random(range(80))
 
 
 @pytest.mark.full
 def test_logs_are_judged_alike_by_few_appends_of_thousands_of_histories() -> None:
-    check_random(range(100, 6_000))
+    check_random(range(80, 6_000))
 
 
 def check_harmed(every: int) -> None:
@@ -173,7 +175,7 @@ def check_harmed(every: int) -> None:
 
 
 def test_logs_are_judged_alike_by_few_appends_of_harmed_runs() -> None:
-    check_harmed(every=40)
+    check_harmed(every=80)
 
 
 @pytest.mark.full
