@@ -25,16 +25,18 @@ from chaos.ops import message_id
 
 #: A copy's queues are those of the copy so many before it.
 QUEUE_SETS = 8
+#: What grows from copy to copy.
+SHIFTED = ("index", "incarnation", "step", "position", "offset", "queue")
 
 
 def tiled(table: pa.Table, times: int) -> pa.Table:
     """The same rows again and again, later in the lives of the same nodes."""
-    most = {name: int(pc.max(table[name]).as_py()) + 1 for name in ("index", "step", "position", "offset", "queue")}
+    most = {name: int(pc.max(table[name]).as_py()) + 1 for name in SHIFTED}
     copies = []
     for copy in range(times):
         rows = table
         for name, shift in (
-            *((name, copy * most[name]) for name in ("index", "step", "position")),
+            *((name, copy * most[name]) for name in ("index", "incarnation", "step", "position")),
             ("op", copy * most["index"]),
             ("message", message_id(copy % QUEUE_SETS * most["queue"], copy // QUEUE_SETS << 30)),
             ("offset", copy // QUEUE_SETS * most["offset"]),

@@ -91,8 +91,8 @@ class Reads:
     shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
 
     A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
-    parted, and where the key is the run, only those that the sieve keeps. A kernel must find the same with all, with
-    these, and with any besides.
+    parted, and where the key is the run or nodes, only those that the sieve keeps. A kernel must find the same with
+    all, with these, and with any besides.
     """
 
     kind: str
@@ -121,6 +121,13 @@ class Sieve:
     keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, and for a shard's own
     rows: then it is given those of all shards.
 
+    ``remember``: for a streamed sieve of a kernel whose key is nodes. What is kept depends on the order in which a node
+    lived its rows, and ``keep`` may take ``index`` for that order: of nodes where it isn't, no row is left out. So the
+    rows of a node may be chosen by those that come after them, of which not all that are kept need be known:
+    ``remember`` returns the positions of those that must be. Of what ``keep`` returns, only what was not given before
+    counts: for A, what it finds in ``A + remember(B)`` as in ``A + B``, and ``remember(A + remember(B)) = remember(A +
+    B)``.
+
     ``many_clocks``: what is kept is enough only where each node has a clock of its own. In a simulated run, where one
     clock orders the rows of all nodes, a shard of the whole run gets them all.
     """
@@ -129,6 +136,7 @@ class Sieve:
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
+    remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     many_clocks: bool = False
 
 

@@ -58,8 +58,9 @@ OWN_LOG = Needs(
     on_prefix=True,
     key=Key.NODE,
     rows=(
-        own("trace", "append", "synced", "truncate", "recovered", "bootstrap", "start", "confirm", "acked"),
+        own("trace", "synced", "truncate", "recovered", "bootstrap", "start", "confirm", "acked"),
         own("trace", "tier_commit", "role", "set"),
+        reads.TELLING_APPENDS,
         own("final", "node"),
         reads.RUN,
         reads.FAULTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
 from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
+from chaos.history.parted.lived import Lived
 from chaos.history.parted.places import Places
 
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
@@ -154,8 +156,22 @@ def sifted(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table
     them stays in memory."""
     found = {}
     for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):
+        columns = [name for name in COLUMNS if name in sieve.reads]
+        if sieve.remember is not None:
+            found[sieve] = _lived(sieve, partial(blocks, columns))
+            continue
         summary = Summary(sieve)
-        for block in blocks([name for name in COLUMNS if name in sieve.reads]):
+        for block in blocks(columns):
             summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
         found[sieve] = np.unique(summary.kept())
     return found
+
+
+def _lived(sieve: Sieve, blocks: Callable[[], Iterable[pa.Table]]) -> Ints:
+    lived = Lived(sieve)
+    for block in blocks():
+        lived.add(block, Chooser(block).any_of(sieve.rows))
+    if lived.disordered:
+        for block in blocks():
+            lived.add_all(block, Chooser(block).any_of(sieve.rows))
+    return lived.kept()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from chaos.history.parted.choosing import OF_QUEUES, Chosen, Part
 from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Sieve
+from chaos.law import Key, Law, Needs, Reads, Rows, Sieve
 
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
@@ -48,8 +48,8 @@ class _Family:
     def part(self, one_clock: bool) -> Part:
         reads = [one for needs in self.needs for one in needs.rows]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
-        of_run = self.key == Key.RUN
-        sifted = [one for one in reads if (self.parted or of_run) and _is_sifted(one, one_clock)]
+        sifts = self.parted or self.key in (Key.RUN, Key.NODE)
+        sifted = [one for one in reads if sifts and _is_sifted(one, one_clock)]
         here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
             name=self.name,
@@ -67,21 +67,22 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Keep:
-    """What a law's sieve keeps, for those who know no laws."""
+    """What a law's sieve keeps, or remembers, for those who know no laws."""
 
-    sieve: Sieve
+    choose: Callable[[Rows], npt.NDArray[np.int64]]
 
     def __call__(self, table: pa.Table) -> npt.NDArray[np.int64]:
         rows = Shard(table)
         index: npt.NDArray[np.int64] = rows.column("index")
         try:
-            return index[self.sieve.keep(rows)]
+            return index[self.choose(rows)]
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
             return index  # a value is not what it should be: what that means, the kernel decides
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
-    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve))
+    remember = None if sieve.remember is None else _Keep(sieve.remember)
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember)
 
 
 def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
@@ -149,7 +150,8 @@ def _in_full(reads: Reads) -> bool:
 
 
 def _is_sifted(reads: Reads, one_clock: bool = False) -> bool:
-    """Whether a shard needs only some of its own rows of this kind, where a queue is parted, or for the whole run."""
+    """Whether a shard needs only some of its own rows of this kind, where a queue is parted, of nodes, or for the whole
+    run."""
     if reads.sieve is None or (reads.sieve.many_clocks and one_clock):
         return False
     return not reads.everywhere and not reads.beside

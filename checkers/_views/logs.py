@@ -160,6 +160,51 @@ def first_appends(rows: Rows) -> Ints:
     return np.sort(at[lowest[np.append(True, queue[1:] != queue[:-1])[: len(queue)]]])
 
 
+def telling_appends(rows: Rows) -> Ints:
+    """A sieve, for nodes whose rows stand in the order in which they lived them. The appends that no other one of the
+    node follows before it tells anything else of its log: with these it is known where the log ended whenever the node
+    called a position durable or confirmed, and whether it told of records at all. And of each acknowledgement the
+    record that it ends with: the last one that was appended before, in that epoch, with that end."""
+    at, is_append = _told_of_logs(rows)
+    followed = is_append[1:] & (rows.column("node")[at[1:]] == rows.column("node")[at[:-1]])
+    _, append = _acknowledged(rows)
+    return np.unique(np.concatenate([at[is_append & ~np.append(followed, False)], append[append >= 0]]))
+
+
+def before_appends(rows: Rows) -> Ints:
+    """What :func:`telling_appends` must know of later rows: the first of each node that tells of its log, and the
+    acknowledgements whose record was not seen yet."""
+    at, _ = _told_of_logs(rows)
+    node = rows.column("node")[at]
+    acked, append = _acknowledged(rows)
+    first = at[np.append(True, node[1:] != node[:-1])[: len(at)]]
+    return np.unique(np.concatenate([first, acked[append < 0]]))
+
+
+def _told_of_logs(rows: Rows) -> tuple[Ints, Flags]:
+    """The rows that tell of a log where it ends, or how much of it is durable or confirmed, by node; and which of them
+    are appends."""
+    at = np.flatnonzero(rows.column("f") != rows.code("f", "acked"))
+    at = at[groups(rows.column("node")[at])[0]]
+    return at, rows.column("f")[at] == rows.code("f", "append")
+
+
+def _acknowledged(rows: Rows) -> tuple[Ints, Ints]:
+    """Acknowledgements, and the record that each ends with, -1 where none was appended before."""
+    position, acked = rows.column("position"), rows.where(kind="trace", f="acked")
+    appends = rows.where(kind="trace", f="append")
+    end = position.copy()
+    end[appends] += np.maximum(rows.numbers("size", appends), 1)
+    at = np.sort(np.concatenate([acked, appends[rows.column("message")[appends] >= 0]]))
+    order, starts = groups(*(column[at] for column in (end, rows.column("epoch"), rows.column("node"))))
+    at, of_group = at[order], np.zeros(len(at), dtype=np.int64)
+    of_group[starts] = starts
+    is_append = rows.column("f")[at] == rows.code("f", "append")
+    last = np.maximum.accumulate(np.where(is_append, np.arange(len(at)), -1))
+    seen = last >= np.maximum.accumulate(of_group)
+    return at[~is_append], np.where(seen, at[last], -1)[~is_append]
+
+
 def confirms_before_commits(rows: Rows) -> Ints:
     """For each manifest that a node sent, the last confirm offset that it had reported by the end of that step."""
     found: list[Ints] = [np.empty(0, dtype=np.int64)]

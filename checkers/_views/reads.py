@@ -76,6 +76,18 @@ SETS = (
         ),
     ),
 )
+#: Where a node's log ended, whenever the node said anything of it, and what each acknowledgement of a master is about.
+TELLING_APPENDS = Reads(
+    kind="trace",
+    f=("append",),
+    sieve=Sieve(
+        rows=(own("trace", "append", "synced", "confirm", "truncate", "recovered", "bootstrap", "acked"),),
+        columns=("node", "epoch", "position", "message", "value"),
+        keep=logs.telling_appends,
+        streamed=True,
+        remember=logs.before_appends,
+    ),
+)
 #: What was confirmed, and how far disks went, across nodes. Without a common clock few of these rows say anything: what
 #: a disk held at any time, it may have held when it was counted on.
 CONFIRMED_BY_OTHERS = (

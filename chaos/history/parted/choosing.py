@@ -17,6 +17,8 @@ from chaos.history.parted import places as _places
 
 #: Columns by which rows are chosen and told apart.
 ALWAYS = ("index", "kind", "f", "queue")
+#: Columns by which the rows of a node are ordered.
+LIVED = ("node", "incarnation", "step")
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
 #: Parts of less than a queue, of which some hold ranges of numbers: those that follow one another share shards.
@@ -40,15 +42,17 @@ class Chosen:
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
     ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time, and one of
-    ``Part.sifted`` those of all."""
+    ``Part.sifted`` those of all. ``remember`` is for sieves of nodes' rows (:mod:`chaos.history.parted.lived`): it
+    returns the ``index`` of what must be known of these rows to choose among earlier ones."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
     keep: Callable[[pa.Table], Ints]
+    remember: Callable[[pa.Table], Ints] | None = None
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset((*self.columns, *ALWAYS))
+        return frozenset((*self.columns, *ALWAYS, *(LIVED if self.remember is not None else ())))
 
 
 @dataclass(frozen=True, slots=True)

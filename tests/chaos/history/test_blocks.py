@@ -33,6 +33,22 @@ def highest(rows: pa.Table) -> np.ndarray:
     return rows["index"].to_numpy()[offset == offset.max(initial=-1)]
 
 
+def unlike_next(rows: pa.Table) -> np.ndarray:
+    """The rows that no row of the same name follows, of their node."""
+    node, f, index = rows["node"].to_pylist(), rows["f"].to_pylist(), rows["index"].to_pylist()
+    later: dict[str, str] = {}
+    found = []
+    for at in reversed(range(rows.num_rows)):
+        found += [index[at]] if later.get(node[at]) != f[at] else []
+        later[node[at]] = f[at]
+    return np.array(found, np.int64)
+
+
+def first_of_nodes(rows: pa.Table) -> np.ndarray:
+    first = dict(reversed([*zip(rows["node"].to_pylist(), rows["index"].to_pylist(), strict=True)]))
+    return np.array([*first.values()], np.int64)
+
+
 PLAN = (
     Part("queue", "queue", own=(Chosen("op"), Chosen("final", ("log",))), everywhere=(Chosen("harness"),)),
     Part(
@@ -69,6 +85,7 @@ PLAN = (
         own=(Chosen("op", ("commit",)),),
         sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
     ),
+    Part("lived", "node", sifted=(Sieve((Chosen("trace"),), (), unlike_next, first_of_nodes),)),
 )
 
 

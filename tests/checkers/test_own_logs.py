@@ -1,0 +1,230 @@
+"""Of the appends of nodes few stand in the shards of a large run, and no more is found of their logs with all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from harms import EMPTIED, HARMS
+from histories import TELLS, History
+from recorded import recording
+from test_sieves import chosen, partial_of, whole
+
+from chaos.history import shards
+from chaos.history.parted.choosing import Chooser
+from chaos.history.parted.lived import Lived
+from chaos.judging.plan import plan
+from chaos.judging.shard import Shard
+from chaos.law import RunContext
+from checkers import in_sync
+from checkers._views import reads
+
+LAW = in_sync.OwnLog()
+NODES = ("a", "b", "c", "")
+PLAN = plan({("in_sync", 0): LAW})
+(SIEVE,) = (one for part in PLAN for one in part.sifted)
+EVENTS = {"append": 30, "acked": 12, "synced": 8, "confirm": 8, "set": 3, "role": 1, "truncate": 1, "recovered": 1}
+EVENTS |= {"bootstrap": 1, "tier_commit": 1, "start": 1}
+
+
+class Nodes:
+    """Nodes that append, and tell of it: mostly what is so. Each lives its rows in the order in which they stand."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.wild = rng.choice((0.0, 0.02, 0.3))
+        self.f = [*EVENTS]
+        if rng.random() < 0.3:
+            self.f.remove(rng.choice(self.f))
+        self.life = dict.fromkeys(NODES, 1)
+        self.step = dict.fromkeys(NODES, 0)
+        self.end = dict.fromkeys(NODES, 0)
+        self.appended: dict[str, list[tuple[int, int]]] = {node: [] for node in NODES}
+        self.epoch = 1
+        self.rows: list[dict[str, Any]] = []
+
+    def event(self) -> None:
+        rng, node = self.rng, self.rng.choice(NODES)
+        f = rng.choices(self.f, [EVENTS[f] for f in self.f])[0]
+        for _ in range(rng.choice((1, 1, 2, 5)) if f in ("append", "acked") else 1):
+            getattr(self, f, partial(self.tell, f))(node)
+
+    def tell(self, f: str, node: str, **told: Any) -> None:
+        self.step[node] += self.rng.choice((0, 0, 1))
+        near = self.end[node] + (self.rng.randrange(-30, 30) if self.rng.random() < self.wild else 0)
+        row = {"kind": "trace", "f": f, "node": node, "incarnation": self.life[node], "step": self.step[node]}
+        row |= {"time_ns": len(self.rows), "epoch": self.epoch, "position": max(0, near)} | told
+        if f in ("synced", "truncate", "confirm"):
+            row["position"] = max(0, row["position"] - self.rng.choice((0, 0, 5)))
+        if f in ("truncate", "recovered", "bootstrap"):
+            self.end[node] = row["position"]
+        self.rows.append(row)
+
+    def append(self, node: str) -> None:
+        rng, begin = self.rng, self.end[node] - (self.rng.randrange(9) if self.rng.random() < self.wild else 0)
+        size = rng.choice((0, 3, 10))
+        self.end[node] = begin + max(1, size)
+        value = rng.choice((f'{{"size":{size}}}', f'{{"size": {size}}}')) if size else ""
+        message = {"message": rng.choice((-1, len(self.rows), len(self.rows))), "offset": len(self.rows), "queue": 0}
+        self.tell("append", node, position=begin, value=value, **message)
+        self.appended[node] = [*self.appended[node][-9:], (self.end[node], self.epoch)]
+        if rng.random() < 0.1:
+            self.tell("append", node, position=begin, value=value, epoch=self.epoch + 1, **message)
+
+    def acked(self, node: str) -> None:
+        if self.appended[node] and self.rng.random() < 0.9:
+            position, epoch = self.rng.choice(self.appended[node])
+            confirm = position - (self.rng.random() < self.wild)
+            self.tell("acked", node, position=position, epoch=epoch, value=f'{{"confirm":{confirm}}}')
+
+    def recovered(self, node: str) -> None:
+        self.life[node], self.step[node] = self.life[node] + 1, 0
+        self.tell("recovered", node, value=f'{{"confirm":{self.end[node]}}}')
+
+    def set(self, node: str) -> None:
+        self.tell("set", node, value=json.dumps({"set": self.rng.sample(NODES, self.rng.choice((1, 1, 2, 3)))}))
+
+    def role(self, node: str) -> None:
+        self.epoch += self.rng.choice((0, 1))
+        told = {"role": self.rng.choice(("master", "slave")), "set": [node]}
+        self.tell("role", node, value=json.dumps(told))
+
+
+def nodes(rng: Random) -> list[dict[str, Any]]:
+    told = Nodes(rng)
+    for _ in range(rng.choice((3, 40, 150, 300))):
+        told.event()
+    disorder = rng.random()
+    if disorder < 0.1:
+        rng.shuffle(told.rows)
+    elif disorder < 0.3:
+        for _ in range(rng.choice((1, 3))):
+            one, other = (rng.randrange(len(told.rows)) for _ in range(2)) if told.rows else (0, 0)
+            told.rows[one : one + 1], told.rows[other : other + 1] = (
+                told.rows[other : other + 1],
+                told.rows[one : one + 1],
+            )
+    return [{"kind": "harness", "f": "phase", "time_ns": 0, "value": '{"phase":"load"}'}, *told.rows]
+
+
+def kept_in_blocks(table: pa.Table, rng: Random) -> list[int]:
+    """What is kept, where the rows are given some at a time, the last ones first."""
+    ends = sorted(rng.choices(range(table.num_rows + 1), k=rng.choice((1, 3, 8))))
+    bounds = [*zip([0, *ends], [*ends, table.num_rows], strict=True)][::-1]
+
+    def blocks(columns: list[str]) -> list[pa.Table]:
+        return [table.select(columns)[begin:end] for begin, end in bounds]
+
+    (found,) = shards.sifted(PLAN, blocks).values()
+    kept: list[int] = found.tolist()
+    return kept
+
+
+def check(table: pa.Table, context: RunContext, rng: Random) -> tuple[int, int]:
+    """Returns how much is found, and how many rows were left out."""
+    kept = shards.sifted(PLAN, lambda columns: [table.select(columns)])[SIEVE].tolist()
+    assert kept_in_blocks(table, rng) == kept
+    share = rng.choice((0.0, 0.25, 0.5))
+    left = np.array([rng.random() < share for _ in range(table.num_rows)]) | ~chosen(table, [reads.TELLING_APPENDS])
+    left |= np.isin(table["index"].to_numpy(), kept)
+    every = partial_of(LAW, table, context)
+    assert partial_of(LAW, table.filter(pa.array(left)), context) == every
+    return len(every["anomalies"]) + len(every["gaps"]), int((~left).sum())
+
+
+def check_random(seeds: range) -> None:
+    found = left_out = 0
+    names: set[str] = set()
+    for seed in seeds:
+        rng = Random(f"own logs {seed}")
+        table = whole(nodes(rng))
+        profile = {"flush": rng.choice(("sync", "sync", "async")), "acks": rng.choice(("all", "all", "master"))}
+        meta = {"deployment": rng.choice(("sim", "process")), "tells": [*TELLS]}
+        meta |= {"profile": profile | {"min_in_sync": rng.choice((1, 2, 3))}}
+        context = RunContext(run="random", seed=seed, meta=meta, unfinished=rng.random() < 0.2)
+        some, without = check(table, context, rng)
+        found, left_out = found + some, left_out + without
+        names |= {anomaly.name for anomaly in LAW.examine(Shard(table), context).anomalies}
+    assert found > len(seeds) and left_out > 15 * len(seeds)
+    assert names == {in_sync.FALSE_SYNC, in_sync.CONFIRM_BEYOND_LOG, in_sync.TOO_FEW_IN_SYNC}
+
+
+def test_logs_are_judged_alike_by_few_appends() -> None:
+    check_random(range(80))
+
+
+@pytest.mark.full
+def test_logs_are_judged_alike_by_few_appends_of_thousands_of_histories() -> None:
+    check_random(range(80, 6_000))
+
+
+def check_harmed(every: int) -> None:
+    left_out = 0
+    for number, harm in enumerate([*HARMS, *EMPTIED][::every]):
+        run, rng = recording().copy(), Random(f"own logs {harm.__name__} {number}")
+        harm(run, rng)
+        context = RunContext(run=harm.__name__, seed=0, meta=run.meta)
+        left_out += check(run.table(), context, rng)[1]
+    assert left_out > 100
+
+
+def test_logs_are_judged_alike_by_few_appends_of_harmed_runs() -> None:
+    check_harmed(every=80)
+
+
+@pytest.mark.full
+def test_logs_are_judged_alike_by_few_appends_of_all_harmed_runs() -> None:
+    check_harmed(every=1)
+
+
+def steady(messages: int) -> list[dict[str, Any]]:
+    """Nodes that append ten records and then call them durable, again and again."""
+    history = History()
+    for number in range(messages):
+        for node in ("a", "b"):
+            history.append(node, number)
+            if number % 10 == 9:
+                history.trace(node, "synced", position=10 * number)
+    return history.table().to_pylist()
+
+
+def held_of(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """How many appends of each node stand in the shards of nodes."""
+    found = dict.fromkeys(("a", "b"), 0)
+    for name, part in shards.parts(whole(rows), PLAN, len(rows)):
+        for node in found if name.startswith("node") else ():
+            found[node] += len(Shard(part).where(kind="trace", f="append", node=node))
+    return found
+
+
+def test_a_node_in_disorder_keeps_all_its_rows_and_others_do_not() -> None:
+    rows = steady(200)
+    assert held_of(rows) == {"a": 20, "b": 20}
+    late = next(row for row in reversed(rows) if row["node"] == "a")
+    assert held_of([late, *(row for row in rows if row is not late)])["b"] == 20
+    assert held_of([late, *(row for row in rows if row is not late)])["a"] == 200
+
+
+def test_disorder_between_blocks_is_seen() -> None:
+    rows = steady(200)
+    first = next(row for row in rows if row["node"] == "a")
+    table = whole([*(row for row in rows if row is not first), first])
+    for cut in (1, 100, table.num_rows - 1):
+        lived = Lived(SIEVE)
+        for block in (table[cut:], table[:cut]):
+            lived.add(block, Chooser(block).any_of(SIEVE.rows))
+        assert lived.disordered == {"a"}
+
+
+def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
+    rows = steady(100)
+    rows[-3] = {**next(row for row in rows if row["f"] == "append"), "value": f'{{"size":{1 << 70}}}'}
+    rows[-3] |= {name: rows[-4][name] for name in ("incarnation", "step", "node")}
+    assert sum(held_of(rows).values()) >= 199
+    assert all(replace(one, sieve=None).covers("trace", "append") for one in [reads.TELLING_APPENDS])
