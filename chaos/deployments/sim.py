@@ -370,7 +370,8 @@ class SimConnection:
         rewriter.asks(asked)
         for piece in frame(asked):
             client.net.send(client, self._node, Piece(piece))
-        return rewriter.rewritten(await self._answered(asked.opaque, timeout_s))
+        answer = client.net.codec.encode(await self._answered(asked.opaque, timeout_s))
+        return rewriter.rewritten(client.net.codec.decode(bytearray(answer))[0])  # such a client gets bytes, too
 
     async def _answered(self, opaque: int, timeout_s: float) -> Message:
         loop = self._client.loop

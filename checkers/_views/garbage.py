@@ -1,17 +1,20 @@
 """What uploaders leave in the tier: objects that no manifest names any more, or ever named, and manifests that name
-more than is to be kept."""
+more than is to be kept; and what the store does not let go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import NEVER
+from checkers._views.arrays import NEVER, groups, only
 from checkers._views.faults import Fault, faults
+from checkers._views.logs import in_node_order
 from checkers._views.retention import number
-from checkers._views.run import bound
+from checkers._views.run import bound, may_lack_ends, phase_time
 from checkers._views.tier import Version, manifests, upload_bound_s
 
 #: So long a master term may take to delete what those before it left behind, in virtual time; and so many times as long
@@ -111,6 +114,54 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
                 elif paused and lasted_ns > bound_ns:
                     yield Untrimmed(since, version, retain, lasted_ns)
                     break
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """An object that the store had deleted, and that it held again. ``deleted`` and ``seen`` are rows; ``how`` says
+    what shows it."""
+
+    key: str
+    deleted: int
+    seen: int
+    how: str
+
+
+#: What shows that an object is there: how a write of the store ended, or where it stands after the run.
+_SHOWN = {
+    "deleted": "deleted it again",
+    "exists": "refused to write it, since it was there,",
+    "": "held it after the run",
+}
+
+
+def returned(rows: Rows) -> Iterator[Returned]:
+    """Objects that the store held after it had told that they were deleted, and before it told that somebody had
+    written them again. A deletion is told when it is durable, and a write at the latest by the store's next life; so
+    only what takes something from the store's disk excuses it, or the loss of the host with the end of its trace. The
+    store may delete while it is read after the run: what it held then says nothing of deletions since the drain."""
+    if may_lack_ends(rows):
+        return
+    told = [rows.where(kind="trace", f=f) for f in ("store_put", "store_delete")]
+    at = np.concatenate([in_node_order(rows, np.sort(np.concatenate(told))), rows.where(kind="final", f="orphan")])
+    keys, names = rows.labels("key", at)
+    outcome = np.array(rows.words("outcome", at), dtype=object)
+    at, keys, outcome = only(np.isin(outcome, ("created", *_SHOWN)), at, keys, outcome)
+    order, _ = groups(keys, rows.column("node")[at])
+    at, keys, outcome, node = at[order], keys[order], outcome[order], rows.column("node")[at[order]]
+    back = (outcome[:-1] == "deleted") & (outcome[1:] != "created")
+    back &= (keys[:-1] == keys[1:]) & (node[:-1] == node[1:])
+    back &= (outcome[1:] != "") | (rows.column("time_ns")[at[:-1]] < phase_time(rows, "drain"))
+    for place in np.flatnonzero(back).tolist():
+        deleted, seen = int(at[place]), int(at[place + 1])
+        if not _may_be_harmed(rows, rows.text("node", seen), int(rows.column("time_ns")[seen])):
+            yield Returned(names[keys[place]], deleted, seen, _SHOWN[outcome[place + 1]])
+
+
+def _may_be_harmed(rows: Rows, store: str, until_ns: int) -> bool:
+    """May a fault have changed, by then, what the store's disk held?"""
+    known = (fault for fault in rows.memo(faults) if fault.began_ns <= until_ns)
+    return any(store in fault.hits(Effect.LOSES_DISK) or fault.may_hit(store) for fault in known)
 
 
 def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:

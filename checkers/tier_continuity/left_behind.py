@@ -1,4 +1,4 @@
-"""Objects that no manifest names are deleted by the masters that come after, and manifests are trimmed."""
+"""Objects that no manifest names are deleted by the masters that come after, for good; manifests are trimmed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import garbage, reads, tier
 from checkers._views.reads import own
-from checkers.tier_continuity.promise import NEVER_COLLECTED, NEVER_TRIMMED, PROMISE
+from checkers.tier_continuity.promise import NEVER_COLLECTED, NEVER_TRIMMED, OBJECT_RETURNED, PROMISE
 
 GARBAGE = Needs(
     part="what uploaders leave behind",
     key=Key.QUEUE,
-    rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_commit"), reads.RUN, reads.FAULTS),
+    rows=(
+        own("trace", "store_cas", "store_put", "store_delete", "tier_commit"),
+        own("final", "orphan"),
+        *(reads.RUN, reads.FAULTS),
+    ),
     columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
     evidence=(Evidence.TIER,),
 )
@@ -24,7 +28,7 @@ GARBAGE = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Objects that no manifest names are deleted by the masters that come after, and manifests are trimmed."""
+    """Objects that no manifest names are deleted by the masters that come after, for good; manifests are trimmed."""
 
     promise: Promise = PROMISE
     needs: Needs = GARBAGE
@@ -56,6 +60,15 @@ class Garbage:
                 int(index[first.at]),
                 int(index[last.at]),
                 queue=first.queue,
+            )
+        for back in garbage.returned(rows):
+            found.add(
+                OBJECT_RETURNED,
+                f"{rows.text('node', back.seen)} deleted the object {back.key} at {views.at_s(rows, back.deleted)}, "
+                f"and {back.how} at {views.at_s(rows, back.seen)}, though nobody had written it since.",
+                int(index[back.deleted]),
+                int(index[back.seen]),
+                queue=int(rows.column("queue")[back.seen]),
             )
         return found.partial()
 

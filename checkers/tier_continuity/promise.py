@@ -10,6 +10,7 @@ TIER_MISSING_OBJECT = "tier-missing-object"
 TIER_READ_MISMATCH = "tier-read-mismatch"
 NEVER_COLLECTED = "never-collected"
 NEVER_TRIMMED = "never-trimmed"
+OBJECT_RETURNED = "object-returned"
 LATE_UPLOAD = "late-upload"
 HASTY_UPLOAD = "hasty-upload"
 PROMISE = Promise(
@@ -27,6 +28,7 @@ PROMISE = Promise(
             name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
         AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
+        AnomalyKind(name=OBJECT_RETURNED, meaning="an object is in the store again after its deletion took effect"),
         AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
         AnomalyKind(
             name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"

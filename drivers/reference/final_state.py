@@ -12,7 +12,7 @@ from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.requests import ask
 from reference.broker import records
-from reference.tier.objects import content_hash
+from reference.tier.objects import content_hash, parse_key
 from reference.tier.objects import decode as decode_object
 from reference.wire.codes import Request, Response
 
@@ -89,7 +89,8 @@ async def collect_store(network: Network, node: str, record: Record) -> bool:
             whole &= await _collect_object(network, node, segment, manifest["queue"], record)
     for key in keys:
         if key not in named and not key.endswith("/manifest"):
-            record("final", f="orphan", node=node, value={"key": key})
+            name = parse_key(key)
+            record("final", f="orphan", node=node, queue=name.queue if name else -1, value={"key": key})
     return whole
 
 

@@ -11,6 +11,7 @@ from reference.broker.node import Broker
 from reference.broker.queues import Queue
 from reference.broker.retention import Retention
 from reference.mutants._planted import NODE, Planted
+from reference.objectstore.node import ObjectStore, _Ask, _Object
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.reads import Reader
@@ -124,6 +125,17 @@ class GarbageLeft(Tier):
 
     def _got_list(self, env: Env, upload: QueueUpload, answer: Answer) -> None:
         upload.collect_at_ns = -1
+
+
+class DeletionsOvertaken(ObjectStore):
+    """A deletion and a write of the same file leave in the wrong order: the file is there, and a restart finds it."""
+
+    def _delete(self, env: Env, ask: _Ask, found: _Object | None) -> None:
+        kept = env.disk.read(found.path) if found is not None else b""
+        super()._delete(env, ask, found)
+        if found is not None:
+            env.disk.write(found.path, 0, kept)
+            env.disk.sync([found.path])
 
 
 class NeverFull(Tier):
@@ -286,6 +298,13 @@ MUTANTS = (
         law="tier-continuity",
         stands_for="uploads that were given up and are never deleted: S3's unfinished multipart uploads, paid for ever",
         parts={"broker": {"tier": GarbageLeft}},
+    ),
+    Planted(
+        name="deletions-overtaken",
+        law="tier-continuity",
+        stands_for="S3 before 2020: a list that shows a key for a while, though its deletion was answered",
+        parts={"objectstore": {NODE: DeletionsOvertaken}},
+        scenario="trimmed_tier",
     ),
     Planted(
         name="segment-never-full",

@@ -1,8 +1,9 @@
-"""Objects of the tier that nobody names: who should have deleted them, by when, and what excuses a delay."""
+"""Objects of the tier that nobody names: who should have deleted them, by when, what excuses a delay, and whether they
+stay deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -87,6 +88,64 @@ def test_on_real_machines_the_bound_is_wider() -> None:
     history.wait(6)
     history.upload(4, node="broker-1", epoch=2)
     history.expect(LAW, A.NEVER_COLLECTED)
+
+
+def deleted_once() -> Tiered:
+    """An object was put and deleted."""
+    history = Tiered().begin()
+    put(history)
+    history.wait(1)
+    delete(history)
+    return history.wait(1)
+
+
+def held_in_the_end(history: Tiered) -> Tiered:
+    history.row("harness", f="phase", value={"phase": "drain"})
+    history.row("final", f="orphan", node="store-0", queue=0, value={"key": KEY})
+    return history
+
+
+def again(history: Tiered) -> Tiered:
+    delete(history)
+    return history
+
+
+def refused(history: Tiered) -> Tiered:
+    told = {"key": KEY, "caller": "broker-1", "outcome": "exists", "request": "again"}
+    history.trace("store-0", "store_put", queue=0, hash=1, value=told)
+    return history
+
+
+@pytest.mark.parametrize("shown", [held_in_the_end, again, refused])
+def test_an_object_that_is_there_after_its_deletion_is_found(shown: Callable[[Tiered], Tiered]) -> None:
+    verdict = shown(deleted_once()).verdict(LAW)
+    (told,) = (anomaly for anomaly in verdict.anomalies if anomaly.name == A.OBJECT_RETURNED)
+    assert KEY in told.explanation and len(told.rows) == 2
+
+
+def test_a_deletion_while_the_store_is_read_after_the_run_is_lawful() -> None:
+    history = Tiered().begin()
+    put(history)
+    history.row("harness", f="phase", value={"phase": "drain"})
+    delete(history)
+    history.row("final", f="orphan", node="store-0", queue=0, value={"key": KEY})
+    assert A.OBJECT_RETURNED not in {anomaly.name for anomaly in history.verdict(LAW).anomalies}
+
+
+@pytest.mark.parametrize("shown", [held_in_the_end, again, refused])
+@pytest.mark.parametrize("why", ["it was written again", "the disk was taken back", "the host was lost", "in another"])
+def test_an_object_may_be_there_after_its_deletion(shown: Callable[[Tiered], Tiered], why: str) -> None:
+    history = deleted_once()
+    if why == "it was written again":
+        put(history)
+    elif why == "the disk was taken back":
+        history.inject("restore_snapshot", "store-0", effects={"loses_disk": ["store-0"]})
+    elif why == "the host was lost":
+        history.row("harness", f="host_lost", value={"nodes": ["store-0"]})
+    else:
+        (row,) = (row for row in history.rows if row["f"] == "store_delete")
+        row["node"] = "store-1"
+    assert A.OBJECT_RETURNED not in {anomaly.name for anomaly in shown(history).verdict(LAW).anomalies}
 
 
 def untrimmed(

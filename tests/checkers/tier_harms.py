@@ -45,6 +45,20 @@ def an_object_is_deleted_that_a_manifest_names(run: Recording, rng: Random) -> N
     run.insert(row, f="store_delete", hash=-1, offset=-1, position=-1, epoch=-1, v=told)
 
 
+@found_as(A.OBJECT_RETURNED)
+def an_object_that_was_deleted_is_there_after_the_run(run: Recording, rng: Random) -> None:
+    """An object that no manifest names was put, and deleted at once."""
+    before = [row for row in run.find("trace", "store_put") if row["index"] < run.phase("drain")]
+    row = rng.choice([row for row in before if row["v"]["outcome"] == "created"])
+    key, told = f"{row['v']['key']}9", {"caller": row["v"]["caller"], "outcome": "deleted", "request": "broker-0/9/10"}
+    made = run.insert(row, hash=5)
+    made["v"].update(key=key, request="broker-0/9/9")
+    run.insert(made, f="store_delete", hash=-1, offset=-1, v=told | {"key": key})
+    final = run.find("final", "manifest", queue=row["queue"])[0]
+    columns = dict.fromkeys(("offset", "position", "epoch", "hash"), -1)
+    run.insert(final, f="orphan", **columns, v={"key": key})
+
+
 @found_as(A.TIER_GAP)
 def segments_do_not_join(run: Recording, rng: Random) -> None:
     row = rng.choice([row for row in applied(run, 0) if len(row["v"]["content"]["segments"]) > 1])

@@ -17,6 +17,9 @@ from reference.wire.codes import Request, Response
 
 _BINARY, _START, _WORD, _KEY = struct.Struct(">hBhiii"), struct.Struct(">II"), struct.Struct(">I"), struct.Struct(">H")
 
+#: The code of no request.
+_UNKNOWN = 9999
+
 
 def of_frames(topic: str) -> dict[str, Question]:
     """What only bytes can say; and what a client from outside is told."""
@@ -39,6 +42,13 @@ def of_frames(topic: str) -> dict[str, Question]:
     return {
         **good,
         **{f"a frame with {what}": asked(BROKER, info, CLOSED, frame=frame) for what, frame in bad.items()},
+        "the reason for a refusal": asked(
+            BROKER,
+            _UNKNOWN,
+            f"request type {_UNKNOWN} not supported",
+            lambda answer: answer.remark.strip(),
+            frame=in_pieces,
+        ),
         "a route from outside": asked(
             NAMESERVER,
             Request.GET_ROUTEINFO_BY_TOPIC,
