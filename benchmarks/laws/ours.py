@@ -6,21 +6,26 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import cache, reduce
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from chaos.driver import Evidence
 from chaos.history import shards
 from chaos.judging import plan
-from chaos.judging.engine import Examined, Session, examine_shard
+from chaos.judging.engine import Examined, Session, examine_shard, verdicts
 from chaos.judging.masters import parse
 from chaos.judging.registry import Registry, registry
 from chaos.judging.shard import Shard
-from chaos.law import Key, Partial, RunContext
+from chaos.law import Key, RunContext
+from chaos.verdict import Validity
 
 #: The laws about what clients saw. Of those with several kernels, the ones over rows of queues.
 LAWS = ("durability", "agreement", "no-rollback", "order", "consumers")
+#: The folder of the shards of what was parted.
+PARTED = "parted"
 CONTEXT = RunContext(
     run="benchmark",
     seed=0,
@@ -43,31 +48,48 @@ def chosen() -> Registry:
     return Registry(kernels, {})
 
 
+def parted(paths: Sequence[Path]) -> list[str]:
+    """The shards of this history as `check` would write them: one whose queue has too many rows is parted, and its
+    parts are written beside it. A process of its own does that, so that its memory counts for nobody."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return [shard for found in pool.map(_parted, paths) for shard in found]
+
+
+def _parted(path: Path) -> list[str]:
+    if pq.read_metadata(path).num_rows <= shards.SHARD_ROWS:
+        return [str(path)]
+    folder = path.parent / PARTED / path.stem
+    folder.mkdir(parents=True)
+    for name, rows in shards.parts(pq.read_table(path), plan.plan(chosen().kernels)):
+        shards.write_one(rows, folder / f"{name}.parquet")
+    return [str(shard) for shard in sorted(folder.iterdir())]
+
+
 def examine(path: str) -> Examined:
     """What the kernels find in one shard; workers run this."""
-    columns = plan.columns(list(chosen().kernels.values()))
-    return examine_shard(shards.WHOLE, Shard.read(path, columns), CONTEXT, chosen())
+    columns, is_part = plan.columns(list(chosen().kernels.values())), Path(path).parent.parent.name == PARTED
+    name = Path(path).stem if is_part else shards.WHOLE
+    return examine_shard(name, Shard.read(path, columns), CONTEXT, chosen())
 
 
 def count(found: Sequence[Examined]) -> Counter[str]:
     """How often each anomaly is found, over all shards. Raises ``ValueError`` when something was left undecided."""
     counted: Counter[str] = Counter()
-    for key, law in chosen().kernels.items():
-        merged = reduce(Partial.merge, (partial for part in found for number, partial in part if number == key))
-        if merged.gaps:
-            raise ValueError(f"{law.promise.name}: {'; '.join(merged.gaps)}")
-        for anomaly in law.judge(merged, CONTEXT).anomalies:
+    for verdict in verdicts(CONTEXT, [one for examined in found for one in examined], chosen()):
+        if verdict.validity is Validity.UNKNOWN:
+            raise ValueError(f"{verdict.law}: {verdict.why}")
+        for anomaly in verdict.anomalies:
             counted[anomaly.name] += anomaly.count
     return counted
 
 
 def on_spark(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     session = stack.enter_context(Session(parse(f"local[{threads}]")))
-    tasks = [str(path) for path in paths]
+    tasks = parted(paths)
     return lambda: count(session.map(examine, tasks))
 
 
 def in_processes(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     pool = stack.enter_context(ProcessPoolExecutor(threads, get_context("spawn")))
-    tasks = [str(path) for path in paths]
+    tasks = parted(paths)
     return lambda: count(list(pool.map(examine, tasks)))

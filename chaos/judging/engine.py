@@ -38,6 +38,7 @@ __all__ = [
     "judge",
     "judge_rows",
     "registry",
+    "verdicts",
 ]
 
 
@@ -98,7 +99,7 @@ def judge(
     partials: list[Examined] = [list(run.examined or ()) for run in runs]
     for task, found in zip(tasks, examined, strict=True):
         partials[task.run] += _complete(task, found)
-    return [_verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
+    return [verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
 
 
 def examine(run: RunInput) -> Examined:
@@ -179,7 +180,7 @@ def judge_rows(
     found: Examined = []
     for name, table in tables:
         found += examine_shard(name, Shard(table), context, known)
-    return _verdicts(context, found, known)
+    return verdicts(context, found, known)
 
 
 def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry | None = None) -> Examined:
@@ -246,20 +247,20 @@ def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
     )
 
 
-def _verdicts(context: RunContext, found: Examined, known: Registry | None = None) -> tuple[Verdict, ...]:
+def verdicts(context: RunContext, found: Examined, known: Registry | None = None) -> tuple[Verdict, ...]:
     """Judge each kernel, join the verdicts of those that share a law (their rows live in different shards), and say of
     each broken plug-in that its law is UNKNOWN. In the order in which verdicts tell the laws."""
     known = known or registry()
     partials: dict[KernelId, list[Partial]] = {}
     for number, partial in found:
         partials.setdefault(number, []).append(partial)
-    verdicts = []
+    told = []
     for promise in known.promises:
         judged = [_judged(number, known, _told(number, known, partials), context) for number in known.of(promise.name)]
-        verdicts.append(_join(promise, judged, context))
+        told.append(_join(promise, judged, context))
     for name, error in sorted(known.broken.items()):
-        verdicts.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
-    return tuple(verdicts)
+        told.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
+    return tuple(told)
 
 
 def _told(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:

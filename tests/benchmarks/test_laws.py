@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.laws import __main__ as benchmark
 from benchmarks.laws import by_numpy, histories, ours
+from chaos.history import shards
 
 
 @pytest.mark.parametrize("kind", ["plain", "violations"])
@@ -20,6 +21,17 @@ def test_the_laws_and_plain_numpy_find_all_that_was_planted_and_nothing_else(tmp
     assert set(made.planted) == {name for _, found in histories._KINDS for name in found}
     assert +ours.count([ours.examine(str(path)) for path in made.paths]) == made.planted
     assert +sum((by_numpy.count(str(path)) for path in made.paths), Counter()) == made.planted
+
+
+def test_the_laws_find_all_that_was_planted_in_a_queue_that_is_parted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = histories.make(tmp_path, 2 * histories.LEAST, "skewed")
+    monkeypatch.setattr(shards, "SHARD_ROWS", 20_000)
+    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
+    paths = [path for one in made.paths for path in ours._parted(one)]
+    assert sum("queue.range" in path for path in paths) > 1 and any("queue.message" in path for path in paths)
+    assert +ours.count([ours.examine(path) for path in paths]) == made.planted
 
 
 def test_a_skewed_history_has_most_messages_in_one_queue() -> None:
