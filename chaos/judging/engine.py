@@ -335,11 +335,16 @@ def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) ->
     return Verdict(
         law=promise.name,
         validity=validity,
-        anomalies=cap(promise, (anomaly for verdict in verdicts for anomaly in verdict.anomalies)),
+        anomalies=cap(promise, (one for number, verdict in enumerate(verdicts) for one in _of_kernel(verdict, number))),
         counts=dict(sorted(counts.items())),
         why="; ".join(dict.fromkeys(filter(None, why))),
         unjudged=unjudged,
     )
+
+
+def _of_kernel(verdict: Verdict, number: int) -> Iterable[Anomaly]:
+    """What one of a law's kernels found. What several of them only count is not the same, though it may be as many."""
+    return (one if one.rows else dataclasses.replace(one, message=number) for one in verdict.anomalies)
 
 
 def anomaly_table(judged: Sequence[tuple[str, Sequence[Verdict]]]) -> pa.Table:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +22,7 @@ from chaos.judging import class_archive
 from chaos.judging import engine as _engine
 from chaos.judging import registry as registry_module
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
+from chaos.judging.findings import Findings
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
 from chaos.judging.spark_errors import JobFailed
@@ -275,6 +277,19 @@ def test_a_kernel_judges_what_the_one_that_it_joins_has_told() -> None:
     assert found.validity is Validity.UNKNOWN and "a beat was missed" in found.why
     (alone,) = judge_rows(tables, CONTEXT, Registry({("hearts", 0): joiner}, {}))
     assert alone.validity is Validity.UNKNOWN and "nothing tells Teller" in alone.why
+
+
+def test_what_two_kernels_only_count_is_added_up() -> None:
+    class Silent(Hearts):
+        def examine(self, rows: Rows, context: RunContext) -> Partial:
+            found = Findings(PROMISE)
+            begin = 100 if self.answer else 0
+            found.add_each("silence", np.arange(begin, begin + 25), lambda at: found.add("silence", f"{at}", at))
+            return found.partial()
+
+    both = Registry({("hearts", 0): Silent(), ("hearts", 1): Silent(answer="later")}, {})
+    (found,) = judge_rows([("all-0", busy(1).table())], CONTEXT, both)
+    assert sum(anomaly.count for anomaly in found.anomalies) == 50
 
 
 class Impostor(Hearts):
