@@ -118,8 +118,9 @@ class Sieve:
 
     ``streamed``: ``keep`` is given the rows of one shard of a parted queue, some at a time, the last ones first, each
     time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
-    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, and for a shard's own
-    rows: then it is given those of all shards.
+    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, where rows that stand
+    in no shard of the part are given to it as if they had one of their own; and for a shard's own rows: then it is
+    given those of all shards.
 
     ``remember``: for a streamed sieve of a kernel whose key is nodes. What is kept depends on the order in which a node
     lived its rows, and ``keep`` may take ``index`` for that order: of nodes where it isn't, no row is left out. So the

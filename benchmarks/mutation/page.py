@@ -77,10 +77,11 @@ had not read the first reason: three were wrong and are open now (two need a nam
 one needs links so uneven that a controller misses its leader), and six said too much.
 
 The score stays as it was measured; what became of the survivors since then stands with each of them below. Those that
-another run finds are found by examples that ran with other seeds or were made later, and by four kinds of anomaly that
-were new then: `late-upload`, `hasty-upload`, `confirm-behind`, and disks without a word in `life-forgotten`. One of the
-new questions found a bug of the reference system itself, too: a read that may wait briefly waited as long as the first
-one that waited. Whoever is named *open* may still be found by somebody's run, and its reason says what that would take.
+another run finds are found by examples that ran with other seeds or were made later, and by five kinds of anomaly that
+are new: `late-upload`, `hasty-upload`, `confirm-behind`, `object-returned`, and disks without a word in
+`life-forgotten`. One of the new questions found a bug of the reference system itself, too: a read that may wait briefly
+waited as long as the first one that waited. Whoever is named *open* may still be found by somebody's run, and its
+reason says what that would take.
 
 The earlier sample (`--draw 11`) was measured in the same way with the laws of that time: 63.0 % of those not shown
 equivalent. Laws, storms and examples were then made for its survivors; `benchmarks/mutation/verdicts.yaml` says of each

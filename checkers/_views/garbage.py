@@ -127,11 +127,13 @@ class Returned:
     how: str
 
 
-#: What shows that an object is there: how a write of the store ended, or where it stands after the run.
+#: What an object counts as that the store holds after the run.
+HELD = "held"
+#: What shows that an object is there: how a request for a change of it ended, or where it stands after the run.
 _SHOWN = {
     "deleted": "deleted it again",
     "exists": "refused to write it, since it was there,",
-    "": "held it after the run",
+    HELD: "held it after the run",
 }
 
 
@@ -146,12 +148,14 @@ def returned(rows: Rows) -> Iterator[Returned]:
     at = np.concatenate([in_node_order(rows, np.sort(np.concatenate(told))), rows.where(kind="final", f="orphan")])
     keys, names = rows.labels("key", at)
     outcome = np.array(rows.words("outcome", at), dtype=object)
+    after = rows.column("kind")[at] == rows.code("kind", "final")
+    outcome[after] = HELD
     at, keys, outcome = only(np.isin(outcome, ("created", *_SHOWN)), at, keys, outcome)
     order, _ = groups(keys, rows.column("node")[at])
     at, keys, outcome, node = at[order], keys[order], outcome[order], rows.column("node")[at[order]]
     back = (outcome[:-1] == "deleted") & (outcome[1:] != "created")
     back &= (keys[:-1] == keys[1:]) & (node[:-1] == node[1:])
-    back &= (outcome[1:] != "") | (rows.column("time_ns")[at[:-1]] < phase_time(rows, "drain"))
+    back &= (outcome[1:] != HELD) | (rows.column("time_ns")[at[:-1]] < phase_time(rows, "drain"))
     for place in np.flatnonzero(back).tolist():
         deleted, seen = int(at[place]), int(at[place + 1])
         if not _may_be_harmed(rows, rows.text("node", seen), int(rows.column("time_ns")[seen])):

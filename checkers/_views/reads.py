@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from chaos.law import Reads, Sieve
+from collections.abc import Callable
+
+from chaos.law import Reads, Rows, Sieve
 from checkers._views import clients, committed, logs
+from checkers._views.arrays import Ints
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -25,9 +28,17 @@ def sifted(sieve: Sieve) -> Reads:
     return Reads(kind="trace", f=("confirm",), everywhere=True, sieve=sieve)
 
 
-def beside(kind: str, *f: str, sieve: Sieve | None = None) -> Reads:
-    """Rows that every part of a queue needs; those that a streamed sieve keeps of each part, if there is one."""
-    return Reads(kind=kind, f=f, everywhere=sieve is None, sieve=sieve, beside=True)
+def beside(kind: str, *f: str) -> Reads:
+    """Rows that every part of a queue needs."""
+    return Reads(kind=kind, f=f, everywhere=True, beside=True)
+
+
+def kept_of(*f: str, keep: Callable[[Rows], Ints], columns: tuple[str, ...] = ()) -> Reads:
+    """What every part of a queue needs of the operations ``f`` in each part: those that a streamed sieve keeps, which
+    reads these columns besides those by which operations are told apart."""
+    read = ("op", "type", "queue", "offset", *columns)
+    sieve = Sieve(rows=(own("op", *f),), columns=read, keep=keep, streamed=True)
+    return Reads(kind="op", f=f, sieve=sieve, beside=True)
 
 
 #: Phases, and when the run began: every explanation tells a time.
@@ -137,49 +148,13 @@ FIRST_APPENDS = Reads(
     ),
 )
 #: Of each part of a queue the send that was acknowledged first.
-FIRST_ACKNOWLEDGED = beside(
-    "op",
-    "send",
-    sieve=Sieve(
-        rows=(own("op", "send"),),
-        columns=("op", "type", "queue", "offset"),
-        keep=clients.first_acknowledged,
-        streamed=True,
-    ),
-)
+FIRST_ACKNOWLEDGED = kept_of("send", keep=clients.first_acknowledged)
 #: Of each part of a queue the answers that were the first to tell of its end.
-FIRST_ANSWERS = beside(
-    "op",
-    *("send", "pull", "bounds"),
-    sieve=Sieve(
-        rows=(own("op", "send", "pull", "bounds"),),
-        columns=("op", "type", "queue", "offset", "node", "epoch", "value"),
-        keep=clients.first_answers,
-        streamed=True,
-    ),
-)
+FIRST_ANSWERS = kept_of(*("send", "pull", "bounds"), keep=clients.first_answers, columns=("node", "epoch", "value"))
 #: Of each part of a queue, and each group, the highest commit that was acknowledged.
-HIGHEST_COMMITS = beside(
-    "op",
-    "commit",
-    sieve=Sieve(
-        rows=(own("op", "commit"),),
-        columns=("op", "type", "queue", "offset", "value"),
-        keep=clients.highest_commits,
-        streamed=True,
-    ),
-)
-#: Of each queue, and each group, the pull that asked for the lowest offset.
-LOWEST_PULLS = beside(
-    "op",
-    "pull",
-    sieve=Sieve(
-        rows=(own("op", "pull"),),
-        columns=("op", "type", "queue", "offset", "value"),
-        keep=clients.lowest_pulls,
-        streamed=True,
-    ),
-)
+HIGHEST_COMMITS = kept_of("commit", keep=clients.highest_commits, columns=("value",))
+#: Of each part of a queue, and each group, the pull that asked for the lowest offset.
+LOWEST_PULLS = kept_of("pull", keep=clients.lowest_pulls, columns=("value",))
 #: Columns by which rows are told apart and told of.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.

@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Flags, Ints, first_in, pairs_occur, places_in, slots
+from checkers._views.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
 from checkers._views.claims import Claims
 from checkers._views.reads import callers, everywhere, own
 from checkers.consumers import passed
@@ -44,7 +44,8 @@ _TOLD = ("queue", "offset", "message", "began", "row", "since_ns")
 @dataclass(frozen=True, slots=True)
 class Messages:
     """Each shard tells which acknowledged messages a group was never given. That is a violation where it was given
-    something else in their place; where it was given nothing, the offset was passed over (:mod:`.passed`)."""
+    something else in their place; where it was given nothing, the offset was passed over (:mod:`.passed`). Nothing is
+    said where the driver does not tell which message it was given."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -89,18 +90,23 @@ def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) ->
 
 def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
     """Which of these messages the group was given, from their own queue and with their own content. Mostly that is what
-    it was given of this message first."""
-    number, count = rows.memo(views.messages)
-    of = number[rows.memo(_asked)[held.at]]
-    came, content, queue = number[given.at], rows.column("hash")[given.at], group.queues[given.of]
-    home = first_in(of, count, held.queue)
-    mine = home[came] == queue
-    first = first_in(came[mine], count, content[mine])
-    found: Flags = (first[of] == held.hash) & (home[of] == held.queue)
+    it was given first at their offset."""
+    message, asked = rows.column("message"), rows.memo(_asked)[held.at]
+    queue = group.queues[given.of]
+    came = views.claims_of(rows, given.at[rows.column("queue")[given.at] == queue])
+    first = first_in(came.place, came.count, np.arange(len(came.at)))[held.place]
+    found: Flags = first >= 0
+    found[found] = (came.hash[first[found]] == held.hash[found]) & (
+        message[came.at[first[found]]] == message[asked[found]]
+    )
     left = np.flatnonzero(~found)
     if len(left):
-        slot, _ = slots(np.append(of[left], came), np.append(held.queue[left], queue))
-        found[left] = pairs_occur((slot[: len(left)], held.hash[left]), (slot[len(left) :], content))
+        content = rows.column("hash")[given.at]
+        near = np.flatnonzero(among(content, held.hash[left]))
+        of, _ = slots(
+            np.append(message[asked[left]], message[given.at[near]]), np.append(held.queue[left], queue[near])
+        )
+        found[left] = pairs_occur((of[: len(left)], held.hash[left]), (of[len(left) :], content[near]))
     return found
 
 

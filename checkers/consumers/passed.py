@@ -64,8 +64,8 @@ class Passed:
 def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
     """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
     nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
-    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends; and of each
-    offset at which nothing came whose content can be told."""
+    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends. Of each
+    ``blank`` offset, at which nothing came that can be told from other messages: the place of its queue, and itself."""
     floor, known = retention.lawful_floors(rows, context, group.queues)
     answered = given.pulls.only(given.pulls.ok)
     least = np.zeros(len(group.queues), dtype=np.int64)
@@ -91,8 +91,10 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
 
 
 def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
-    """Where all that came at an offset came without a content: whose offsets they are, and which."""
-    offset, can_be_told = rows.column("offset")[at], rows.column("hash")[at] >= 0
+    """Where all that came at an offset came without an id or a content of which anything is known: whose offsets they
+    are, and which."""
+    offset = rows.column("offset")[at]
+    can_be_told = (rows.column("hash")[at] >= 0) & (rows.column("message")[at] >= 0)
     blank = np.flatnonzero(~can_be_told)
     if len(blank):
         told = of[can_be_told], offset[can_be_told]
@@ -134,7 +136,7 @@ def by_group(facts: Facts) -> Mapping[str, Mapping[int, Known]]:
 @dataclass(slots=True)
 class Known:
     """What is known of a group in one queue; ``given``: ranges, as arrays of their ends; ``blank``: the offsets in them
-    at which nothing came whose content can be told."""
+    at which nothing came that can be told from other messages."""
 
     top: int
     row: int

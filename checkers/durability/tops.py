@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.law import Reads, Rows, Sieve
+from chaos.law import Rows
 from checkers._views.arrays import Ints
 from checkers._views.claims import Claims, acknowledged, claims_of
 from checkers._views.clients import sends
+from checkers._views.reads import kept_of
 
 
 def keep(rows: Rows) -> Ints:
@@ -36,14 +37,4 @@ def _highest(claims: Claims) -> Ints:
     return claims.at[order[np.append(queue[1:] != queue[:-1], True)[: len(order)]]]
 
 
-READS = Reads(
-    kind="op",
-    f=("send", "delivered"),
-    sieve=Sieve(
-        rows=(Reads(kind="op", f=("send", "delivered")),),
-        columns=("op", "type", "queue", "offset", "hash"),
-        keep=keep,
-        streamed=True,
-    ),
-    beside=True,
-)
+READS = kept_of("send", "delivered", keep=keep, columns=("hash",))

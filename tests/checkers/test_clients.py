@@ -193,6 +193,22 @@ def test_a_message_that_took_the_offset_of_another_one_is_skipped(profile: dict[
     run(again=True).expect(CONSUMERS, validity=Validity.VALID)
 
 
+def test_nobody_says_which_message_a_group_was_not_given_where_none_has_an_id() -> None:
+    def run(*, ids: bool) -> History:
+        history = History()
+        for sequence in (0, 1):
+            history.send(sequence)
+        history.pull(0, 0, 9, group="g")
+        history.commit(2)
+        for row in history.rows if not ids else []:
+            if row["f"] == "delivered":
+                row["message"] = -1
+        return history.finish(0, 1)
+
+    run(ids=True).expect(CONSUMERS, A.SKIPPED)
+    run(ids=False).expect(CONSUMERS, validity=Validity.VALID)
+
+
 @pytest.mark.parametrize("profile", [{"flush": "async"}, {"unclean": True}])
 def test_who_may_lose_what_was_read_may_give_its_offset_to_another_message(profile: dict[str, object]) -> None:
     history = History(meta={"profile": profile})

@@ -246,3 +246,16 @@ def test_a_fault_that_is_long_over_excuses_no_manifest_that_is_never_trimmed(
 ) -> None:
     history = between(untrimmed(250, waits=waits), 2, "tier_outage", "tier")
     assert bool(trim_anomalies(history)) is not lawful
+
+
+@pytest.mark.parametrize("outcome", ["", "refused"])
+def test_a_request_of_which_nobody_tells_what_came_of_it_shows_no_object(outcome: str) -> None:
+    def shown(outcome: str) -> set[str]:
+        history = left()
+        put(history)
+        delete(history)
+        told = {"key": KEY, "caller": "broker-1", "request": "again"} | ({"outcome": outcome} if outcome else {})
+        history.trace("store-0", "store_put", queue=0, hash=1, value=told)
+        return {anomaly.name for anomaly in history.verdict(LAW).anomalies}
+
+    assert A.OBJECT_RETURNED in shown("exists") and A.OBJECT_RETURNED not in shown(outcome)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -227,4 +226,3 @@ def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
     rows[-3] = {**next(row for row in rows if row["f"] == "append"), "value": f'{{"size":{1 << 70}}}'}
     rows[-3] |= {name: rows[-4][name] for name in ("incarnation", "step", "node")}
     assert sum(held_of(rows).values()) >= 199
-    assert all(replace(one, sieve=None).covers("trace", "append") for one in [reads.TELLING_APPENDS])

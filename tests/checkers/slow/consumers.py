@@ -260,10 +260,11 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
     sends, message = rows.memo(views.sends), rows.column("message")
     given = read.at[np.isin(read.pull, pulls.number)]
+    can_be_told = (content[given] >= 0) & (message[given] >= 0)
     held, top = rows.memo(views.acknowledged), int(np.argmax(acked.offset))
     queue = int(acked.queue[top])
     held = held.only((held.queue == queue) & (held.offset >= max(int(pulls.offset.min()), 0)))
-    held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[content[given] >= 0]]))
+    held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[can_be_told]]))
     came = set(zip(message[given].tolist(), content[given].tolist(), strict=True))
     sent = dict(zip(sends.done.tolist(), message[sends.invoke].tolist(), strict=True))
     asked = zip((sent[at] for at in held.at.tolist()), held.hash.tolist(), strict=True)
