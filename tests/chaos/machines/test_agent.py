@@ -192,11 +192,12 @@ def test_signals_reach_whatever_a_node_has_started_and_its_state_is_that_of_all(
     child.signal(signal.SIGCONT)
     assert until(lambda: agent.status()["state"] in ("S", "R")), "one of them goes on"
     agent.signal(node="n", name="continue")
-    assert ended(agent)["exit_code"] == -9 and not child.state()
+    assert ended(agent)["exit_code"] == -9
+    assert until(lambda: not child.state(), PATIENCE_S), "a kill takes effect when the process gets a processor"
     started(agent, 2)
     (child,) = children()
     leader().signal(signal.SIGKILL)
-    assert until(lambda: not agent.status()["state"], PATIENCE_S) and not child.state(), (
+    assert until(lambda: not agent.status()["state"] and not child.state(), PATIENCE_S), (
         "a node ends with its first process"
     )
 
