@@ -1,6 +1,9 @@
 # `make demo` and `make test` do all set-up on a fresh machine; see setup.sh.
 PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 
+# Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-full power seeds shrink soak bench-controller rocketmq setup lint lock docs dist clean
 
 setup:

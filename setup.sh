@@ -5,6 +5,9 @@
 set -eu
 cd "$(dirname "$0")"
 
+# Where bytecode is switched off, as in many images, pyspark is installed without any, and each worker compiles it anew.
+unset PYTHONDONTWRITEBYTECODE
+
 fail() {
     printf 'setup: %s\n' "$1" >&2
     exit 3
