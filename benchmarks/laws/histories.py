@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,9 @@ from chaos.ops import message_id
 Ints = npt.NDArray[np.int64]
 
 BATCH = 32
-MOST_QUEUES, MOST_FILES = 64, 16
+#: How many queues and files a history has, unless their messages would be more than `check` puts into a shard.
+QUEUES, FILES = 64, 16
+FILE_MESSAGES = 450_000
 #: A queue has at least so many messages: each anomaly needs a batch of its own.
 LEAST = 1 << 13
 PRODUCERS = 8
@@ -46,32 +51,50 @@ class Made:
     planted: Counter[str]
 
 
-def make(folder: Path, messages: int, kind: str = "plain") -> Made:
-    """Write a history of about so many messages, of one of :data:`RATES`; the same arguments give the same history."""
+def make(folder: Path, messages: int, kind: str = "plain", workers: int = 1) -> Made:
+    """Write a history of about so many messages, of one of :data:`RATES`, by so many processes. The same first three
+    arguments give the same history."""
     sizes = _sizes(messages, kind)
-    files = min(MOST_FILES, len(sizes))
+    files = min(max(FILES, _least_files(messages)), len(sizes))
+    write = partial(_write, folder, sizes, RATES[kind], files)
+    if workers == 1:
+        written = list(map(write, range(files)))
+    else:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            written = list(pool.map(write, range(files)))
+    planted: Counter[str] = sum((found for _, found in written), Counter())
+    rows = sum(rows for rows, _ in written)
+    return Made(paths=tuple(_path(folder, n) for n in range(files)), messages=sum(sizes), rows=rows, planted=planted)
+
+
+def _write(folder: Path, sizes: list[int], rate: int, files: int, number: int) -> tuple[int, Counter[str]]:
+    """Write one file; returns how many rows it has, and what is planted there."""
+    parts = []
     planted: Counter[str] = Counter()
-    paths, rows = [], 0
-    for number in range(files):
-        parts = []
-        for queue in range(number, len(sizes), files):
-            made = _Queue(queue, sizes[queue], RATES[kind], np.random.default_rng([len(sizes), queue]))
-            parts.append(made.rows())
-            planted += made.planted
-        table = _table(parts, number, files)
-        rows += table.num_rows
-        paths.append(folder / f"queue-{number}.parquet")
-        shards.write_one(table, paths[-1])
-    return Made(paths=tuple(paths), messages=sum(sizes), rows=rows, planted=planted)
+    for queue in range(number, len(sizes), files):
+        made = _Queue(queue, sizes[queue], rate, np.random.default_rng([len(sizes), queue]))
+        parts.append(made.rows())
+        planted += made.planted
+    table = _table(parts, number, files)
+    shards.write_one(table, _path(folder, number))
+    return table.num_rows, planted
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"queue-{number}.parquet"
+
+
+def _least_files(messages: int) -> int:
+    return -(-messages // FILE_MESSAGES)
 
 
 def _sizes(messages: int, kind: str) -> list[int]:
     """How many messages each queue has, a multiple of a batch. ``skewed``: the first has nine tenths."""
     if kind == "skewed":
-        rest = max(0, min(MOST_QUEUES - 1, messages // 10 // LEAST))
+        rest = max(0, min(QUEUES - 1, messages // 10 // LEAST))
         sizes = [max(LEAST, messages - messages // 10), *[messages // 10 // max(1, rest)] * rest]
     else:
-        queues = max(1, min(MOST_QUEUES, messages // LEAST))
+        queues = max(1, min(max(QUEUES, _least_files(messages)), messages // LEAST))
         sizes = [max(LEAST, messages // queues)] * queues
     return [size // BATCH * BATCH for size in sizes]
 

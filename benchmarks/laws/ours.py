@@ -89,6 +89,11 @@ def on_spark(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[
     return lambda: count(session.map(examine, tasks))
 
 
+def on_one_worker(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+    """As :func:`on_spark`, whatever the others have: what further workers are worth."""
+    return on_spark(paths, 1, stack)
+
+
 def in_processes(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     pool = stack.enter_context(ProcessPoolExecutor(threads, get_context("spawn")))
     tasks = parted(paths)

@@ -20,19 +20,25 @@ Contender = Callable[[list[Path], int, ExitStack], Callable[[], Counter[str]]]
 def measure(
     made: histories.Made, contenders: Mapping[str, Contender], threads: int, repeat: int
 ) -> dict[str, dict[str, Any]]:
-    """For each contender its ``seconds``, one for each repetition, and its ``mib``, the peak of all its processes.
+    """For each contender its ``seconds``, one for each repetition; its ``cold`` seconds, from the start of its process
+    to its first answer; and its ``mib``, the peak of all its processes.
     Raises ``ValueError`` when one of them counts other anomalies than were planted."""
     with ExitStack() as stack:
-        running = {name: stack.enter_context(_process(name, make, made, threads)) for name, make in contenders.items()}
-        for name, ask in running.items():
-            counted = +ask()[1]
-            if counted != made.planted:
+        running: dict[str, Callable[[], tuple[Any, ...]]] = {}
+        found: dict[str, dict[str, Any]] = {}
+        for name, make in contenders.items():
+            began = time.perf_counter()
+            running[name] = stack.enter_context(_process(name, make, made, threads))
+            _, counted, mib = running[name]()
+            found[name] = {"seconds": [], "cold": time.perf_counter() - began, "mib": mib}
+            if +counted != made.planted:
                 raise ValueError(f"{name} counts {dict(counted)}, but planted were {dict(made.planted)}")
-        seconds: dict[str, list[float]] = {name: [] for name in running}
         for _ in range(repeat):
             for name, ask in running.items():
-                seconds[name].append(ask()[0])
-        return {name: {"seconds": seconds[name], "mib": ask()[2]} for name, ask in running.items()}
+                seconds, _, mib = ask()
+                found[name]["seconds"].append(seconds)
+                found[name]["mib"] = mib
+        return found
 
 
 @contextmanager

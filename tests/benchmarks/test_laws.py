@@ -39,6 +39,22 @@ def test_a_skewed_history_has_most_messages_in_one_queue() -> None:
     assert len(sizes) == 13 and sizes[0] == 900_000 and 950_000 < sum(sizes) <= 1_000_000
 
 
+def test_no_file_of_a_large_history_has_more_rows_than_a_shard() -> None:
+    sizes = histories._sizes(100_000_000, "plain")
+    files = histories._least_files(100_000_000)
+    assert len(sizes) == files == 223 and 99_900_000 < sum(sizes) <= 100_000_000
+    rows_per_message = 4.21
+    assert max(sizes) * rows_per_message < shards.SHARD_ROWS
+
+
+def test_a_rival_that_nobody_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["laws", "--messages", "1", "--rivals", "numpy,abacus"])
+    assert benchmark.main() == 3
+    assert capsys.readouterr().err == ("error: --rivals takes duckdb, polars, numpy, one-worker or none, not abacus\n")
+
+
 def test_rivals_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "polars" else object())
     monkeypatch.setattr(sys, "argv", ["laws", "--messages", "1"])
