@@ -20,7 +20,7 @@ from chaos.law import Law, Partial, RunContext
 from chaos.verdict import Validity, Verdict
 
 #: So many rows of its own a shard has at most when a history is parted.
-PARTED = (1_000_000, 50, 1)
+PARTED = (1_000_000, 200, 1)
 #: About so many prefixes of each history are judged.
 PREFIXES = 12
 

@@ -146,8 +146,7 @@ def test_harmed_runs_may_be_parted(part: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("part", KERNELS)
 def test_all_harmed_runs_may_be_parted(part: str) -> None:
-    for seed in range(3):
-        check_harmed(KERNELS[part], seed, every=1)
+    check_harmed(KERNELS[part], seed=0, every=1)
 
 
 def test_no_kernel_needs_a_whole_queue() -> None:

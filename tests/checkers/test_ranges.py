@@ -324,8 +324,7 @@ def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
 def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
-    for seed in range(3):
-        check_harmed(law, seed, every=1)
+    check_harmed(law, seed=0, every=1)
 
 
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
