@@ -118,7 +118,7 @@ def _requests(rows: Rows, found: Findings) -> None:
     """Each writing request leaves a node that is master at that point of its own step, of the epoch it writes for."""
     requests = rows.where(kind="trace", f="tier_request")
     index, epoch = rows.column("index"), rows.column("epoch")
-    for node in sorted({rows.text("node", at) for at in requests}):
+    for node in views.nodes_of(rows, requests):
         roles = Timeline.of(rows, node, "role")
         mine = views.node_traces(rows, node, "tier_request")
         for at, moment in zip(mine.tolist(), views.moment(rows, mine), strict=True):
@@ -148,7 +148,7 @@ def _untold(rows: Rows, found: Findings) -> None:
     when it sent it. Where a write has no request to know it by, its caller must have told of some request."""
     asked = rows.where(kind="trace", f="tier_request")
     told = set(rows.words("request", asked)) - {""}
-    tellers = {rows.text("node", at) for at in asked.tolist()}
+    tellers = views.nodes_of(rows, asked)
     for f, effect in EFFECTS.items():
         at_store = rows.where(kind="trace", f=f)
         for at in at_store[rows.column("queue")[at_store] >= 0]:
@@ -211,7 +211,7 @@ class Polled:
         found = Findings(PROMISE)
         answers = rows.where(kind="poll", f="uploads", type="ok")
         found.count("uploads_polled", len(answers))
-        for node in sorted({rows.text("node", at) for at in answers}):
+        for node in views.nodes_of(rows, answers):
             _slave_uploads(rows, found, node)
         return found.partial()
 

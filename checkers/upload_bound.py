@@ -96,7 +96,7 @@ class Bound:
         found.count("tier_commits", len(commits))
         if not len(commits):
             found.gap("no uploader told the step that committed a manifest")
-        for node in sorted({rows.text("node", at) for at in commits}):
+        for node in views.nodes_of(rows, commits):
             _confirmed(rows, context, found, node)
         _own_words(rows, found)
         _versions_grow(rows, found)

@@ -20,6 +20,8 @@ from reports.rows import RunRows
 OUTAGE_S = 1.0
 #: Latencies of so many seconds are sorted at a time.
 WINDOW_S = 600
+#: What is drawn of the latencies of one second.
+QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 #: One number each, of few or of many.
 Numbers = Sequence[float] | npt.NDArray[np.float64]
@@ -310,13 +312,11 @@ def _latency(sends: Sends, end_s: float) -> list[Curve]:
             for second, low, high in zip(edges[:-1].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
             if high > low
         ]
-    curves = []
-    for label, quantile in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-        x = [float(second) + 0.5 for second, _ in windows]
-        y = [float(np.quantile(window, quantile)) for _, window in windows]
-        if x:
-            curves.append(Curve(label=label, x=x, y=y))
-    return curves
+    if not windows:
+        return []
+    x = [float(second) + 0.5 for second, _ in windows]
+    every = [np.quantile(window, list(QUANTILES.values())).tolist() for _, window in windows]
+    return [Curve(label=label, x=x, y=[*y]) for label, y in zip(QUANTILES, zip(*every, strict=True), strict=True)]
 
 
 def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:

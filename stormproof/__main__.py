@@ -28,7 +28,10 @@ def main() -> None:
         sys.exit(3)
     from stormproof import cli  # only now: it imports what the working directory may have hidden
 
-    cli.main()
+    try:
+        cli.main()
+    finally:
+        gc.freeze()  # Python's end looks through all objects for garbage, three times, though the memory goes anyway
 
 
 if __name__ == "__main__":

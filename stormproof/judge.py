@@ -72,9 +72,10 @@ class Prepared:
         return RunContext(run=self.directory.name, seed=seed, meta=self.meta, damage=self.damage)
 
 
-def prepare(run: Path, apart: Path | None = None) -> Prepared:
+def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
-    nothing may be written into the run because its harness is still at work there.
+    nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
+    small run now, in this process, which has its rows in memory.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
@@ -89,7 +90,8 @@ def prepare(run: Path, apart: Path | None = None) -> Prepared:
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
         with Spool(run) as rows:
             told = _taken(run, sealed, rows, damage)
-            return _prepared(run, meta, rows, told, damage, apart)
+            ready = _prepared(run, meta, rows, told, damage, apart)
+            return _looked_at(ready, rows) if at_once else ready
     except DamagedHistory as error:
         whole, goals = (*sealed.damage, str(error)), _looked(None, None, meta)
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
@@ -132,6 +134,18 @@ def _prepared(
         why=tuple(why),
         goals=_looked(rows, told, meta),
     )
+
+
+def _looked_at(run: Prepared, rows: Spool) -> Prepared:
+    """A run whose rows are one shard, examined; any other one as it is."""
+    from chaos.judging import engine as _engine
+
+    table = rows.whole()
+    if table is None or [path.stem for path in run.shards] != [shards.WHOLE]:
+        return run
+    began = time.perf_counter()
+    examined = _engine.examine_whole(table, run.context)
+    return replace(run, examined=examined, seconds=time.perf_counter() - began)
 
 
 def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
@@ -179,10 +193,12 @@ def _plan(rows: Spool, meta: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def examine(run: Prepared) -> Prepared:
-    """Have the laws look at a run in this process, so that only the judgement is left to :func:`judge`. Raises
-    :class:`BadInput` as that does."""
+    """Have the laws look at a run in this process, if they haven't, so that only the judgement is left to
+    :func:`judge`. Raises :class:`BadInput` as that does."""
     from chaos.judging import engine as _engine
 
+    if run.examined is not None:
+        return run
     began = time.perf_counter()
     examined = _engine.examine(_input(run))
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
@@ -192,7 +208,7 @@ def violation(directory: Path) -> Prepared | None:
     """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
     could not go on because of the system's own fault, which is no error of the harness."""
     try:
-        run = examine(prepare(directory))
+        run = examine(prepare(directory, at_once=True))
         (verdict,) = judge([run], engine=Engine.LOCAL)
     except (ChaosError, OSError):
         return None

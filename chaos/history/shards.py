@@ -24,8 +24,8 @@ from chaos.history.parted.places import Places
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
 WHOLE = "all-0"
 REST = "rest-0"
-#: A run with fewer rows is one shard.
-SINGLE_SHARD_ROWS = 100_000
+#: A run with fewer rows is one shard: to part them takes longer than several processes would save.
+SINGLE_SHARD_ROWS = 250_000
 #: No shard of a larger run has more rows of its own than this, if its keys can be parted at all.
 SHARD_ROWS = 2_000_000
 #: How a shard is written.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from chaos.errors import ChaosError
 from chaos.history import uris
+from chaos.history.shards import WHOLE
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -35,6 +36,7 @@ __all__ = [
     "build_archive",
     "examine",
     "examine_shard",
+    "examine_whole",
     "judge",
     "judge_rows",
     "registry",
@@ -107,6 +109,14 @@ def examine(run: RunInput) -> Examined:
     return [found for task in _tasks(0, run) for found in _examine_path(task)]
 
 
+def examine_whole(table: pa.Table, context: RunContext) -> Examined:
+    """All that the laws find in the rows of a small run, which are one shard, in this process."""
+    try:
+        return examine_shard(WHOLE, Shard(table), context)
+    except MemoryError:
+        return _gaps(WHOLE, context, "there was no memory left to look at its rows")
+
+
 def _tasks(number: int, run: RunInput) -> list[_Task]:
     places = sorted(str(shard.absolute()) if isinstance(shard, Path) else shard for shard in run.shards)
     return [_Task(number, place, run.context) for place in places]
@@ -162,8 +172,11 @@ def _lacks(law: Law, context: RunContext) -> list[str]:
 
 
 def _all_gaps(task: _Task, reason: str) -> Examined:
-    kernels = registry().kernels
-    return [(number, Partial(gaps=(reason,))) for number in _serving(task.name, kernels, task.context)]
+    return _gaps(task.name, task.context, reason)
+
+
+def _gaps(shard: str, context: RunContext, reason: str) -> Examined:
+    return [(number, Partial(gaps=(reason,))) for number in _serving(shard, registry().kernels, context)]
 
 
 def _complete(task: _Task, found: Examined) -> Examined:

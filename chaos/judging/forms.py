@@ -19,9 +19,20 @@ Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 
 
+#: Reads the JSON that begins at a place of a text: (what it is, where it ends).
+_read = json.JSONDecoder().raw_decode
+
+
 def parse(text: str | None) -> dict[str, Any]:
     """One value. Raises ``ValueError`` when it is no JSON; one that is no object counts as empty."""
-    parsed = json.loads(text) if text else {}
+    if not text:
+        return {}
+    try:
+        parsed, end = _read(text)
+    except ValueError:
+        end = -1
+    if end != len(text):  # blanks around it, or no JSON: whoever reads that says it better
+        parsed = json.loads(text)
     return parsed if isinstance(parsed, dict) else {}
 
 

@@ -27,7 +27,15 @@ from checkers._views.faults import (
     only_copy_destroyed,
     service_ended,
 )
-from checkers._views.logs import confirmed_appends, durable_ends, final_log, in_node_order, moment, node_traces
+from checkers._views.logs import (
+    confirmed_appends,
+    durable_ends,
+    final_log,
+    in_node_order,
+    moment,
+    node_traces,
+    nodes_of,
+)
 from checkers._views.masters import from_masters, masters
 from checkers._views.run import (
     ENDS_LACKING,
@@ -85,6 +93,7 @@ __all__ = [
     "messages",
     "moment",
     "node_traces",
+    "nodes_of",
     "only_copy_destroyed",
     "phase_index",
     "phase_time",

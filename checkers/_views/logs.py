@@ -39,6 +39,12 @@ def _by_node(rows: Rows, at: Ints, numbers: Mapping[str, int]) -> Ints:
     return found
 
 
+def nodes_of(rows: Rows, at: Ints) -> list[str]:
+    """The nodes of these rows, ascending by name."""
+    _, first = np.unique(rows.column("node")[at], return_index=True)
+    return sorted({rows.text("node", one) for one in at[first]})
+
+
 def in_node_order(rows: Rows, at: Ints) -> Ints:
     """Sort rows of one node into the order in which it lived them: incarnation, step, index."""
     order = np.lexsort((rows.column("index")[at], rows.column("step")[at], rows.column("incarnation")[at]))
@@ -88,16 +94,9 @@ def confirmed_appends(rows: Rows) -> Claims:
     For each node: a record is there from its ``append`` until a ``truncate`` or ``recovered`` row whose position lies
     below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
     """
-    names = sorted({rows.text("node", at) for at in _first_of_each_node(rows)})
-    found = [_confirmed_on(rows, name) for name in names]
+    found = [_confirmed_on(rows, name) for name in nodes_of(rows, rows.where(kind="trace", f="append"))]
     at = np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
     return claims_of(rows, at)
-
-
-def _first_of_each_node(rows: Rows) -> Ints:
-    at = rows.where(kind="trace", f="append")
-    _, first = np.unique(rows.column("node")[at], return_index=True)
-    return at[first]
 
 
 def _confirmed_on(rows: Rows, node: str) -> Ints:

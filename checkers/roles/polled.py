@@ -61,7 +61,7 @@ class Polled:
                     int(index[at]),
                 )
         if not context.unfinished:  # that a fault took a node's disk may be proven later
-            for node in sorted({rows.text("node", at) for at in states}):
+            for node in views.nodes_of(rows, states):
                 _epochs_as_polled(rows, found, node)
         return found.partial()
 

@@ -164,14 +164,14 @@ class _SweepLines:
 
 
 @contextmanager
-def judging_progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts the shards that are examined, of all runs together; nothing at all unless stderr is a
-    terminal."""
+def judging_progress(what: str = "shards judged") -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts the shards that are examined, of all runs together, or ``what`` else there is to count;
+    nothing at all unless stderr is a terminal."""
     console = _console.err()
     if not console.is_terminal:
         yield lambda done, whole: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("shards judged", total=None)
+        task = progress.add_task(what, total=None)
         yield lambda done, whole: progress.update(task, completed=done, total=whole)

@@ -61,7 +61,11 @@ def check(
     from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
-        prepared = [prepare(run) for run in directories]
+        prepared = []
+        with _progress.judging_progress("runs read") as progress:
+            for done, run in enumerate(directories, start=1):
+                prepared.append(prepare(run, at_once=Engine(chosen) is Engine.LOCAL))
+                progress(done, len(directories))
         with _progress.judging_progress() as progress:
             verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=progress, shards_at=shards)
     for run in directories:
@@ -104,7 +108,8 @@ def _follow(directories: list[Path], engine: str, master: str, conf: tuple[str, 
         if apart:
             verdict = conclude(run, Engine(chosen), session)
         else:
-            verdict = judge([prepare(run)], engine=Engine(chosen), session=session)[0]
+            found = prepare(run, at_once=Engine(chosen) is Engine.LOCAL)
+            verdict = judge([found], engine=Engine(chosen), session=session)[0]
     if not apart:
         _render(run)
     if as_json:

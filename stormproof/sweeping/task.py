@@ -119,7 +119,7 @@ def _ran(task: Task, plan: Plan, out: Path) -> Row:
     try:
         start(launch, on_directory=begun.append)
         simulated_s = time.perf_counter() - began
-        return _judged(task, plan, examine(prepare(begun[0])), simulated_s)
+        return _judged(task, plan, examine(prepare(begun[0], at_once=True)), simulated_s)
     except (MachineError, ImportError, OSError):
         raise
     except ChaosError as error:

@@ -182,6 +182,15 @@ def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here
     assert there.seconds > examined.seconds > 0
 
 
+def test_the_laws_find_in_the_rows_of_a_small_run_what_they_find_in_its_shard(tmp_path):
+    run = make_run(tmp_path, faults=["kill"], effective=["kill"])
+    later = prepare(run)
+    at_once = prepare(run, at_once=True)
+    assert later.examined is None and at_once.examined and at_once.shards == later.shards
+    assert at_once.examined == examine(later).examined
+    assert examine(at_once) is at_once
+
+
 @pytest.mark.parametrize("source", ["broker-1", "stranger"])
 def test_a_run_of_many_rows_is_judged_as_one_that_fits_into_memory(tmp_path, monkeypatch, source):
     trace = {"f": "malformed", "node": "broker-0", "value": {"source": source, "error": "what?"}}
