@@ -1,8 +1,9 @@
-"""What was said of each message: sent, acknowledged, refused, read in the end. A few numbers for each, no rows."""
+"""What was said of each message: sent, acknowledged, refused, read in the end. A few numbers for each, no rows; and a
+few bytes for each of very many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.ops import SEQUENCE_BITS
+from reports.message_table import Bit, MessageTable
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -45,6 +47,10 @@ class _Pile:
         for name, held in self._held.items():
             held.append(small(columns[name][at]))
 
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for held in self._held.values() for column in held)
+
     def taken(self, name: str) -> Ints:
         """A column, which is forgotten; empty where there is none."""
         held = self._held.pop(name, [])
@@ -61,16 +67,54 @@ KINDS = {
 }
 
 
+#: So many rows about messages are held.
+HELD = 1 << 20
+
+
 class Messages:
     """Takes rows about messages, and gives them back by the queue that the messages were made for, one after the other:
-    what is about one message stands together. Where messages were sent to other queues, they all stand together."""
+    what is about one message stands together. Where messages were sent to other queues, they all stand together.
 
-    def __init__(self) -> None:
+    What is more than :data:`HELD` rows goes into a table that ``table`` makes, with all that was given before. Times
+    are counted from ``zero_ns``."""
+
+    def __init__(self, table: Callable[[], MessageTable], zero_ns: int = 0) -> None:
+        self._make = table
+        self._zero_ns = zero_ns
+        #: Where there are too many rows to be held.
+        self.table: MessageTable | None = None
+        self._rows = 0
         self._piles: dict[tuple[int, str], _Pile] = {}
         self._mixed = False
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the messages take."""
+        return sum(pile.nbytes for pile in self._piles.values()) + (self.table.nbytes if self.table else 0)
+
     def add(self, kind: str, message: Ints, **columns: Ints) -> None:
         """Rows of one of :data:`KINDS`, with the columns that it tells."""
+        self._rows += len(message)
+        if self.table is None and self._rows > HELD:
+            self.table = self._make()
+            for group in self.groups():
+                for name, said in group.items():
+                    self._fill(name, said.message, {"time_ns": said.time_ns, "offset": said.offset, "node": said.node})
+        if self.table is None:
+            self._hold(kind, message, columns)
+        else:
+            self._fill(kind, message, columns)
+
+    def _fill(self, kind: str, message: Ints, columns: Mapping[str, Ints]) -> None:
+        assert self.table is not None
+        if kind == "asked":
+            self.table.sent(message, (columns["time_ns"] - self._zero_ns) / 1e9)
+        elif kind == "ok":
+            self.table.acknowledged(message, columns["offset"], columns["node"])
+        else:
+            self.table.said(Bit[kind.upper()], message)
+
+    def _hold(self, kind: str, message: Ints, columns: Mapping[str, Ints]) -> None:
         made_for = message >> SEQUENCE_BITS
         told = {**columns, "sequence": message & (1 << SEQUENCE_BITS) - 1}
         if kind == "asked":

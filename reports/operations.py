@@ -1,12 +1,13 @@
 """What the pictures of a run need of its clients' operations, taken from some rows at a time, so that none are held.
 
-Of each send that has ended a few numbers are kept, and some more of each message; all other operations are counted.
+Of each send that has ended a few numbers are kept, and some more of each message, as long as these are not too many;
+then both are summarised. All other operations are counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.history.parted.choosing import coded
+from reports.message_table import MessageTable, Parts
 from reports.messages import Ints, Messages, small
 from reports.rows import RunRows
+from reports.send_summary import SendSummary
 
 #: The columns that :meth:`Operations.add` needs.
 COLUMNS = ("index", "time_ns", "op", "queue", "offset", "message", "kind", "type", "f", "process", "node")
@@ -25,6 +28,8 @@ COLUMNS = ("index", "time_ns", "op", "queue", "offset", "message", "kind", "type
 BY_SECOND = (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok"))
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
+#: So many sends that have ended are held.
+HELD = 1 << 19
 
 Numbers = npt.NDArray[Any]
 
@@ -44,10 +49,12 @@ class Sends:
 
 class Operations:
     """``clock`` has all rows of the run but those of its operations, or these, too: it says when the load began and
-    ended. Both rows of an operation are given to :meth:`add`, in any order; no row twice."""
+    ended. Both rows of an operation are given to :meth:`add`, in any order; no row twice. ``manifests``: how many
+    versions of manifests were written, where ``clock`` has not all rows that tell it."""
 
-    def __init__(self, clock: RunRows) -> None:
+    def __init__(self, clock: RunRows, manifests: int | None = None) -> None:
         self.clock = clock
+        self.manifests = manifests
         #: How many operations ended so, by name and type; how many messages were delivered; the first of all ends.
         self.completed: Counter[tuple[str, str]] = Counter()
         self.delivered = 0
@@ -55,13 +62,15 @@ class Operations:
         #: Ends of the load, by name and type and by the whole second in which they came.
         self.by_second: dict[tuple[str, str], Counter[int]] = {name: Counter() for name in BY_SECOND}
         self.load_end_s = min(clock.end_s, clock.phase_s("drain"))
-        self.messages = Messages()
+        self.messages = Messages(self._table, clock.zero_ns)
         self.nodes: dict[str, int] = {}
         self._clients: dict[str, int] = {}
+        self._names: list[str] = []
         #: Sends whose end is not known yet: index and time of their beginnings; and ends whose beginning is not.
         self._asked = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._waiting: dict[str, Numbers] = {}
         self._ended: dict[str, list[Numbers]] = {}
+        self._summary: SendSummary | None = None
 
     @classmethod
     def of(cls, rows: RunRows) -> Operations:
@@ -128,19 +137,35 @@ class Operations:
             "queue": small(ends["queue"][chosen]),
             "client": small(ends["client"][chosen]),
         }
-        for name, column in told.items():
+        for name, column in told.items() if self._summary is None else ():
             self._ended.setdefault(name, []).append(column)
+        if self._summary is not None:
+            self._summary.add(told)
+        elif sum(map(len, self._ended["ok"])) > HELD:
+            self._summary = SendSummary(self.clock, self._names)
+            self._summary.add({name: np.concatenate(self._ended.pop(name)) for name in told})
 
     def _coded_clients(self, rows: pa.Table) -> Ints:
         """Each row's client, without the number of its life."""
         codes, texts = coded(rows, "process")
-        known = [self._clients.setdefault(text.rpartition(".")[0] or text, len(self._clients)) for text in texts]
-        return np.array([*known, self._clients.setdefault("", len(self._clients))], np.int64)[codes]
+        return np.array([self._client(text.rpartition(".")[0] or text) for text in [*texts, ""]], np.int64)[codes]
+
+    def _client(self, name: str) -> int:
+        if name not in self._clients:
+            self._clients[name] = len(self._names)
+            self._names.append(name)
+        return self._clients[name]
+
+    @staticmethod
+    def _loaded(rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows are of clients of workloads."""
+        codes, texts = coded(rows, "process")
+        found: npt.NDArray[np.bool_] = ~np.array([*(text.startswith(PROBE) for text in texts), False])[codes]
+        return found
 
     def _note(self, rows: pa.Table, sends: Numbers, delivered: Numbers, type_: _Coded) -> None:
         """What becomes of messages."""
-        codes, texts = coded(rows, "process")
-        loaded = sends & ~np.array([*(text.startswith(PROBE) for text in texts), False])[codes]
+        loaded = sends & self._loaded(rows)
         message, time_ns = RunRows.numbers(rows, "message"), RunRows.numbers(rows, "time_ns")
         queue, offset = RunRows.numbers(rows, "queue"), RunRows.numbers(rows, "offset")
         chosen = {kind: np.flatnonzero(loaded & _is(type_, kind)) for kind in ("invoke", "ok", "info", "fail")}
@@ -155,10 +180,32 @@ class Operations:
         final = np.flatnonzero(delivered & (self.clock.seconds(rows) >= self.clock.phase_s("drain")))
         self.messages.add("final", message[final])
 
-    def sends(self) -> Sends:
+    @property
+    def nbytes(self) -> int:
+        """How much memory sends and messages take."""
+        held = [*self._asked, *self._waiting.values(), *(one for each in self._ended.values() for one in each)]
+        summary = self._summary.nbytes if self._summary else 0
+        return sum(one.nbytes for one in held) + summary + self.messages.nbytes
+
+    def look_again(self, blocks: Callable[[], Iterable[pa.Table]]) -> None:
+        """Where messages of a summarised run are missing, find which part of their queues they are from. ``blocks``:
+        gives all rows anew."""
+        table = self.messages.table
+        for learn in (table.bound, table.place) if table is not None and table.some_are_missing else ():
+            for rows in blocks():
+                at = np.flatnonzero(_is(coded(rows, "f"), "send") & _is(coded(rows, "type"), "ok") & self._loaded(rows))
+                learn(RunRows.numbers(rows, "message")[at], RunRows.numbers(rows, "offset")[at])
+
+    def _table(self) -> MessageTable:
+        return MessageTable(Parts(*self.clock.drawn_s), drained(self.clock))
+
+    def sends(self) -> Sends | SendSummary:
         """Once, when all rows were given: what was held is given away."""
         if self._waiting:
             self._end(self._waiting, np.ones(len(self._waiting["ok"]), np.bool_), None)
+            self._waiting = {}
+        if self._summary is not None:
+            return self._summary
         told = {name: np.concatenate(self._ended.pop(name)) for name in [*self._ended]}
         index = told.pop("index", np.empty(0, np.int64))
         if len(index) and not bool(np.all(index[1:] > index[:-1])):
@@ -166,7 +213,7 @@ class Operations:
             for name in told:
                 told[name] = told[name][order]
         empty = {name: np.empty(0) for name in ("second", "latency_ms", "queue", "client")}
-        return Sends(**{**empty, "ok": np.empty(0, np.bool_), **told}, clients=[*self._clients])
+        return Sends(**{**empty, "ok": np.empty(0, np.bool_), **told}, clients=self._names)
 
 
 #: A word of each row as a number, and the words.
@@ -177,3 +224,19 @@ def _is(column: _Coded, text: str) -> npt.NDArray[np.bool_]:
     codes, texts = column
     found: npt.NDArray[np.bool_] = codes == (texts.index(text) if text in texts else -2)
     return found
+
+
+def _of_type(table: pa.Table, type: str) -> pa.Table:
+    return table.filter(pc.equal(table["type"], type))
+
+
+def drained(rows: RunRows) -> tuple[Ints, Ints]:
+    """The queues that were read to their end, sorted, and for each the lowest offset where that began."""
+    drains = rows.select("op", "drain")
+    ended = set(_of_type(drains, "ok")["op"].to_pylist())
+    begun = _of_type(drains, "invoke")
+    begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
+    queue, offset = rows.numbers(begun, "queue"), rows.numbers(begun, "offset")
+    up = np.argsort(offset, kind="stable")
+    queues, first = np.unique(queue[up], return_index=True)
+    return queues, offset[up][first]

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+#: After the load and the recovery the axis goes on for this share of it.
+AFTER = 0.02
+
+
+def drawn_s(phases: Iterable[float], drain_s: float, end_s: float) -> tuple[float, float]:
+    """From the first phase to the end of the recovery: what is read and collected after it is told elsewhere.
+    ``drain_s``: infinity where there was no final reading."""
+    left = min([0.0, *phases])
+    drain = end_s if drain_s == float("inf") else drain_s
+    return left, max(drain + AFTER * (drain - left), left + 1.0)
 
 
 class RunRows:
@@ -35,6 +47,18 @@ class RunRows:
     def phase_s(self, phase: str) -> float:
         """When this phase began; infinity if it never did."""
         return self.second(self._phases[phase]) if phase in self._phases else float("inf")
+
+    @property
+    def load_end_s(self) -> float:
+        """When the phase after the load began; the end of the run, if none did."""
+        phases = [*self._phases]
+        after = phases.index("load") + 1 if "load" in phases else len(phases)
+        return self.phase_s(phases[after]) if after < len(phases) else self.end_s
+
+    @property
+    def drawn_s(self) -> tuple[float, float]:
+        """The seconds that pictures show."""
+        return drawn_s([self.second(at) for at in self._phases.values()], self.phase_s("drain"), self.end_s)
 
     def select(self, kind: str, *names: str) -> pa.Table:
         if kind not in self._by_kind:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from chaos.fault import Effect
 from reports.operations import Operations, Sends
 from reports.rows import RunRows
+from reports.send_summary import SendSummary
+from reports.served import OUTAGE_S
 
-#: A queue counts as unavailable when no send to it was acknowledged for longer than this, in seconds.
-OUTAGE_S = 1.0
 #: Latencies of so many seconds are sorted at a time.
 WINDOW_S = 600
 #: What is drawn of the latencies of one second.
@@ -83,7 +83,8 @@ class Witness:
 class Story:
     """All that the report draws of one run. ``roles`` are those of the brokers, ``terms`` those of the controllers
     among themselves; ``outages`` those of queues and of single clients; ``latency`` has quantiles of each second and
-    ``latencies`` every acknowledged send; ``zero_ns`` is the moment from which all times are counted."""
+    ``latencies`` every acknowledged send; ``zero_ns`` is the moment from which all times are counted. ``piece_s``: of
+    a run with very many sends and of hours, throughput and quantiles are those of so many seconds each."""
 
     duration_s: float
     phases: Sequence[Bar]
@@ -95,6 +96,7 @@ class Story:
     latency: Sequence[Curve]
     counts: Mapping[str, int]
     latencies: Curve | None = None
+    piece_s: int = 1
     witnesses: Mapping[int, Witness] = field(default_factory=dict)
     zero_ns: int = 0
 
@@ -105,16 +107,18 @@ def tell(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Ope
     rows = table if isinstance(table, RunRows) else RunRows(table)
     operations = operations or Operations.of(rows)
     sends = operations.sends()
+    curves, points = _latency(sends, rows.end_s)
     return Story(
         duration_s=rows.end_s,
         phases=_phases(rows),
         faults=fault_lines(rows),
         roles=_roles(rows, "role"),
         terms=_roles(rows, "raft"),
-        outages=_outages(sends, _load_end(rows)) + _client_outages(sends, _load_end(rows)),
-        throughput=_throughput(operations),
-        latency=_latency(sends, rows.end_s),
-        latencies=_latencies(sends),
+        outages=_all_outages(sends, _load_end(rows)),
+        throughput=_throughput(operations, _piece_s(sends)),
+        latency=curves,
+        latencies=points,
+        piece_s=_piece_s(sends),
         counts=_counts(rows, operations),
         witnesses=_witnesses(rows, sorted(set(witness_rows))),
         zero_ns=rows.zero_ns,
@@ -134,6 +138,19 @@ def _load_end(rows: RunRows) -> float:
     return next((phase.end_s for phase in _phases(rows) if phase.kind == "load"), rows.end_s)
 
 
+def _all_outages(sends: Sends | SendSummary, end_s: float) -> list[Bar]:
+    """Those of queues, then those of clients."""
+    if isinstance(sends, Sends):
+        return _outages(sends, end_s) + _client_outages(sends, end_s)
+    return [_out(f"queue {queue}", start, end) for queue, start, end in sends.outages()] + [
+        _out(client, start, end) for client, start, end in sends.waits()
+    ]
+
+
+def _out(lane: str, start_s: float, end_s: float) -> Bar:
+    return Bar(lane=lane, start_s=start_s, end_s=end_s, label=f"{end_s - start_s:.1f} s", kind="out")
+
+
 def _outages(sends: Sends, end_s: float) -> list[Bar]:
     """Per queue, the stretches of the load in which no send was acknowledged; a queue that never was has none."""
     acked = sends.ok & (sends.second <= end_s)
@@ -142,7 +159,7 @@ def _outages(sends: Sends, end_s: float) -> list[Bar]:
         moments = np.sort(np.append(sends.second[acked & (sends.queue == queue)], [0.0, end_s]))
         for at in np.flatnonzero(np.diff(moments) > OUTAGE_S).tolist():
             start, end = float(moments[at]), float(moments[at + 1])
-            bars.append(Bar(lane=f"queue {queue}", start_s=start, end_s=end, label=f"{end - start:.1f} s", kind="out"))
+            bars.append(_out(f"queue {queue}", start, end))
     return bars
 
 
@@ -160,10 +177,7 @@ def _client_outages(sends: Sends, end_s: float) -> list[Bar]:
         until = np.where(is_ok[ends], second[ends], end_s)
         long = np.flatnonzero(np.minimum(until, end_s) - asked > OUTAGE_S)
         bars += [(sends.clients[code], float(asked[at]), float(until[at])) for at in long.tolist()]
-    return [
-        Bar(lane=client, start_s=start, end_s=min(end, end_s), label=f"{min(end, end_s) - start:.1f} s", kind="out")
-        for client, start, end in sorted(bars)
-    ]
+    return [_out(client, start, min(end, end_s)) for client, start, end in sorted(bars)]
 
 
 def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
@@ -272,17 +286,20 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
     return bars
 
 
-def _throughput(operations: Operations) -> list[Curve]:
-    """Until the end of the load: the final reading is none."""
+def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
+    """Until the end of the load: the final reading is none. Of several seconds together the mean."""
     first = int(np.floor(min(0.0, operations.first_s)))
     seconds = np.arange(first, int(np.ceil(operations.load_end_s)))
+    begins = np.arange(0, len(seconds), piece_s)
     curves = []
     for (f, kind), ended in operations.by_second.items():
         if ended and len(seconds):
             counts = np.zeros(len(seconds))
             for second, count in ended.items():
                 counts[min(second - first, len(seconds) - 1)] += count
-            curves.append(Curve(label=f"{f} {kind}", x=(seconds + 0.5).tolist(), y=counts.tolist()))
+            lasts = np.diff(begins, append=len(seconds))
+            x, y = seconds[begins] + lasts / 2, np.add.reduceat(counts, begins) / lasts
+            curves.append(Curve(label=f"{f} {kind}", x=x.tolist(), y=y.tolist()))
     return curves
 
 
@@ -294,7 +311,20 @@ def _latencies(sends: Sends) -> Curve | None:
     return Curve(label="each send", x=sends.second[chosen], y=sends.latency_ms[chosen])
 
 
-def _latency(sends: Sends, end_s: float) -> list[Curve]:
+def _piece_s(sends: Sends | SendSummary) -> int:
+    return 1 if isinstance(sends, Sends) else sends.latencies.piece_s
+
+
+def _latency(sends: Sends | SendSummary, end_s: float) -> tuple[list[Curve], Curve | None]:
+    """Quantiles, and all single ones."""
+    if isinstance(sends, Sends):
+        return _quantiles(sends, end_s), _latencies(sends)
+    curves = [Curve(label=label, x=x, y=y) for label, x, y in sends.latencies.quantiles() if x]
+    x, y = sends.latencies.dots()
+    return curves, Curve(label="each send", x=x, y=y) if len(x) else None
+
+
+def _quantiles(sends: Sends, end_s: float) -> list[Curve]:
     told = _latencies(sends)
     if told is None:
         return []
@@ -320,10 +350,10 @@ def _latency(sends: Sends, end_s: float) -> list[Curve]:
 
 
 def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
-    manifests = sum(
-        json.loads(value or "{}").get("outcome") == "applied"
-        for value in rows.select("trace", "store_cas")["value"].to_pylist()
-    )
+    manifests = operations.manifests
+    if manifests is None:
+        values = rows.select("trace", "store_cas")["value"].to_pylist()
+        manifests = sum(json.loads(value or "{}").get("outcome") == "applied" for value in values)
     masters = {(row["epoch"], row["node"]) for row in rows.select("trace", "role").to_pylist()
                if json.loads(row["value"] or "{}").get("role") == "master"}  # fmt: skip
     return {

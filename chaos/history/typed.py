@@ -87,20 +87,22 @@ class TypedRun:
 
 
 class _Seen:
-    """Which rows were taken already: some stand in several shards."""
+    """Which rows were taken already, a bit for each: some stand in several shards."""
 
     def __init__(self) -> None:
-        self._taken = np.zeros(0, np.bool_)
+        self._taken = np.zeros(0, np.uint8)
 
     def new(self, index: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Those of the wanted rows that are taken now. Rows of a sound history are numbered from 0 on."""
         most = int(index.max(initial=-1)) + 1
         if most > MOST_ROWS or index.min(initial=0) < 0:
             raise ValueError("rows are numbered otherwise")
-        if most > len(self._taken):
-            self._taken = np.append(self._taken, np.zeros(max(most, 2 * len(self._taken)) - len(self._taken), np.bool_))
-        found: npt.NDArray[np.bool_] = wanted & ~self._taken[index]
-        self._taken[index[found]] = True
+        place, bit = index >> 3, np.left_shift(1, index & 7).astype(np.uint8)
+        if most > 8 * len(self._taken):
+            more = max(most // 8 + 1, 2 * len(self._taken)) - len(self._taken)
+            self._taken = np.append(self._taken, np.zeros(more, np.uint8))
+        found: npt.NDArray[np.bool_] = wanted & (self._taken[place] & bit == 0)
+        np.bitwise_or.at(self._taken, place[found], bit[found])
         return found
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 
+from reports.message_table import STROKES
 from reports.run_report.labels import chosen
+from reports.send_summary import DOTS_ACROSS
 from reports.summary import Numbers
 
 #: Height of a lane, and of a bar in it, in pixels.
@@ -27,10 +30,10 @@ OR = "\n"
 USUAL, LETTER = 860, 5.8
 #: What lasts no longer than this share of the axis is a stroke.
 INSTANT = 0.003
-#: So many dots stand beside one another, and above one another.
-DOTS_ACROSS, DOTS_UP = 1000, 60
-#: Lines of dots in a lane; strokes that stand for many of them, beside one another.
-ROWS, STROKES = 5, 600
+#: So many dots stand above one another.
+DOTS_UP = 60
+#: Lines of dots in a lane.
+ROWS = 5
 #: Units of height in a curve.
 HIGH = 1000
 #: So many points are looked at together.
@@ -139,12 +142,15 @@ def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None 
     ).format(box, axis.ms(axis.right_s), HIGH, content)
 
 
-def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool) -> Markup:
+def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any = None) -> Markup:
     """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
     :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
-    one stroke, which is the higher the more they are."""
+    one stroke, which is the higher the more they are. ``counts``: how many there were at each moment; one, unless it is
+    given."""
     at_s = np.asarray(seconds, float)
-    at_s = at_s[(at_s >= axis.left_s) & (at_s <= axis.right_s)]
+    inside = (at_s >= axis.left_s) & (at_s <= axis.right_s)
+    many = (np.ones(len(at_s), np.int64) if counts is None else counts)[inside]
+    at_s = at_s[inside]
     seen = np.rint(1000 * (at_s - axis.left_s)).astype(np.int64)
     told, at, down = [], 0, 0
     if each:
@@ -154,9 +160,9 @@ def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool) -> Markup:
             at, down = ms, y
     else:
         wide = max(axis.ms(axis.right_s) // STROKES, 1)
-        for column, count in zip(
-            *(found.tolist() for found in np.unique(seen // wide, return_counts=True)), strict=True
-        ):
+        columns, first = np.unique(seen // wide, return_index=True)
+        sums = np.add.reduceat(many, first) if len(first) else many
+        for column, count in zip(columns.tolist(), sums.tolist(), strict=True):
             high = HIGH * min(count, ROWS) // (ROWS + 1)
             told.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
             at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high

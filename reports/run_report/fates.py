@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from reports.messages import Said
-from reports.operations import Operations
-from reports.rows import RunRows
+from reports.message_table import Bit, Block, MessageTable, Place, parted
+from reports.messages import Ints, Said
+from reports.operations import Operations, drained
 from reports.summary import Numbers
 
 
@@ -29,29 +27,42 @@ class Shape(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
     """``label`` says what became of the messages that were first sent at ``sent_s``, in seconds and in order. ``bad``:
-    they were acknowledged, and the final reading of their queue went past them without them."""
+    they were acknowledged, and the final reading of their queue went past them without them. ``counts``: of very many
+    messages, how many there were at each of these moments."""
 
     label: str
     sent_s: Numbers
     bad: bool = False
+    counts: Ints | None = None
 
     @property
     def count(self) -> int:
-        return len(self.sent_s)
+        return _count(self.sent_s, self.counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFate:
     """The messages that ``node`` acknowledged: those of ``missing_s`` were not in the final reading, which went past
-    them; when they and the others were first sent, as in :class:`Fate`."""
+    them; when they and the others were first sent, and how many at each moment, as in :class:`Fate`."""
 
     node: str
     kept_s: Numbers
     missing_s: Numbers
+    kept: Ints | None = None
+    missing: Ints | None = None
 
     @property
     def count(self) -> int:
-        return len(self.kept_s) + len(self.missing_s)
+        return _count(self.kept_s, self.kept) + self.lost
+
+    @property
+    def lost(self) -> int:
+        """How many are missing."""
+        return _count(self.missing_s, self.missing)
+
+
+def _count(moments: Numbers, counts: Ints | None) -> int:
+    return len(moments) if counts is None else int(counts.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +89,13 @@ def fates(operations: Operations) -> tuple[list[Fate], list[ReplicaFate]]:
     acknowledged, and what the final reading gave out. Once: the messages are forgotten.
 
     What lies below the offset where the final reading of its queue began was removed before."""
+    if operations.messages.table is not None:
+        return _counted(operations.messages.table, [*operations.nodes])
     sent_s: dict[tuple[str, bool], list[Any]] = {}
     by: dict[tuple[str, bool], list[Any]] = {}
-    names, drained = [*operations.nodes], _drained(operations.clock)
+    names, ends = [*operations.nodes], drained(operations.clock)
     for said in operations.messages.groups():
-        told = _messages(said, drained, operations.clock.zero_ns)
+        told = _messages(said, ends, operations.clock.zero_ns)
         for fate, bad, which in _overall(told):
             sent_s.setdefault((fate, bad), []).append(told.sent_s[which])
         for code in np.unique(told.by[told.acked]).tolist():
@@ -108,6 +121,46 @@ FATES = (
     ("unclear", False),
     ("refused", False),
 )
+
+
+def _counted(table: MessageTable, names: Sequence[str]) -> tuple[list[Fate], list[ReplicaFate]]:
+    """The same of messages of which flags are held."""
+    every: dict[tuple[str, bool], Ints] = {}
+    by: dict[tuple[int, bool], Ints] = {}
+    for block in table.blocks:
+        for fate, chosen in zip(FATES, _of_block(block), strict=True):
+            every[fate] = every.get(fate, 0) + parted(block.first[chosen])
+        acked, missing = block.has(Bit.ASKED, Bit.OK), block.missing
+        for node in np.unique(block.node[acked]).tolist():
+            mine = acked & (block.node == node)
+            for lost in (False, True):
+                found = parted(block.first[mine & (missing == lost)])
+                by[node, lost] = by.get((node, lost), 0) + found
+    overall = []
+    for label, bad in FATES:
+        sent_s, counts = table.parts.moments(every[label, bad])
+        overall.append(Fate(label=label, sent_s=sent_s, bad=bad, counts=counts))
+    replicas = []
+    for name, node in sorted((names[node - 1], node) for node, lost in by if node and not lost and names[node - 1]):
+        kept_s, kept = table.parts.moments(by[node, False])
+        missing_s, gone = table.parts.moments(by[node, True])
+        replicas.append(ReplicaFate(node=name, kept_s=kept_s, missing_s=missing_s, kept=kept, missing=gone))
+    return [fate for fate in overall if fate.count], replicas
+
+
+def _of_block(block: Block) -> Iterator[Any]:
+    """Which messages have each of :data:`FATES`."""
+    asked, acked, final = block.has(Bit.ASKED), block.has(Bit.OK), block.has(Bit.FINAL)
+    missing, read_out = block.missing, block.has(Bit.READ_OUT)
+    shape = np.full(len(asked), Place.MIDDLE, np.uint8) if block.shape is None else block.shape
+    refused = block.has(Bit.FAIL) & ~block.has(Bit.INFO)
+    yield asked & acked & final
+    yield from (missing & (shape == place) for place in Place)
+    yield asked & acked & ~final & read_out & ~missing
+    yield asked & acked & ~final & ~read_out
+    yield asked & ~acked & final
+    yield asked & ~acked & ~final & ~refused
+    yield asked & ~acked & ~final & refused
 
 
 def _sorted(parts: dict[tuple[str, bool], list[Any]], key: tuple[str, bool]) -> np.ndarray[Any, Any]:
@@ -146,7 +199,7 @@ def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
     return found
 
 
-def _messages(said: dict[str, Said], drained: _Drained, zero_ns: int) -> _Messages:
+def _messages(said: dict[str, Said], ends: tuple[Ints, Ints], zero_ns: int) -> _Messages:
     """The messages that were sent, of which this was said."""
     asked, ok = said["asked"], said["ok"]
     first = _first_of_each(asked.message, asked.queue, asked.time_ns)
@@ -156,7 +209,7 @@ def _messages(said: dict[str, Said], drained: _Drained, zero_ns: int) -> _Messag
     up = np.argsort(ok.offset, kind="stable")
     offsets = _last(messages, ok.message[up], ok.offset[up])
     final = np.isin(messages, said["final"].message)
-    read_out = np.isin(queues, drained[0])
+    read_out = np.isin(queues, ends[0])
     return _Messages(
         sent_s=(asked.time_ns[first] - zero_ns) / 1e9,
         by=_last(messages, ok.message, ok.node),
@@ -164,30 +217,10 @@ def _messages(said: dict[str, Said], drained: _Drained, zero_ns: int) -> _Messag
         refused=~unclear & np.isin(messages, said["fail"].message),
         final=final,
         read_out=read_out,
-        removed=acked & ~final & read_out & (offsets < _looked_up(queues, *drained)),
+        removed=acked & ~final & read_out & (offsets < _looked_up(queues, *ends)),
         queue=queues,
         offset=offsets,
     )
-
-
-def _of_type(table: pa.Table, type: str) -> pa.Table:
-    return table.filter(pc.equal(table["type"], type))
-
-
-#: Queues, and an offset of each.
-_Drained = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
-
-def _drained(rows: RunRows) -> _Drained:
-    """The queues that were read to their end, sorted, and for each the lowest offset where that began."""
-    drains = rows.select("op", "drain")
-    ended = set(_of_type(drains, "ok")["op"].to_pylist())
-    begun = _of_type(drains, "invoke")
-    begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
-    queue, offset = rows.numbers(begun, "queue"), rows.numbers(begun, "offset")
-    up = np.argsort(offset, kind="stable")
-    queues, first = np.unique(queue[up], return_index=True)
-    return queues, offset[up][first]
 
 
 def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

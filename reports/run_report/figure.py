@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from reports.rows import drawn_s
 from reports.run_report import axis as draw_axis
 from reports.run_report import labels
 from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks
@@ -32,8 +33,6 @@ DOTS = 4000
 BESIDE = 15
 #: Lines keep their colour by place, up to this many.
 COLOURS = 6
-#: After the load and the recovery the axis goes on for this share of it.
-AFTER = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +50,10 @@ class Figure:
 
 
 def axis_of(story: Story) -> Axis:
-    """From the first phase to the end of the recovery: what is read and collected after it is told elsewhere."""
-    left = min([0.0, *(phase.start_s for phase in story.phases)])
-    drain = next((phase.start_s for phase in story.phases if phase.kind == "drain"), story.duration_s)
-    return Axis(left_s=left, right_s=max(drain + AFTER * (drain - left), left + 1.0))
+    """The seconds that the pictures show."""
+    drain = next((phase.start_s for phase in story.phases if phase.kind == "drain"), float("inf"))
+    left, right = drawn_s([phase.start_s for phase in story.phases], drain, story.duration_s)
+    return Axis(left_s=left, right_s=right)
 
 
 def draw(story: Story, figure: Figure) -> Markup:
@@ -91,9 +90,9 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     if figure.found:
         yield _found(axis, figure.found)
     if story.throughput:
-        yield _throughput(axis, story.throughput)
+        yield _throughput(axis, story.throughput, _each(story, "means"))
     if story.latency:
-        yield _latency(axis, story.latency, story.latencies)
+        yield _latency(axis, story.latency, story.latencies, _each(story, "quantiles"))
     if story.outages:
         title = "Without an acknowledged send for more than a second"
         yield _bars(axis, title, story.outages, lambda outage: (outage.label,), most=OUTAGES)
@@ -128,7 +127,7 @@ def _fates(axis: Axis, fates: Sequence[Fate]) -> Panel:
     each = sum(fate.count for fate in fates) <= DOTS
     kinds = ["bad" if fate.bad else "kept" if not place else "other" for place, fate in enumerate(fates)]
     drawn = [
-        stretched(axis, moments(axis, fate.sent_s, kind, each=each), lane=place)
+        stretched(axis, moments(axis, fate.sent_s, kind, each=each, counts=fate.counts), lane=place)
         for place, (fate, kind) in enumerate(zip(fates, kinds, strict=True))
     ]
     return Panel(
@@ -155,7 +154,8 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     drawn = [
         stretched(
             axis,
-            moments(axis, one.kept_s, "kept", each=each) + moments(axis, one.missing_s, "bad", each=each),
+            moments(axis, one.kept_s, "kept", each=each, counts=one.kept)
+            + moments(axis, one.missing_s, "bad", each=each, counts=one.missing),
             lane=place,
         )
         for place, one in enumerate(shown)
@@ -164,12 +164,10 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
         title="The same by who acknowledged it",
         height=LANE * len(shown),
         names=[one.node for one in shown],
-        notes=[f"{len(one.missing_s):,} of {one.count:,}" for one in shown],
+        notes=[f"{one.lost:,} of {one.count:,}" for one in shown],
         content=Markup("").join(drawn),
         legend=[("kept", "not missing"), ("bad", "missing (at the right: how many of all)")],
-        words="; ".join(
-            f"of {one.count:,} that {one.node} acknowledged {len(one.missing_s):,} are missing" for one in shown
-        ),
+        words="; ".join(f"of {one.count:,} that {one.node} acknowledged {one.lost:,} are missing" for one in shown),
     )
 
 
@@ -187,13 +185,17 @@ def _found(axis: Axis, found: Sequence[tuple[str, int, Sequence[float]]]) -> Pan
     )
 
 
-def _throughput(axis: Axis, curves: Sequence[Curve]) -> Panel:
+def _each(story: Story, what: str) -> str:
+    return f"; {what} of {story.piece_s} s each" if story.piece_s > 1 else ""
+
+
+def _throughput(axis: Axis, curves: Sequence[Curve], means: str) -> Panel:
     top = max(1.0, *(max(curve.y) for curve in curves))
     drawn = [
         line(axis, curve.x, [y / top for y in curve.y], f"k{place % COLOURS}") for place, curve in enumerate(curves)
     ]
     return Panel(
-        title="Operations per second",
+        title="Operations per second" + means,
         height=CURVES,
         content=_scaled(axis, drawn, low=0, high=top),
         legend=[(f"k{place % COLOURS}", curve.label) for place, curve in enumerate(curves)],
@@ -202,7 +204,7 @@ def _throughput(axis: Axis, curves: Sequence[Curve]) -> Panel:
     )
 
 
-def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None) -> Panel:
+def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: str) -> Panel:
     """Every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
     every = [np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]]
     least = min(float(np.min(y, where=y > 0, initial=np.inf)) for y in every)
@@ -218,7 +220,7 @@ def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None) -> Panel
     drawn += [line(axis, curve.x, heights(curve).tolist(), f"k{place}") for place, curve in enumerate(curves)]
     decades = range(low, high + 1)
     return Panel(
-        title="Latency of acknowledged sends, ms (logarithmic)",
+        title="Latency of acknowledged sends, ms (logarithmic)" + means,
         height=CURVES + 24,
         content=_scaled(axis, drawn, low=low, high=high, log=True),
         legend=[(f"k{place}", curve.label) for place, curve in enumerate(curves)] + [("raw", "each send")],

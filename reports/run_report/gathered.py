@@ -8,7 +8,7 @@ known which.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from reports.operations import COLUMNS, Operations
 from reports.rows import RunRows
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
+from reports.run_report.thinned import Thinned
 
 #: What the pictures of any run are made of: kinds of rows, and names of traces.
 DRAWN = (Kind.OP, Kind.POLL, Kind.FAULT, Kind.HARNESS)
@@ -77,16 +78,21 @@ def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
 def _summarised(run: TypedRun, named: Collection[int]) -> Gathered | None:
     """Without the rows of operations, except the few by which queues were read to their ends. None where the shards of
     the run won't do."""
-    table, _ = run.rows(lambda rows: _drawn(rows, named, False, True), shape=lambda rows: _without_details(rows, named))
-    if not run.is_large:
-        return None
-    operations = Operations(RunRows(table))
+    drawn = Thinned(named)
     try:
-        for block in run.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS):
+        for block in run.blocks(lambda rows: _drawn(rows, named, False, True)):
+            drawn.add(_without_details(block, named))
+        operations = Operations(RunRows(drawn.table()), drawn.manifests)
+        for block in _of_clients(run):
             operations.add(block)
+        operations.look_again(lambda: _of_clients(run))
     except (ChaosError, OSError, pa.ArrowException, ValueError):
         return None  # whatever it is, the reader of the history says it better
     return Gathered(run=run, rows=operations.clock, operations=operations)
+
+
+def _of_clients(run: TypedRun) -> Iterator[pa.Table]:
+    return run.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS)
 
 
 def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> RunRows:

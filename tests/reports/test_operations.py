@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -16,15 +17,21 @@ from chaos.history.recorder import read_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.verdict import Validity
-from reports.messages import Messages
+from reports import messages, operations
+from reports.message_table import BLOCK, Bit, MessageTable, Parts
 from reports.operations import Operations
 from reports.rows import RunRows
+from reports.run_report import thinned
+from reports.run_report.axis import moments
 from reports.run_report.fates import fates
+from reports.run_report.figure import axis_of
 from reports.run_report.gathered import gather
 from reports.summary import tell
 from tests.reports.run_report.histories import History
 from tests.reports.run_report.test_html import judged
 
+#: No queue was read to its end.
+NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
 ENDS = ("ok", "ok", "ok", "fail", "info", "")
 
 
@@ -104,29 +111,146 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
     assert reports.render(tmp_path).read_text("utf-8") == page
 
 
+def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float = 1.0) -> None:
+    """Clients that wait for each answer send to four queues, of which each is unserved for a while; some messages are
+    sent again, some are in an older part of their queue that is removed before the final reading, some are lost."""
+    rng, history = Random(f"load {seed}"), History(run)
+    offset, removed = Counter[int](), 40
+    free = {f"producer-{number}": 0.0 for number in range(5)}
+    stored: list[tuple[int, int]] = []
+    for number in range(messages):
+        client = min(free, key=lambda one: (free[one], one))
+        at, queue = free[client], number % 4
+        message = queue << 40 | number // 4
+        down = int(at / 7) % 5 == queue and seed % 2
+        for end in ("info", "ok") if rng.random() < 0.1 else ("fail" if down else "ok",):
+            op = history.op(at, f"{client}.0", "send", "invoke", queue=queue, message=message)
+            at += pace * rng.choice((0.0, 0.0004, 0.013, 0.7, 1.4 if number % 31 == 0 else 0.2))
+            told = {"node": rng.choice(("broker-0", "broker-1")), "offset": offset[queue]} if end == "ok" else {}
+            history.op(at, f"{client}.0", "send", end, op=op, queue=queue, message=message, **told)
+            if end == "ok":
+                stored.append((message, offset[queue]))
+                offset[queue] += 1
+        free[client] = at + pace * rng.random() / 4
+        if number % 8 == 0:
+            state = {"end": number, "confirm": number}
+            history.recorder.record(
+                "poll", f="state", type="ok", node=f"broker-{number % 3}", value=state, time_ns=int(at * 1e9)
+            )
+    end_s = max(free.values())
+    history.phase(end_s, "drain")
+    for queue in range(4):
+        op = history.op(end_s + 1, "drain-0.0", "drain", "invoke", queue=queue, offset=removed)
+        history.op(end_s + 2, "drain-0.0", "drain", "ok", queue=queue, offset=offset[queue], op=op)
+    for message, at_offset in stored:
+        if at_offset >= removed and rng.random() >= missing and not (missing and at_offset > offset[0] - 3):
+            history.read(end_s + 1.5, message, at_offset)
+    history.recorder.close()
+
+
+def summed(monkeypatch: pytest.MonkeyPatch, whole: RunRows, table: pa.Table, pieces: int) -> Operations:
+    """What is taken from these rows in so many pieces, when hardly any may be held."""
+    monkeypatch.setattr(operations, "HELD", 20)
+    monkeypatch.setattr(messages, "HELD", 50)
+    found = Operations(whole)
+    number = np.random.default_rng(0).integers(0, pieces, table.num_rows)
+    cut = [table.filter(pa.array(number == piece)) for piece in range(pieces)]
+    for piece in cut:
+        found.add(piece)
+    found.look_again(lambda: cut)
+    monkeypatch.undo()
+    assert found.messages.table is not None
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_what_is_summarised_is_what_all_numbers_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, missing: float
+) -> None:
+    load(tmp_path, seed, 600, missing)
+    table, _ = read_rows(tmp_path)
+    whole = RunRows(table)
+    some = summed(monkeypatch, whole, table, 1 + 5 * (seed % 3))
+    story, told = tell(whole, (), Operations.of(whole)), tell(whole, (), some)
+    assert story.outages == told.outages and (len(told.outages) > 4 or not seed % 2)
+    assert story.throughput == told.throughput and story.counts == told.counts
+    for one, other in zip(story.latency, told.latency, strict=True):
+        assert one.label == other.label and list(one.x) == list(other.x)
+        assert np.asarray(other.y) == pytest.approx(np.asarray(one.y), rel=0.011 if one.label != "max" else 1e-12)
+    exact, near = fates(Operations.of(whole)), fates(some)
+    assert [(one.label, one.bad, one.count) for one in exact[0]] == [(one.label, one.bad, one.count) for one in near[0]]
+    assert {one.label for one in exact[0]} >= {"in the final read", "removed before"}
+    assert any(one.bad for one in exact[0]) == bool(missing)
+    assert [(one.node, one.count, one.lost) for one in exact[1]] == [(one.node, one.count, one.lost) for one in near[1]]
+    axis = axis_of(story)
+    assert axis_of(told) == axis and (axis.left_s, axis.right_s) == whole.drawn_s
+    for one, other in zip(exact[0], near[0], strict=True):
+        drawn = [moments(axis, fate.sent_s, "kept", each=False, counts=fate.counts) for fate in (one, other)]
+        assert drawn[0] == drawn[1]
+        assert list(other.sent_s)[:: len(other.sent_s) - 1 or 1] == pytest.approx(
+            list(one.sent_s)[:: len(one.sent_s) - 1 or 1], abs=axis.span_s / 1000
+        )
+
+
+def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(tmp_path, 1, 1_000)
+    table, _ = read_rows(tmp_path)
+    whole = RunRows(table)
+    told = tell(whole, (), summed(monkeypatch, whole, table, 4)).latencies
+    story = tell(whole, ()).latencies
+    assert story is not None and told is not None and min(story.y) == min(told.y) == 0 < max(told.y) == max(story.y)
+    wide_s = (whole.drawn_s[1] - whole.drawn_s[0]) / 1000
+    drawn = {(int((x - whole.drawn_s[0]) / wide_s + 1e-6), y) for x, y in zip(told.x, told.y, strict=True)}
+    for x, y in zip(story.x, story.y, strict=True):
+        column = (x - whole.drawn_s[0]) / wide_s
+        assert any(abs(one - column) <= 1.5 and y == pytest.approx(high, rel=0.011) for one, high in drawn)
+
+
 @pytest.mark.usefixtures("parted")
-def test_the_rows_that_a_page_without_violations_holds_do_not_grow_with_the_messages(tmp_path: Path) -> None:
+def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bytes: once there is too much to be held, ten times the messages take no more, in a run of the same length;
+    besides the messages themselves, of which a block stands for a million."""
+    monkeypatch.setattr(operations, "HELD", 100)
+    monkeypatch.setattr(messages, "HELD", 100)
+    monkeypatch.setattr(thinned, "HELD", 40)
     held = []
-    for messages in (200, 2_000):
-        run = tmp_path / str(messages)
+    for count in (200, 2_000):
+        run = tmp_path / str(count)
         run.mkdir()
-        record(run, 1, messages)
+        load(run, 1, count, pace=200 / count)
         part(run)
         found = gather(run, (), is_broken=False)
-        assert found.operations is not None and found.operations.delivered > messages / 2
+        assert found.operations is not None and found.operations.messages.table is not None
+        assert found.operations.completed["send", "ok"] > count / 2
         kind, f = (found.rows.table[name].to_pylist() for name in ("kind", "f"))
         # besides these there are the first and the latest row of what is read at a time
-        held.append(sum(one[0] != "op" or one[1] == "drain" for one in zip(kind, f, strict=True)))
-    assert held[0] == held[1] < 20
+        rows = sum(one[0] != "op" or one[1] == "drain" for one in zip(kind, f, strict=True))
+        held.append((rows, found.operations.nbytes))
+    assert held[1][0] < 80
+    assert held[1][1] < 1.1 * held[0][1]
 
 
 def test_of_a_message_a_few_numbers_are_kept() -> None:
-    many, messages = 50_000, Messages()
+    many, held = 50_000, messages.Messages(lambda: MessageTable(Parts(0, 60), NOTHING))
     number = np.arange(many)
-    messages.add("asked", number, queue=np.zeros(many, np.int64), time_ns=number * 10**6)
-    messages.add("ok", number, offset=number, node=number % 3)
-    messages.add("final", number)
-    columns = [column for pile in messages._piles.values() for held in pile._held.values() for column in held]
-    assert sum(column.nbytes for column in columns) <= 30 * many
-    (told,) = messages.groups()
+    held.add("asked", number, queue=np.zeros(many, np.int64), time_ns=number * 10**6)
+    held.add("ok", number, offset=number, node=number % 3)
+    held.add("final", number)
+    assert many < held.nbytes <= 30 * many
+    (told,) = held.groups()
     assert told["asked"].message.tolist() == told["ok"].offset.tolist() == number.tolist()
+
+
+def test_of_very_many_messages_five_bytes_are_kept() -> None:
+    many = 2 * BLOCK
+    table = MessageTable(Parts(0, 60), NOTHING)
+    for begin in range(0, many, BLOCK):
+        number = np.arange(begin, begin + BLOCK)
+        table.sent(number, number / many * 60)
+        table.acknowledged(number, number, number % 3)
+        table.said(Bit.FINAL, number)
+    assert table.nbytes == 5 * many
+    assert [int(block.has(Bit.ASKED, Bit.OK, Bit.FINAL).sum()) for block in table.blocks] == [BLOCK] * 2
