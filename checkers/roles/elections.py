@@ -179,18 +179,30 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool)
 
 
 def _raft_leaders(rows: Rows, found: Findings) -> None:
-    """No two controllers lead one term."""
+    """No two controllers lead one term, and whoever follows somebody follows the one that leads its term."""
     index, term = rows.column("index"), rows.column("epoch")
-    first: dict[int, int] = {}
-    for at in rows.where(kind="trace", f="raft").tolist():
-        if rows.value(at).get("role") != "leader":
-            continue
-        other = first.setdefault(int(term[at]), at)
-        if rows.text("node", other) != rows.text("node", at):
+    told = rows.where(kind="trace", f="raft").tolist()
+    leading = [at for at in told if rows.value(at).get("role") == "leader"]
+    first: dict[int, tuple[int, str]] = {}
+    for at in leading:
+        node = rows.text("node", at)
+        other, leader = first.setdefault(int(term[at]), (at, node))
+        if leader != node:
             found.add(
                 TWO_MASTERS,
-                f"The controllers {rows.text('node', other)} and {rows.text('node', at)} both led term "
-                f"{int(term[at])}.",
+                f"The controllers {leader} and {node} both led term {int(term[at])}.",
                 int(index[other]),
                 int(index[at]),
+            )
+    for at in told:
+        named = rows.value(at).get("leader")
+        if not isinstance(named, str) or not named or rows.value(at).get("role") == "leader":
+            continue
+        other, leader = first.setdefault(int(term[at]), (at, named))
+        if leader != named:
+            found.add(
+                TWO_MASTERS,
+                f"{rows.text('node', at)} followed {named} in term {int(term[at])} at {views.at_s(rows, at)}, but "
+                f"{leader} led that term, as {rows.text('node', other)} told.",
+                *sorted((int(index[other]), int(index[at]))),
             )

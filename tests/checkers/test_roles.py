@@ -178,6 +178,28 @@ def test_two_leaders_of_one_term_are_found() -> None:
     history.expect(LAW, A.TWO_MASTERS)
 
 
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        ([("controller-1", "leader", 7), ("controller-2", "controller-0", 7)], (A.TWO_MASTERS,)),
+        ([("controller-2", "controller-0", 7), ("controller-1", "leader", 7)], (A.TWO_MASTERS,)),
+        ([("controller-1", "controller-0", 7), ("controller-2", "controller-1", 7)], (A.TWO_MASTERS,)),
+        # Near misses: the leader of an older term, and who knows of no leader yet.
+        ([("controller-1", "leader", 8), ("controller-2", "controller-0", 7), ("controller-0", "leader", 7)], ()),
+        ([("controller-1", "leader", 7), ("controller-2", "", 7), ("controller-2", "controller-1", 7)], ()),
+    ],
+)
+def test_who_follows_another_controller_than_the_one_that_leads_the_term_is_found(
+    told: list[tuple[str, str, int]], names: tuple[str, ...]
+) -> None:
+    history = started()
+    for node, leader, term in told:
+        leads = leader == "leader"
+        value = {"role": "leader" if leads else "follower", "leader": node if leads else leader}
+        history.trace(node, "raft", epoch=term, value=value)
+    history.expect(LAW, *names)
+
+
 def switched() -> Controlled:
     history = started()
     history.meta["tells"] = ["operations", "roles", "elections", "routes"]
