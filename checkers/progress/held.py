@@ -54,7 +54,7 @@ def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
     """The queues and offsets at which there is, or was, a message that readers must be given: every one that was
     acknowledged or read; where losses are permitted, those that are there in the end."""
     if not context.strict:
-        claims = views.claims_of(rows, rows.memo(views.delivered).at[rows.memo(views.drain_reads)])
+        claims = views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
     else:
         claims = views.join(rows.memo(views.read), rows.memo(views.acknowledged))
     return claims.queue, claims.offset
