@@ -17,7 +17,7 @@ from checkers._views import reads, retention
 from checkers._views.arrays import NEVER, Flags, Ints, pairs_occur, ranges
 from checkers._views.facts import Facts
 from checkers._views.reads import callers, own
-from checkers.consumers.groups import Calls, Given, Group
+from checkers.consumers.groups import Calls, Given, Group, are_owned
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
@@ -51,6 +51,8 @@ class Passed:
         commits = commits.only(commits.ok)
         if len(commits.ok):
             found.fact(**{SHOWN: True})
+        if owned := int(are_owned(rows, Calls.of(rows, "pull")).sum()):
+            found.count("owned_pulls", owned)
         read_by = pulls.by_group()
         for name, places in sorted(commits.by_group().items()):
             group = Group.of(commits.only(places))

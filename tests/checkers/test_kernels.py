@@ -92,7 +92,7 @@ class Consumers:
         committed, ends, offsets, given = (law.examine(rows, context) for law in groups.create(groups.Options()))
         found = (reached.beyond(ends.facts), passed.skipped(offsets.facts))
         never_given = messages.never_given((*offsets.facts, *given.facts))
-        told = reduce(Partial.merge, (committed, *found, never_given))
+        told = reduce(Partial.merge, (committed, *found, never_given, Partial(counts=offsets.counts)))
         return replace(told, facts=())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -11,6 +11,7 @@ import pytest
 from harms import EMPTIED, HARMS
 from histories import TELLS
 from recorded import recording
+from slow.random_clients import RandomConsumers, history
 from slow.random_storms import readers
 from slow.steady_rows import steady
 from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
@@ -22,6 +23,8 @@ from chaos.judging.plan import plan, served
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
+from checkers.consumers import committed
+from checkers.consumers.promise import DOUBLE_OWNER
 from checkers.progress import Progress
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
@@ -142,3 +145,56 @@ def test_what_readers_need_may_be_found_block_by_block() -> None:
 @pytest.mark.full
 def test_what_readers_need_may_be_found_block_by_block_in_thousands_of_histories() -> None:
     check_blocks(range(60, 2_000))
+
+
+class Owners(RandomConsumers):
+    """Consumers whose pulls take a while."""
+
+    def step(self) -> None:
+        if self.likely(0.5):
+            super().step()
+        elif self.open and self.likely(0.6):
+            asked, op, queue = self.open.pop(self.rng.randrange(len(self.open)))
+            self.add("op", "pull", asked, type=self.rng.choice(("ok", "ok", "ok", "fail", "info")), op=op, queue=queue)
+        else:
+            asked = {"group": self.rng.choice("gh"), "owner": self.rng.choice(("a", "a", "a", "b", ""))}
+            op = self.add("op", "pull", asked, type="invoke", process="client-0.0", queue=self.queue, offset=0)
+            self.open.append((asked, op, self.rows[op]["queue"]))
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.open: list[tuple[dict[str, str], int, int]] = []
+
+
+def check_owners(seeds: range) -> None:
+    """Who read for groups is found in parts of queues, and what that takes block by block."""
+    (law,) = (law for law in registry().kernels.values() if law.needs.part == committed.NEEDS.part)
+    left_out = anomalies = 0
+    for rng, context in contexts(seeds):
+        table = history(Owners(rng))
+        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
+        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        whole = law.examine(Declared(Shard(table), law.needs), context)
+        assert told(law, merged(found, rng), context) == told(law, whole, context)
+        left_out += len(Shard(table).where(kind="op", f="pull"))
+        left_out -= sum(len(rows.where(kind="op", f="pull")) for rows in held.values())
+        anomalies += sum(one.name == DOUBLE_OWNER for one in whole.anomalies)
+        pulls = table.filter(pc.equal(table["f"].cast(pa.string()), "pull"))
+        known, left = pulls[:0], pulls
+        while left.num_rows:
+            cut = rng.randrange(1, left.num_rows + 1)
+            given = pa.concat_tables([known, left[:cut]]).unify_dictionaries()
+            known, left = given.take(pa.array(committed.overlapping(Shard(given)))), left[cut:]
+        at_once = committed.overlapping(Shard(pulls))
+        assert known["index"].to_pylist() == Shard(pulls).column("index")[at_once].tolist()
+    assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 10
+
+
+def test_owners_are_found_in_parts_of_queues() -> None:
+    check_owners(range(40))
+
+
+@pytest.mark.full
+def test_owners_are_found_in_parts_of_thousands_of_histories() -> None:
+    check_owners(range(40, 2_000))
