@@ -122,6 +122,9 @@ class Sieve:
     in no shard of the part are given to it as if they had one of their own; and for a shard's own rows: then it is
     given those of all shards.
 
+    ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
+    keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
+
     ``remember``: for a streamed sieve of a kernel whose key is nodes. What is kept depends on the order in which a node
     lived its rows, and ``keep`` may take ``index`` for that order: of nodes where it isn't, no row is left out. So the
     rows of a node may be chosen by those that come after them, of which not all that are kept need be known:
@@ -137,6 +140,7 @@ class Sieve:
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
+    forward: bool = False
     remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     many_clocks: bool = False
 

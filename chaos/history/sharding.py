@@ -49,7 +49,7 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
     split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
     if split:
         plan = [one for part in plan for one in (part.split if part in split else (part,))]
-    if more := shards.sifted(plan, partial(rows.blocks, backwards=True)):
+    if more := shards.sifted(plan, lambda columns, backwards: rows.blocks(columns, backwards=backwards)):
         kept |= more
     if split or more:
         counts, rest = _counted(rows, plan, kept, offsets)

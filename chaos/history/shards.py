@@ -94,7 +94,7 @@ def parts(
     known = kept(plan, lambda columns: [table.select(columns)])
     chooser = Chooser(table, known, Places(offsets))
     plan = [*_with_split(plan, chooser, most)]
-    if more := sifted(plan, lambda columns: [table.select(columns)]):
+    if more := sifted(plan, lambda columns, backwards: [table.select(columns)]):
         chooser = Chooser(table, {**known, **more}, Places(offsets))
     left = np.ones(table.num_rows, dtype=np.bool_)
     for part in plan:
@@ -151,17 +151,17 @@ def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]
     return found
 
 
-def sifted(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
-    """What is kept of own rows, ascending. ``blocks``: as for :func:`kept`, the last ones first; only what is kept of
-    them stays in memory."""
+def sifted(plan: Sequence[Part], blocks: Callable[[list[str], bool], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
+    """What is kept of own rows, ascending. ``blocks``: gives all rows, with these columns, some at a time, and the last
+    ones first if that is asked; only what is kept of them stays in memory."""
     found = {}
     for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):
         columns = [name for name in COLUMNS if name in sieve.reads]
         if sieve.remember is not None:
-            found[sieve] = _lived(sieve, partial(blocks, columns))
+            found[sieve] = _lived(sieve, partial(blocks, columns, True))
             continue
         summary = Summary(sieve)
-        for block in blocks(columns):
+        for block in blocks(columns, not sieve.forward):
             summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
         found[sieve] = np.unique(summary.kept())
     return found

@@ -82,7 +82,7 @@ class _Keep:
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
     remember = None if sieve.remember is None else _Keep(sieve.remember)
-    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember)
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember, sieve.forward)
 
 
 def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:

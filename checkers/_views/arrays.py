@@ -167,6 +167,17 @@ def tops(key: Ints, number: Ints) -> tuple[Ints, Ints]:
     return keys, highest
 
 
+def ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
+    """The ranges that these offsets make, by ``of`` and offset: whose they are, their first offsets, and the first ones
+    behind them."""
+    order, firsts = groups(of, offset)
+    of, offset = of[order[firsts]], offset[order[firsts]]
+    new = np.ones(len(of), dtype=np.bool_)
+    new[1:] = (of[1:] != of[:-1]) | (offset[1:] != offset[:-1] + 1)
+    first = np.flatnonzero(new)
+    return of[first], offset[first], offset[np.append(first[1:], len(of))[: len(first)] - 1] + 1
+
+
 def only(keep: Flags, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """These columns without what is not kept; mostly that is nothing, and then nothing is copied."""
     return [*columns] if keep.all() else [column[keep] for column in columns]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Highest, Ints, slots
+from checkers._views.arrays import Flags, Highest, Ints, slots, stable_order
 from checkers._views.clients import calls, delivered, sends
 from checkers._views.masters import from_masters
 
@@ -27,25 +27,8 @@ class KnownEnds:
 
     @classmethod
     def of(cls, rows: Rows, *, strict: bool) -> KnownEnds:
-        offset = rows.column("offset")
-        rows_of: list[Ints] = []
-        ends: list[Ints] = []
-        for f in ("pull", "bounds"):
-            answers = calls(rows, f)
-            done = answers.done[answers.ok]
-            rows_of.append(done)
-            ends.append(rows.numbers("maximum", done))
-        read = rows.memo(delivered).at
-        rows_of.append(read)
-        ends.append(offset[read] + 1)
-        if strict:
-            made = rows.memo(sends)
-            rows_of.append(made.done[made.ok])
-            ends.append(offset[made.done[made.ok]] + 1)
-        at, end = np.concatenate(rows_of), np.concatenate(ends)
-        keep = np.flatnonzero(end > 0)
-        keep = keep[from_masters(rows, at[keep])]
-        keep = keep[np.argsort(at[keep], kind="stable")]
+        at, end = told_ends(rows, by_sends=strict)
+        keep = from_masters(rows, at)
         at, end = at[keep], end[keep]
         return cls(strict, rows.column("index")[at], end, rows.column("queue")[at], rows.column("epoch")[at], at)
 
@@ -68,10 +51,10 @@ class KnownEnds:
         return self._highest(np.ones(len(self.known), dtype=np.bool_), (queue,), began) > asked
 
     def witness(self, queue: int, began: int, epoch: int, offset: int) -> int:
-        """The first row that told a binding end of the queue above this offset."""
+        """The row that told the highest binding end of the queue, which is above this offset: the first of several."""
         binding = self.epoch <= epoch if self.strict else self.epoch == epoch
         told = np.flatnonzero((self.queue == queue) & binding & (self.end > offset) & (self.known < began))
-        return int(self.at[told[0]])
+        return int(self.at[told[np.argmax(self.end[told])]])
 
     def _highest(self, binding: Flags, asked: tuple[Ints, ...], began: Ints) -> Ints:
         """The highest binding end with the same key (queue, or queue and epoch) that was known before."""
@@ -84,3 +67,27 @@ class KnownEnds:
         span = max(int(known.max(initial=0)), int(began.max(initial=0))) + 1
         highest = Highest(slot[: len(known)], known, self.end[binding], span)
         return np.maximum(highest.before(slot[len(known) :], began), 0)
+
+
+def told_ends(rows: Rows, *, by_sends: bool) -> tuple[Ints, Ints]:
+    """The rows that told an end of a queue, whoever answered, ascending, and which end. ``by_sends``: those of sends,
+    too."""
+    offset = rows.column("offset")
+    rows_of: list[Ints] = []
+    ends: list[Ints] = []
+    for f in ("pull", "bounds"):
+        answers = calls(rows, f)
+        done = answers.done[answers.ok]
+        rows_of.append(done)
+        ends.append(rows.numbers("maximum", done))
+    read = rows.memo(delivered).at
+    rows_of.append(read)
+    ends.append(offset[read] + 1)
+    if by_sends:
+        made = rows.memo(sends)
+        rows_of.append(made.done[made.ok])
+        ends.append(offset[made.done[made.ok]] + 1)
+    at, end = np.concatenate(rows_of), np.concatenate(ends)
+    told = np.flatnonzero(end > 0)
+    told = told[stable_order(at[told])]
+    return at[told], end[told]

@@ -9,7 +9,7 @@ import numpy as np
 from chaos.law import Rows
 from chaos.ops import SEQUENCE_BITS
 from checkers._views.arrays import Flags, Ints, places_in
-from checkers._views.clients import Calls, calls, delivered, drain_reads, sends
+from checkers._views.clients import Calls, calls, drain_reads, sends
 from checkers._views.logs import final_log
 
 
@@ -70,17 +70,21 @@ class Came:
 
 def came(rows: Rows) -> Came:
     again = calls(rows, "receive_again")
-    at = np.sort(np.concatenate([rows.memo(delivered).at, rows.memo(final_log).at, again.done[again.ok]]))
+    read = rows.where(kind="op", f="delivered")
+    at = np.sort(np.concatenate([read, rows.memo(final_log).at, again.done[again.ok]]))
     message, first = np.unique(rows.column("message")[at], return_index=True)
     return Came(message, at[first])
 
 
 def content(rows: Rows) -> Ints:
     """The rows of all that stands in the queues after the run, as readers or logs tell it."""
-    return np.append(rows.memo(delivered).at[rows.memo(drain_reads)], rows.memo(final_log).at)
+    return np.append(rows.where(kind="op", f="delivered")[rows.memo(drain_reads)], rows.memo(final_log).at)
 
 
 def name(rows: Rows, at: int) -> str:
     """The message of a row, for people, as reports name messages."""
-    message = int(rows.column("message")[at])
+    return named(int(rows.column("message")[at]))
+
+
+def named(message: int) -> str:
     return f"Message {message >> SEQUENCE_BITS}/{message & (1 << SEQUENCE_BITS) - 1}"

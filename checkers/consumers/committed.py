@@ -8,21 +8,51 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.judging.findings import Findings, decide
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots
+from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
 from checkers._views.reads import everywhere, own
-from checkers.consumers.groups import Calls, Group, holds_no_longer
+from checkers.consumers.groups import Calls, Group, are_owned, holds_no_longer
 from checkers.consumers.promise import COMMIT_REGRESSION, COMMITTED, DOUBLE_OWNER, NEVER_COMMITTED, PROMISE
+
+
+
+def overlapping(rows: Rows) -> Ints:
+    """A sieve, given the first rows first: the pulls of owners that had not ended when another one of the same group
+    and queue began, as far as they ended in ok, and those that have not ended yet."""
+    pulls = Calls.of(rows, "pull")
+    mine = np.flatnonzero(are_owned(rows, pulls) | (pulls.done < 0))
+    slot, _ = slots(pulls.code[mine], pulls.queue[mine])
+    mine = mine[stable_order(slot)]  # by slot, and then in the order in which they began
+    slot = np.sort(slot)
+    ended = np.where(pulls.done[mine] >= 0, pulls.done[mine], len(rows))
+    last = np.maximum.accumulate(slot * (len(rows) + 1) + ended)
+    meets = np.zeros(len(mine), dtype=np.bool_)
+    meets[1:] = last[:-1] > slot[1:] * (len(rows) + 1) + pulls.invoke[mine][1:]
+    meets[:-1] |= (slot[1:] == slot[:-1]) & (pulls.invoke[mine][1:] < ended[:-1])
+    kept = mine[meets | (pulls.done[mine] < 0)]
+    return np.sort(np.concatenate([pulls.invoke[kept], pulls.done[kept][pulls.done[kept] >= 0]]))
+
 
 NEEDS = Needs(
     part="what groups committed, and who read for them",
     key=Key.QUEUE,
     rows=(
-        own("op", "pull", "commit", "committed"),
+        own("op", "commit", "committed"),
+        Reads(
+            kind="op",
+            f=("pull",),
+            sieve=Sieve(
+                rows=(own("op", "pull"),),
+                columns=("op", "type", "queue", "offset", "epoch", "value"),
+                keep=overlapping,
+                streamed=True,
+                forward=True,
+            ),
+        ),
         everywhere("final", "offsets"),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
@@ -179,14 +209,11 @@ def _one_owner(rows: Rows, found: Findings, pulls: Calls) -> None:
     """Where clients record as whom they pull (``owner``), the calls of two owners of one group and queue never
     overlap in time."""
     code, names = rows.labels("owner", pulls.invoke)
-    mine = np.array([name != "" for name in names], dtype=np.bool_)[code] & (pulls.group != "") & pulls.ok
+    mine = are_owned(rows, pulls)
     pulls, owner = pulls.only(mine), np.array(names, dtype=np.object_)[code[mine]]
     slot, count = slots(pulls.code, pulls.queue + 1)
-    number = np.bincount(slot, minlength=count)[slot]
-    if (number > 1).any():
-        found.count("owned_pulls", int((number > 1).sum()))
-    overlapping = Highest(slot, pulls.invoke, pulls.done, len(rows)).before(slot, pulls.invoke) > pulls.invoke
-    at = np.flatnonzero(any_in(slot[overlapping], count)[slot])
+    late = Highest(slot, pulls.invoke, pulls.done, len(rows)).before(slot, pulls.invoke) > pulls.invoke
+    at = np.flatnonzero(any_in(slot[late], count)[slot])
     some = sorted(parts(slot[at]).values(), key=lambda places: str(pulls.group[at[places[0]]]))
     for places in some:
         _tell_overlaps(rows, found, pulls.only(at[places]), owner[at[places]])

@@ -123,3 +123,11 @@ def holds_no_longer(found: Findings, group: Group, queues: Ints, destroyed: str)
     """Note what nobody knows, of each of these queues."""
     for queue in distinct(queues).tolist():
         found.gap(f"what group {group.name} had committed in queue {queue} holds no longer, but {destroyed}")
+
+
+def are_owned(rows: Rows, pulls: Calls) -> Flags:
+    """Which pulls brought an answer to somebody who owns the queue for a group."""
+    code, names = rows.labels("owner", pulls.invoke)
+    named = np.array([name != "" for name in names], dtype=np.bool_)[code]
+    owned: Flags = named & (pulls.group != "") & pulls.ok
+    return owned

@@ -16,10 +16,11 @@ from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
 from checkers._views.claims import Claims
+from checkers._views.facts import Facts, joined
 from checkers._views.reads import callers, everywhere, own
 from checkers.consumers import passed
 from checkers.consumers.groups import Calls, Given, Group
-from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, Facts, decided_together, joined
+from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 
 #: Of one message all sends, and all that was given to anybody. Where other messages stand another shard knows, which
 #: tells of each group at which offsets it was given anything.

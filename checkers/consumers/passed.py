@@ -14,10 +14,11 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import NEVER, Flags, Ints, groups, pairs_occur
+from checkers._views.arrays import NEVER, Flags, Ints, pairs_occur, ranges
+from checkers._views.facts import Facts
 from checkers._views.reads import callers, own
-from checkers.consumers.groups import Calls, Given, Group
-from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, Facts, decided_together
+from checkers.consumers.groups import Calls, Given, Group, are_owned
+from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 
 #: So far beyond what a group was given skipped offsets are looked for one by one.
 FAR = 10_000
@@ -50,6 +51,8 @@ class Passed:
         commits = commits.only(commits.ok)
         if len(commits.ok):
             found.fact(**{SHOWN: True})
+        if owned := int(are_owned(rows, Calls.of(rows, "pull")).sum()):
+            found.count("owned_pulls", owned)
         read_by = pulls.by_group()
         for name, places in sorted(commits.by_group().items()):
             group = Group.of(commits.only(places))
@@ -84,7 +87,7 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
         "last": last,
         "floor": floor,
         "least": np.where(known, -1, least),
-        **dict(zip(("of", "first", "until"), _ranges(given.of[inside], got[inside]), strict=True)),
+        **dict(zip(("of", "first", "until"), ranges(given.of[inside], got[inside]), strict=True)),
         **dict(zip(("blank_of", "blank"), _blank(rows, given.at[inside], given.of[inside]), strict=True)),
     }
     return {name: column.tolist() for name, column in columns.items()}
@@ -100,17 +103,6 @@ def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
         told = of[can_be_told], offset[can_be_told]
         blank = blank[~pairs_occur((of[blank], offset[blank]), told)]
     return of[blank], offset[blank]
-
-
-def _ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
-    """The ranges that these offsets make, by place and offset: whose they are, their first offsets, and the first ones
-    behind them."""
-    order, firsts = groups(of, offset)
-    of, offset = of[order[firsts]], offset[order[firsts]]
-    new = np.ones(len(of), dtype=np.bool_)
-    new[1:] = (of[1:] != of[:-1]) | (offset[1:] != offset[:-1] + 1)
-    first = np.flatnonzero(new)
-    return of[first], offset[first], offset[np.append(first[1:], len(of))[: len(first)] - 1] + 1
 
 
 def skipped(facts: Facts) -> Partial:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
 
 from chaos.judging.findings import decide
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.verdict import Verdict
-from checkers._views.arrays import Ints
+from checkers._views.facts import Facts
 
 COMMIT_REGRESSION = "commit-regression"
 COMMIT_BEYOND_END = "commit-beyond-end"
@@ -33,17 +30,8 @@ PROMISE = Promise(
 )
 #: What a run must have shown, and what is said where it has not.
 COMMITTED = ("commits", "no consumer offset was committed")
-#: What all shards together tell.
-Facts = Sequence[Mapping[str, Any]]
 #: The fact that a shard has shown it.
 SHOWN = "any_commit"
-
-
-def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[Ints]:
-    """These columns of all facts that have the first of them, one behind the other."""
-    some = [fact for fact in facts if names[0] in fact]
-    none = np.empty(0, dtype=np.int64)
-    return [np.concatenate([none, *(np.array(fact[name], dtype=np.int64) for fact in some)]) for name in names]
 
 
 def decided(partial: Partial, context: RunContext) -> Verdict:

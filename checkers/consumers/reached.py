@@ -13,9 +13,10 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Ints, distinct, places_in, tops
+from checkers._views.facts import Facts, joined
 from checkers._views.reads import own
 from checkers.consumers.groups import Calls
-from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, Facts, decided_together, joined
+from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, decided_together
 
 NEEDS = Needs(
     part="how far queues went",

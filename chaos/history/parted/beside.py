@@ -163,7 +163,7 @@ class Summary:
 
     def _fold(self) -> None:
         for shard, tables in self._held.items():
-            table = pa.concat_tables(tables[::-1]).unify_dictionaries()
+            table = pa.concat_tables(tables[:: 1 if self.sieve.forward else -1]).unify_dictionaries()
             left = table.filter(pa.array(np.isin(table["index"].to_numpy(), self.sieve.keep(table))))
             self._held[shard] = [left.combine_chunks()]
         self._rows = sum(table.num_rows for (table,) in self._held.values())

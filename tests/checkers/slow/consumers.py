@@ -299,7 +299,7 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
     index = rows.column("index")
     for group, queue in sorted(set(zip(pulls.group.tolist(), pulls.queue.tolist(), strict=True))):
         mine = np.flatnonzero((pulls.group == group) & (pulls.queue == queue) & (owner != "") & pulls.ok)
-        if not group or len(mine) < 2:
+        if not group or not len(mine):
             continue
         found.count("owned_pulls", len(mine))
         for one, two in _overlaps(pulls.began[mine], pulls.ended[mine], owner[mine]):

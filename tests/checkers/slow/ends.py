@@ -69,9 +69,9 @@ class KnownEnds:
         return self._highest(np.ones(len(self.known), dtype=np.bool_), began) > asked
 
     def witness(self, began: int, epoch: int, offset: int) -> int:
-        """The first row that told a binding end above this offset."""
+        """The row that told the highest binding end above this offset, the first of several."""
         told = np.flatnonzero(self._binding(epoch) & (self.end > offset) & (self.known < began))
-        return int(self.at[told[0]])
+        return int(self.at[told[np.argmax(self.end[told])]])
 
     def _binding(self, epoch: int) -> Flags:
         return self.epoch <= epoch if self.strict else self.epoch == epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,26 +11,35 @@ from chaos.judging.findings import Findings
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers import progress
 from checkers._views import service, tier, waits
 from checkers._views.arrays import Flags, Ints
+from checkers._views.reads import own
 from checkers._views.service import Stretch
-from checkers.progress import NEEDS, POLLS, PROMISE, UNREADABLE, WRONG_NEXT_OFFSET, Stall
+from checkers.progress import advance
+from checkers.progress.polls import POLLS, Stall, after_recovery, bound_ns
+from checkers.progress.promise import PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
 from slow import retention
 from slow.ends import KnownEnds
+
+ALL = replace(
+    advance.NEEDS,
+    joins="",
+    rows=(own("op", *advance.DONE, "drain"), *(one for one in advance.NEEDS.rows if one.sieve is None)),
+    columns=(*advance.NEEDS.columns, "message"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    needs: Needs = ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         pulls = _Pulls.of(rows)
         found.count("answered_reads", int((pulls.ok | pulls.failed).sum()))
-        final = progress.after_recovery(rows)
-        owed = [*service.stretches(rows, context, progress.bound_ns(context), of_reads=True), *final]
+        final = after_recovery(rows)
+        owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
         stall, tier_stall = Stall.of_reads(context), Stall.of_uploads(context)
         waits, tier_waits = [0], [0]
         for queue in np.unique(pulls.queue).tolist():
@@ -49,7 +58,7 @@ class Progress:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return progress.Progress().judge(partial, context)
+        return advance.Progress().judge(partial, context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Groups are given every message that is theirs, orderly ones in order; a delay is kept; a transaction decides."""
+"""Whether groups are given what is theirs, wait by wait and group by group: the oracle of ``checkers/deliveries``."""
 
 from __future__ import annotations
 
@@ -9,42 +9,24 @@ import numpy as np
 
 from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import later, reads
-from checkers._views.arrays import Flags, Ints, among, distinct, pairs_occur, places_in
+from checkers._views.arrays import Flags, Ints, among, distinct, places_in
 from checkers._views.later import Later
 from checkers._views.reads import own
-
-#: The clocks of the harness and of a node may drift apart by so much during a delay.
-DRIFT_NS = 50_000_000
-#: So long after its time a delayed message may come, and no delay counts as longer than this (139 years).
-LATE_NS, LONGEST_MS = 5_000_000_000, 1 << 42
-TOO_EARLY = "too-early"
-ROLLED_BACK = "rolled-back-delivered"
-NEVER_DELIVERED = "never-delivered"
-NEVER_DELIVERED_BY_POLICY = "never-delivered-by-policy"
-WITHHELD = "withheld"
-OUT_OF_ORDER = "out-of-order"
-PROMISE = Promise(
-    name="deliveries",
-    place=101,
-    meaning="Groups are given all messages, orderly ones in order; delays are kept, and transactions decide.",
-    anomalies=(
-        AnomalyKind(name=TOO_EARLY, meaning="a delayed message was delivered before its time"),
-        AnomalyKind(name=ROLLED_BACK, meaning="a message was delivered whose transaction was rolled back"),
-        AnomalyKind(
-            name=NEVER_DELIVERED,
-            meaning="a delayed message, or one whose transaction was committed, was accepted and never came",
-        ),
-        AnomalyKind(name=NEVER_DELIVERED_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
-        AnomalyKind(name=WITHHELD, meaning="a message is in its queue, and a group that read on was never given it"),
-        AnomalyKind(name=OUT_OF_ORDER, meaning="a group that reads in order was given an offset before one below it"),
-    ),
+from checkers.deliveries.given import DRIFT_NS, LATE_NS, LONGEST_MS
+from checkers.deliveries.promise import (
+    NEVER_DELIVERED,
+    NEVER_DELIVERED_BY_POLICY,
+    OUT_OF_ORDER,
+    PROMISE,
+    ROLLED_BACK,
+    TOO_EARLY,
+    WITHHELD,
 )
-
 
 NEEDS = Needs(
     key=Key.QUEUE,
@@ -62,17 +44,12 @@ NEEDS = Needs(
             "drain",
             "caught_up",
         ),
-        own("final", "log"),
+        *reads.FINAL_LOGS,
         *(reads.RUN, reads.FAULTS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.DELIVERIES,),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +200,19 @@ def _in_order(rows: Rows, found: Findings, groups: _Groups) -> None:
             at = groups.at[mine][(groups.group[mine] == code) & (queue[groups.at[mine]] == number)]
             known = np.maximum.accumulate(offset[at])
             wrong = 1 + np.flatnonzero(offset[at][1:] > known[:-1] + 1)
+            below = {int(offset[one]): int(one) for one in at[::-1].tolist()}
 
-            def tell(item: int, at: Ints = at, known: Ints = known, code: int = code) -> None:
+            def tell(item: int, at: Ints = at, below: dict[int, int] = below, code: int = code) -> None:
                 one = int(at[item])
+                then = below.get(int(offset[one]) - 1, -1)
                 found.add(
                     OUT_OF_ORDER,
                     f"Group {groups.names[code]}, which reads in order, was given offset {int(offset[one])} of queue "
-                    f"{int(queue[one])} at {views.at_s(rows, one)}, but nothing above offset {int(known[item - 1])} "
-                    "before.",
-                    int(index[at[item - 1]]),
+                    f"{int(queue[one])} at {views.at_s(rows, one)}, but neither offset {int(offset[one]) - 1}, which "
+                    + (f"came at {views.at_s(rows, then)}" if then >= 0 else "never came")
+                    + ", nor any above it before.",
                     int(index[one]),
+                    int(index[then]) if then >= 0 else -1,
                     queue=int(queue[one]),
                     offset=int(offset[one]),
                     message=int(rows.column("message")[one]),
@@ -312,20 +292,20 @@ def _why(rows: Rows, sent: Later, asked: int) -> str:
 
 def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     """What stands in a queue in the end, and was acknowledged or is owed, came to each group that was waited for."""
-    index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
+    index, queue = rows.column("index"), rows.column("queue")
     ends, begins, reached = _waited(rows)
     code, names = rows.labels("group", begins)
     sent, acked = rows.memo(later.later), rows.memo(views.sends)
     due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
     stands = rows.memo(later.content)
-    due = due[pairs_occur((queue[due], content[due]), (queue[stands], content[stands]))]
+    due = due[_holds(rows, due, stands)]
     waits: set[tuple[str, int]] = set()
     for place, end in enumerate(ends.tolist()):
         group, number = names[code[place]], int(queue[end])
         waits.add((group, number))
         given = groups.given(group)
         here = due[queue[due] == number]
-        missing = here[~pairs_occur((queue[here], content[here]), (queue[given], content[given]))]
+        missing = here[~_holds(rows, here, given)]
         in_time = _must_have_come(rows, missing, np.full(len(missing), end))
         if not in_time.all():
             found.gap(f"the wait for group {group} in queue {number} ended before delayed messages had to come to it")
@@ -350,6 +330,14 @@ def _given_to_each(rows: Rows, found: Findings, groups: _Groups) -> None:
     _not_known(rows, found, groups, waits, stands)
 
 
+def _holds(rows: Rows, due: Ints, there: Ints) -> Flags:
+    """Which of these messages are there: with their content, and with their id or without any."""
+    queue, message, content = (rows.column(name) for name in ("queue", "message", "hash"))
+    known = {(int(queue[at]), int(content[at]), int(message[at])) for at in there.tolist()}
+    told = [(int(queue[at]), int(content[at]), int(message[at])) for at in due.tolist()]
+    return np.array([one in known or (*one[:2], -1) in known for one in told], dtype=np.bool_)
+
+
 def _not_known(rows: Rows, found: Findings, groups: _Groups, waits: Set[tuple[str, int]], stands: Ints) -> None:
     """What hides whether a group was given everything: nobody waited for it, or read its queue in the end."""
     queue, drains = rows.column("queue"), views.calls(rows, "drain")
@@ -362,7 +350,3 @@ def _not_known(rows: Rows, found: Findings, groups: _Groups, waits: Set[tuple[st
         wanted |= {(groups.names[code], number) for number in distinct(queue[groups.at[groups.group == code]]).tolist()}
     for group, number in sorted(wanted - waits):
         found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
-
-
-def create(options: Options) -> Deliveries:
-    return Deliveries()

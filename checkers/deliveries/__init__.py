@@ -1,0 +1,21 @@
+"""Groups are given every message that is theirs, orderly ones in order; a delay is kept; a transaction decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.deliveries.given import Given
+from checkers.deliveries.in_order import InOrder
+from checkers.deliveries.promise import PROMISE
+
+__all__ = ["PROMISE", "Options", "create"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def create(options: Options) -> Sequence[Given | InOrder]:
+    return (Given(), InOrder())

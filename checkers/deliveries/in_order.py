@@ -1,0 +1,135 @@
+"""A group that reads in order is given no offset before the one below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import first_in, groups, slots
+from checkers._views.facts import Facts, joined
+from checkers._views.reads import callers, own
+from checkers.deliveries.groups import Groups
+from checkers.deliveries.promise import OUT_OF_ORDER, PROMISE, no_deliveries
+
+NEEDS = Needs(
+    part="what orderly groups were given in order",
+    key=Key.OFFSET,
+    rows=(own("op", "delivered"), callers("receive"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
+    uses=(Use.DELIVERIES,),
+)
+#: What is told of an offset that came before the one below it, as far as the shard knows: when, and when that one came
+#: (-1: not in this shard).
+_EARLY = ("early", "row", "message", "since_ns", "below", "below_ns")
+#: What is told of all that a group was given of a queue: the lowest offset and the highest one, when that came first,
+#: and the first row of all.
+_RANGE = ("low", "top", "top_row", "top_ns", "first")
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """Each shard tells which offsets came before all from the one below on. It knows of all offsets up to some lowest
+    one, so mostly that is the lowest one alone."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if not no_deliveries(context):
+            _tell(rows, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Where a shard was not examined, an offset below may have come in time."""
+        told = partial if partial.gaps else partial.merge(out_of_order(partial.facts))
+        needs = [("orderly", "")] if no_deliveries(context) else []
+        return decide(PROMISE, told, needs=needs, unless=no_deliveries(context))
+
+
+def _tell(rows: Rows, found: Findings) -> None:
+    given = Groups.of(rows, again=False)
+    at, code = given.at[given.in_order], given.group[given.in_order]
+    queue, offset, index = (rows.column(name)[at] for name in ("queue", "offset", "index"))
+    found.count("in_order", len(at))
+    slot, count = slots(np.append(queue, queue), np.append(offset, offset - 1))
+    order, firsts = groups(code, queue)
+    for mine in np.split(order, firsts[1:]) if len(order) else ():
+        first = first_in(slot[mine], count, mine)
+        highest = np.maximum.accumulate(offset[mine])
+        known = np.append(np.iinfo(np.int64).min + 1, highest[:-1])
+        early = mine[offset[mine] - 1 > known]
+        below = first[slot[len(at) :][early]]
+        since_ns = views.since_load_ns(rows, at)
+        top = int(mine[np.argmax(offset[mine])])
+        told = {
+            "early": offset[early],
+            "row": index[early],
+            "message": rows.column("message")[at[early]],
+            "since_ns": since_ns[early],
+            "below": np.where(below >= 0, index[below], -1),
+            "below_ns": since_ns[below],
+        }
+        found.fact(
+            group=given.names[int(code[mine[0]])],
+            queue=int(queue[mine[0]]),
+            low=int(offset[mine].min()),
+            top=int(offset[top]),
+            top_row=int(index[top]),
+            top_ns=int(since_ns[top]),
+            first=int(index[mine[0]]),
+            **{name: column.tolist() for name, column in told.items()},
+        )
+
+
+def out_of_order(facts: Facts) -> Partial:
+    """What the shards together find. What a group is given again begins anew at a lower offset; but never is an offset
+    passed over."""
+    found = Findings(PROMISE)
+    shards: dict[tuple[str, int], list[Any]] = {}
+    for fact in facts:
+        shards.setdefault((str(fact["group"]), int(fact["queue"])), []).append(fact)
+    for (group, queue), mine in sorted(shards.items()):
+        _find(found, group, queue, mine)
+    return found.partial()
+
+
+def _find(found: Findings, group: str, queue: int, shards: Sequence[Any]) -> None:
+    low, top, top_row, top_ns, first = (np.array([shard[name] for shard in shards], np.int64) for name in _RANGE)
+    early = np.stack(joined(shards, *_EARLY))
+    early = early[:, np.argsort(early[1])]
+    wrong = []
+    for item, (offset, row, *_, below, _) in enumerate(early.T.tolist()):
+        at_top = top == offset - 1
+        in_time = ((low >= offset - 1) & (first < row)) | (at_top & (top_row < row))
+        if row > first.min() and not in_time.any():
+            wrong.append(item)
+        if below < 0 and at_top.any():
+            where = int(np.argmax(at_top))
+            early[4:, item] = top_row[where], top_ns[where]
+
+    def tell(item: int) -> None:
+        offset, row, message, since_ns, below, below_ns = early[:, item].tolist()
+        found.add(
+            OUT_OF_ORDER,
+            f"Group {group}, which reads in order, was given offset {offset} of queue {queue} at "
+            f"{views.in_s(since_ns)}, but neither offset {offset - 1}, which "
+            + (f"came at {views.in_s(below_ns)}" if below >= 0 else "never came")
+            + ", nor any above it before.",
+            row,
+            below,
+            queue=queue,
+            offset=offset,
+            message=message,
+        )
+
+    found.add_each(OUT_OF_ORDER, np.array(wrong, dtype=np.int64), tell, queues=np.full(len(wrong), queue))

@@ -1,0 +1,121 @@
+"""What shards together find of messages that did not come to groups: no shard knows all that came without an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Partial
+from checkers import _views as views
+from checkers._views import later
+from checkers._views.arrays import Flags, Ints, pairs_occur
+from checkers._views.facts import Facts, joined
+from checkers.deliveries.promise import PROMISE, WITHHELD
+
+#: What is told of a message that did not come to a group.
+_TOLD = ("message", "hash", "stands", "in_time", "began", "since_ns")
+
+
+def repeated(facts: Facts) -> Partial:
+    """How often groups that acknowledge each message were given one again."""
+    told = [fact for fact in facts if "acks" in fact]
+    groups = {str(fact["by"]) for fact in told if fact["acks"]}
+    names = ("given_again", "given_again_after_ack")
+    return Partial(counts={name: sum(int(one[name]) for one in told if one["by"] in groups) for name in names if groups})
+
+
+def unknown(facts: Facts) -> Partial:
+    """What shards tell that nobody knows, and what hides whether a group was given everything: nobody waited for it, or
+    read its queue in the end."""
+    found = Findings(PROMISE)
+    for fact in facts:
+        if "unknown" in fact:
+            found.gap(str(fact["unknown"]))
+    waits = {(one.group, one.queue) for one in _waits(facts)}
+    told = [fact for fact in facts if "known" in fact]
+    known = {number for fact in told for number in fact["known"]}
+    for number in sorted({number for _, number in waits} - known):
+        found.gap(f"nobody knows what stands in queue {number} after the run, and so what a group was never given")
+    wanted = {(str(group), int(number)) for fact in told for group, number in fact["wanted"]}
+    for group, number in sorted(wanted - waits):
+        found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
+    if told:
+        found.count("groups_awaited", len(waits))
+    return found.partial()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """``facts``: what the shards tell of messages that the group lacks."""
+
+    group: str
+    queue: int
+    end: int
+    end_ns: int
+    reached: bool
+    facts: Facts
+
+
+def _waits(facts: Facts) -> Iterator[_Wait]:
+    """All waits, by their ends. Every shard tells of each."""
+    told: dict[int, list[Mapping[str, Any]]] = {}
+    for fact in facts:
+        if "wait" in fact:
+            told.setdefault(int(fact["end"]), []).append(fact)
+    for end, mine in sorted(told.items()):
+        one = mine[0]
+        yield _Wait(str(one["wait"]), int(one["queue"]), end, int(one["end_ns"]), bool(one["reached"]), mine)
+
+
+def withheld(facts: Facts) -> Partial:
+    """What stands in a queue in the end, and was acknowledged or is owed, came to each group that was waited for, under
+    its own id or without one."""
+    found = Findings(PROMISE)
+    stand = _pairs(fact["stand"] for fact in facts if "stand" in fact)
+    for wait in _waits(facts):
+        message, content, stands, in_time, began, since_ns = joined(wait.facts, *_TOLD)
+        blank = _pairs(fact["blank"][wait.group] for fact in facts if wait.group in fact.get("blank", ()))
+        lacks = (stands != 0) | _occur(wait.queue, content, stand)
+        lacks &= ~_occur(wait.queue, content, blank)
+        if not in_time[lacks].all():
+            found.gap(
+                f"the wait for group {wait.group} in queue {wait.queue} ended before delayed messages had to come to it"
+            )
+        places = np.flatnonzero(lacks & (in_time != 0))
+        if len(places) and not wait.reached:
+            found.gap(
+                f"group {wait.group} lacks messages of queue {wait.queue}, but nobody was given anything while it read on"
+            )
+            continue
+        places = places[np.argsort(began[places])]
+
+        def tell(
+            item: int, wait: _Wait = wait, message: Ints = message, began: Ints = began, since_ns: Ints = since_ns
+        ) -> None:
+            found.add(
+                WITHHELD,
+                f"{later.named(int(message[item]))}, sent at {views.in_s(int(since_ns[item]))}, stands in queue "
+                f"{wait.queue}, but group {wait.group} was not given it by {views.in_s(wait.end_ns)}.",
+                int(began[item]),
+                wait.end,
+                queue=wait.queue,
+                message=int(message[item]),
+            )
+
+        found.add_each(WITHHELD, places, tell, queues=np.full(len(places), wait.queue))
+    return found.partial()
+
+
+def _pairs(told: Iterator[Any]) -> tuple[Ints, Ints]:
+    """Queues, and contents that were seen there without an id."""
+    columns = [np.array(one, dtype=np.int64).reshape(2, -1) for one in told]
+    queue, content = np.concatenate([np.empty((2, 0), np.int64), *columns], axis=1)
+    return queue, content
+
+
+def _occur(queue: int, content: Ints, known: tuple[Ints, Ints]) -> Flags:
+    return pairs_occur((np.full(len(content), queue), content), known)

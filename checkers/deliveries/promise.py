@@ -1,0 +1,34 @@
+"""What groups are promised of the messages that they are given, and what can be wrong with it."""
+
+from __future__ import annotations
+
+from chaos.law import AnomalyKind, Promise, RunContext
+from chaos.workload import Use
+
+TOO_EARLY = "too-early"
+ROLLED_BACK = "rolled-back-delivered"
+NEVER_DELIVERED = "never-delivered"
+NEVER_DELIVERED_BY_POLICY = "never-delivered-by-policy"
+WITHHELD = "withheld"
+OUT_OF_ORDER = "out-of-order"
+PROMISE = Promise(
+    name="deliveries",
+    place=101,
+    meaning="Groups are given all messages, orderly ones in order; delays are kept, and transactions decide.",
+    anomalies=(
+        AnomalyKind(name=TOO_EARLY, meaning="a delayed message was delivered before its time"),
+        AnomalyKind(name=ROLLED_BACK, meaning="a message was delivered whose transaction was rolled back"),
+        AnomalyKind(
+            name=NEVER_DELIVERED,
+            meaning="a delayed message, or one whose transaction was committed, was accepted and never came",
+        ),
+        AnomalyKind(name=NEVER_DELIVERED_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(name=WITHHELD, meaning="a message is in its queue, and a group that read on was never given it"),
+        AnomalyKind(name=OUT_OF_ORDER, meaning="a group that reads in order was given an offset before one below it"),
+    ),
+)
+
+
+def no_deliveries(context: RunContext) -> str:
+    """Why nothing is owed; "" where it is."""
+    return "" if Use.DELIVERIES in context.uses else f"no workload uses {Use.DELIVERIES}"

@@ -1,0 +1,22 @@
+"""Readers advance: they are given what is there, are sent on to the next message, and are not kept waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.progress.advance import Progress
+from checkers.progress.answered import Answered
+from checkers.progress.held import Held
+from checkers.progress.promise import PROMISE
+
+__all__ = ["PROMISE", "Options", "create"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def create(options: Options) -> Sequence[Progress | Held | Answered]:
+    return (Progress(), Held(), Answered())

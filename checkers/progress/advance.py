@@ -1,0 +1,167 @@
+"""Each reader of a queue is given what is there, is sent on to the next message, and is not kept waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads, retention, service, tier
+from checkers._views.arrays import Flags, Ints
+from checkers._views.ends import KnownEnds
+from checkers._views.reads import everywhere, own
+from checkers.progress import held
+from checkers.progress.needed import needed
+from checkers.progress.polls import Polls, Stall, after_recovery, bound_ns, gets_on
+from checkers.progress.promise import ANSWERED, PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
+from checkers.progress.pulls import Pulls
+
+#: What is done to a queue that this kernel reads. Of a large queue it is given what bears on polls in vain and on
+#: strange answers, which is little.
+DONE = ("send", "pull", "delivered", "bounds", "committed")
+NEEDS = Needs(
+    part="how each reader comes forward",
+    key=Key.QUEUE,
+    joins=held.NEEDS.part,
+    rows=(
+        Reads(
+            kind="op",
+            f=DONE,
+            sieve=Sieve(
+                rows=(own("op", *DONE),),
+                columns=("op", "type", "process", "queue", "offset", "node", "epoch", "value"),
+                keep=needed,
+                streamed=True,
+                forward=True,
+            ),
+        ),
+        *reads.SERVICE_OWED,
+        *reads.RETENTION,
+        everywhere("trace", "crash"),
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "hash", "epoch", "position"),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of a reader that was sent on too far, each shard tells how far: whether it passed over a message that is there,
+    the judgement finds (:mod:`.held`)."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        pulls = Pulls.of(rows)
+        found.fact(any_answer=bool(pulls.answered.any()))
+        final = after_recovery(rows)
+        owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
+        ends = KnownEnds.of(rows, strict=context.strict)
+        floor = _floor(rows, context, pulls)
+        unreadable = _readable(rows, found, pulls, ends, floor)
+        _next_offset(rows, context, found, pulls, floor, unreadable)
+        gets_on(rows, found, Polls.of_readers(rows, pulls, ends), owed, Stall.of_reads(context))
+        if final and tier.has_tier(context):
+            gets_on(rows, found, Polls.of_tier(rows, context, pulls, ends), final, Stall.of_uploads(context))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """The counts also tell the longest times for which a reader, and one of the tier alone, polled in vain although
+        it was owed an answer. Where no read was answered, another kernel says so."""
+        longest = {
+            count: max((int(fact[count]) for fact in partial.facts if count in fact), default=0)
+            for count in (Stall.of_reads(context).count, Stall.of_uploads(context).count)
+        }
+        told = partial.merge(held.passed_over(partial.facts)).merge(Partial(counts=longest))
+        shown = any(fact.get("any_answer") for fact in partial.facts)
+        return decide(PROMISE, told, needs=() if shown or not context.no_queues else (ANSWERED,), unless=context.no_queues)
+
+
+def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
+    """For each pull, below which offset messages may be gone. Where nothing tells what lawfully went, answers are
+    believed."""
+    queues, number = np.unique(pulls.queue, return_inverse=True)
+    floor, known = retention.lawful_floors(rows, context, queues)
+    told = np.zeros(len(queues), dtype=np.int64)
+    np.maximum.at(told, number, pulls.minimum)
+    return np.where(known, floor, np.maximum(floor, told))[number]
+
+
+# What is there is given
+
+
+def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor: Ints) -> Flags:
+    """An offset that is retained, and below an end of the queue that was known before the read began, is answered with
+    its message, or with "later"; returns which answers were others. One that tells a lower end than was known is for
+    the law about rollbacks."""
+    empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
+    illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
+    illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
+    there = (pulls.asked >= floor) & (pulls.asked < ends.before(pulls.queue, pulls.began, pulls.epoch))
+    wrong = (empty | illegal) & pulls.by_master & (pulls.demand == "") & there
+
+    def tell(item: int) -> None:
+        one = int(pulls.done[item])
+        which = (pulls.queue[item], pulls.began[item], pulls.epoch[item], pulls.asked[item])
+        witness = ends.witness(*map(int, which))
+        what = (
+            f"that the queue has no such offset, and to go on with {int(pulls.following[item])}"
+            if illegal[item]
+            else "that there is nothing"
+        )
+        found.add(
+            UNREADABLE,
+            f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
+            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) answered at "
+            f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
+            f"{views.at_s(rows, witness)}.",
+            int(rows.column("index")[witness]),
+            int(pulls.began[item]),
+            int(rows.column("index")[one]),
+            queue=int(pulls.queue[item]),
+            offset=int(pulls.asked[item]),
+        )
+
+    found.add_each(UNREADABLE, np.flatnonzero(wrong), tell, queues=pulls.queue[wrong])
+    return wrong
+
+
+# Readers are sent on to the next message
+
+
+def _next_offset(
+    rows: Rows, context: RunContext, found: Findings, pulls: Pulls, floor: Ints, unreadable: Flags
+) -> None:
+    """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
+    the queue begins or ends. It never passes over a message that is there."""
+    due = pulls.due
+    judged = pulls.answered & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
+    judged &= ~unreadable
+    unsure = (pulls.maximum < 0) & (not context.strict)
+    ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
+    back = judged & (pulls.following < due) & ~ended
+    over = judged & (pulls.following > np.maximum(due, floor))
+    held.tell_sent_on(rows, found, pulls.only(over), np.maximum(due, floor)[over])
+
+    def tell(item: int) -> None:
+        one, next_offset = int(pulls.done[item]), int(pulls.following[item])
+        found.add(
+            WRONG_NEXT_OFFSET,
+            f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
+            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) "
+            f"{held.given(int(pulls.last[item]))} at {views.at_s(rows, one)} and said to go on with offset "
+            f"{next_offset}, which is back from {int(due[item])}.",
+            int(pulls.began[item]),
+            int(rows.column("index")[one]),
+            queue=int(pulls.queue[item]),
+            offset=next_offset,
+        )
+
+    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back), tell, queues=pulls.queue[back])

@@ -1,0 +1,39 @@
+"""How many reads were answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.judging.findings import decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers._views import pulls as pulls_of
+from checkers._views import reads
+from checkers._views.reads import own
+from checkers.progress.promise import ANSWERED, PROMISE
+from checkers.progress.pulls import are_judged
+
+NEEDS = Needs(
+    part="how many reads were answered",
+    key=Key.CALL,
+    rows=(own("op", "pull"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Counts the answers: without one nothing tells whether readers come forward."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        pulls = rows.memo(pulls_of)
+        answered = (pulls.ok | pulls.failed) & are_judged(rows, pulls)
+        return Partial(counts={ANSWERED[0]: int(answered.sum())})
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial, needs=[ANSWERED], unless=context.no_queues)

@@ -1,0 +1,121 @@
+"""Where there are messages that readers must be given, and who was sent on past them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints, Line, ranges
+from checkers._views.facts import Facts, joined
+from checkers._views.reads import own
+from checkers.progress.promise import ANSWERED, PROMISE, WRONG_NEXT_OFFSET
+from checkers.progress.pulls import Pulls
+
+NEEDS = Needs(
+    part="where messages are",
+    key=Key.OFFSET,
+    rows=(own("op", "send", "delivered"), reads.beside("op", "drain"), reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "message", "hash"),
+    uses=(Use.QUEUES,),
+)
+#: What is told of a reader that was sent on: from which offset on nothing may be left out, and to which it was sent;
+#: the offset that it had asked for, and the last one that it was given (-1: none); of the pull, begin and end.
+_TOLD = ("queue", "due", "following", "asked", "last", "epoch", "began", "row", "since_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Each shard tells, as ranges, at which offsets there is, or was, a message."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        of, first, until = ranges(*_held(rows, context))
+        found.fact(held=of.tolist(), first=first.tolist(), until=until.tolist())
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """It finds nothing by itself. Where no workload uses queues it judges only what has some."""
+        shown = any(fact.get("held") for fact in partial.facts)
+        return decide(PROMISE, partial, needs=() if shown or not context.no_queues else (ANSWERED,), unless=context.no_queues)
+
+
+def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
+    """The queues and offsets at which there is, or was, a message that readers must be given: every one that was
+    acknowledged or read; where losses are permitted, those that are there in the end."""
+    if not context.strict:
+        claims = views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
+    else:
+        claims = views.join(rows.memo(views.read), rows.memo(views.acknowledged))
+    return claims.queue, claims.offset
+
+
+def given(last: int) -> str:
+    """What a pull brought, of which this offset was the last."""
+    return f"gave offsets up to {last}" if last >= 0 else "gave nothing"
+
+
+def tell_sent_on(rows: Rows, found: Findings, pulls: Pulls, due: Ints) -> None:
+    """Tell of pulls whose answers sent their readers further than to the offset that was ``due``."""
+    if not len(pulls.queue):
+        return
+    index, since_ns = rows.column("index")[pulls.done], views.since_load_ns(rows, pulls.done)
+    told = (pulls.queue, due, pulls.following, pulls.asked, pulls.last, pulls.epoch, pulls.began, index, since_ns)
+    nodes = [rows.text("node", at) for at in pulls.done.tolist()]
+    found.fact(nodes=nodes, **{name: column.tolist() for name, column in zip(_TOLD, told, strict=True)})
+
+
+def passed_over(facts: Facts) -> Partial:
+    """What the shards together find: no reader is sent on past a message that is there. What is found holds without the
+    other shards."""
+    found = Findings(PROMISE)
+    told = np.stack(joined((fact for fact in facts if "nodes" in fact), *_TOLD))
+    nodes = [str(node) for fact in facts if "nodes" in fact for node in fact["nodes"]]
+    order = np.argsort(told[_TOLD.index("began")])
+    told, nodes = told[:, order], [nodes[place] for place in order.tolist()]
+    there = _first_held(facts, *told[:2])
+    over = np.flatnonzero((there >= 0) & (there < told[_TOLD.index("following")]))
+    found.add_each(
+        WRONG_NEXT_OFFSET, over, lambda item: _tell(found, nodes[item], told[:, item], int(there[item])), queues=told[0][over]
+    )
+    return found.partial()
+
+
+def _first_held(facts: Facts, queue: Ints, due: Ints) -> Ints:
+    """The first offset of each queue, from the one that was due on, at which there is a message; -1 for none."""
+    held, first, until = joined(facts, "held", "first", "until")
+    queues = np.unique(np.append(held, queue))
+    line = Line.of(first, until)
+    last = line.places(np.searchsorted(queues, held), until - 1)
+    order = np.argsort(last)
+    last, first = last[order], first[order]
+    asked = np.searchsorted(queues, queue)
+    place = np.searchsorted(last, line.places(asked, due))
+    found = np.full(len(queue), -1, dtype=np.int64)
+    some = np.flatnonzero(place < len(last))
+    some = some[line.keys(last[place[some]]) == asked[some]]
+    found[some] = np.maximum(first[place[some]], due[some])
+    return found
+
+
+def _tell(found: Findings, node: str, told: np.ndarray[Any, Any], there: int) -> None:
+    queue, _, following, asked, last, epoch, began, row, since_ns = told.tolist()
+    found.add(
+        WRONG_NEXT_OFFSET,
+        f"Asked for offset {asked} of queue {queue}, {node or 'the system'} (epoch {epoch}) {given(last)} at "
+        f"{views.in_s(since_ns)} and said to go on with offset {following}, past offset {there}, which is there.",
+        began,
+        row,
+        queue=queue,
+        offset=following,
+    )

@@ -1,0 +1,197 @@
+"""What the kernel about readers needs of a large queue: little, as long as they come forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers import _views as views
+from checkers._views.arrays import NEVER, Flags, Highest, Ints, Line, among, distinct, first_in, groups, slots, stable_order
+from checkers._views.ends import told_ends
+from checkers.progress.pulls import Pulls, processes, readers
+
+
+def needed(rows: Rows) -> Ints:
+    """A sieve, given the first rows first. It keeps
+
+    * what has not ended yet;
+    * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer told so;
+      and questions for the committed offset that failed; of each, the poll of the same reader that came next;
+    * pulls that were sent on to another offset than what was due;
+    * of each reader of a queue the last poll, the first pull, and the one that asked for the highest offset;
+    * of each queue the first send and the last one, the pull that told the highest minimum, and the first one that the
+      tier alone gave something;
+    * the highest end of a queue that anybody had told when a poll in vain began, and that is known now: of each node,
+      in each epoch, as whatever replica it was asked, by a send or otherwise, since nobody knows yet who was master.
+
+    Of a pull that is kept, it keeps the delivery with the highest offset.
+    """
+    pulls, asks, sends = Pulls.of(rows), views.calls(rows, "committed"), rows.memo(views.sends)
+    tops, queue = _Tops.of(rows), rows.column("queue")
+    known = tops.known_before(pulls.queue, pulls.invoke, len(rows))
+    vain = (pulls.count == 0) & ((np.maximum(pulls.maximum, known) > pulls.asked) | (pulls.done < 0))
+    odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due)
+    refused = np.flatnonzero(~asks.ok)
+    next_pulls, next_asks = _polls(rows, pulls, vain, asks, refused)
+    kept = _Kept(rows)
+    kept.pulls(pulls.number[vain | odd | next_pulls | _marks(rows, pulls)])
+    kept.calls(asks, np.append(refused, next_asks))
+    kept.calls(sends, _ends_of(queue[sends.invoke]))
+    for f in ("send", "bounds"):
+        kept.calls(views.calls(rows, f), views.calls(rows, f).done < 0)
+    kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
+    asked = asks.invoke[refused]
+    kept.told(tops.last())
+    kept.told(tops.before(queue[asked], asked, np.zeros(len(asked), dtype=np.int64)))
+    kept.told(tops.before(pulls.queue[vain], pulls.invoke[vain], pulls.asked[vain]))
+    return kept.at()
+
+
+def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: Ints) -> tuple[Flags, Ints]:
+    """The polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and which
+    questions."""
+    _, reader = readers(rows, np.concatenate([pulls.invoke, asks.invoke[refused]]))
+    every = np.flatnonzero(pulls.demand == "")
+    invoke = np.append(pulls.invoke[every], asks.invoke[refused])
+    queue = np.append(pulls.queue[every], rows.column("queue")[asks.invoke[refused]])
+    who = np.append(reader[: len(pulls.invoke)][every], reader[len(pulls.invoke) :])
+    in_vain = np.append(vain[every], np.ones(len(refused), dtype=np.bool_))
+    found = _next(queue, who, invoke, in_vain)
+    flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
+    flags[every[found[found < len(every)]]] = True
+    tier = np.flatnonzero((pulls.demand == "tier") & pulls.ok)
+    _, who = processes(rows, pulls.invoke[tier])
+    flags[tier[_next(pulls.queue[tier], who, pulls.invoke[tier], vain[tier])]] = True
+    return flags, refused[found[found >= len(every)] - len(every)]
+
+
+def _next(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
+    """The places of those that come next after one in vain, by who asks of which queue, and of the last ones."""
+    order = stable_order(invoke)
+    order = order[np.lexsort((reader[order], queue[order]))]
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = (queue[order][1:] != queue[order][:-1]) | (reader[order][1:] != reader[order][:-1])
+    after = np.zeros(len(order), dtype=np.bool_)
+    after[1:] = in_vain[order][:-1] & ~last[:-1]
+    return order[last | after]
+
+
+def _marks(rows: Rows, pulls: Pulls) -> Flags:
+    """The pulls that tell how far readers have come, and how queues begin."""
+    _, reader = readers(rows, pulls.invoke)
+    slot, _ = slots(pulls.queue, reader)
+    asked = np.flatnonzero(pulls.demand == "")
+    given = np.flatnonzero((pulls.demand == "tier") & pulls.ok & (pulls.count > 0))
+    told = np.flatnonzero(pulls.answered)
+    flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
+    flags[_first(slot)] = True
+    flags[asked[_first(slot[asked], pulls.asked[asked])]] = True
+    flags[told[_first(pulls.queue[told], pulls.minimum[told])]] = True
+    flags[given[_first(pulls.queue[given])]] = True
+    return flags
+
+
+def _first(key: Ints, value: Ints | None = None) -> Ints:
+    """The place of the first of each key; of its highest value."""
+    highest = stable_order(-value) if value is not None else np.arange(len(key))
+    order, firsts = groups(key[highest])
+    return highest[order[firsts]]
+
+
+def _ends_of(key: Ints) -> Ints:
+    """The places of the first and the last of each key."""
+    order, firsts = groups(key)
+    return np.append(order[firsts], order[np.append(firsts[1:], len(order))[: len(firsts)] - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tops:
+    """Rows that told a higher end of a queue than had been told before in the same way, by way and then by row. Ways
+    are numbers that ascend with the queue, and ``queues`` has that of each."""
+
+    way: Ints
+    at: Ints
+    end: Ints
+    queues: Ints
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Tops:
+        at, end = told_ends(rows, by_sends=True)
+        queue, node, epoch, f = (rows.column(name)[at] for name in ("queue", "node", "epoch", "f"))
+        by_send = (f == rows.code("f", "send")).astype(np.int64)
+        order, firsts = groups(queue, node, epoch, rows.labels("from", at)[0], by_send)
+        at, end, queues = at[order], end[order], queue[order[firsts]]
+        way = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(order))))
+        rank = _ranks(end) if len(end) and int(end.max()) * len(firsts) >= NEVER // 2 else end
+        highest = way * (int(rank.max(initial=0)) + 1) + rank
+        np.maximum.accumulate(highest, out=highest)
+        new = np.append(True, highest[1:] > highest[:-1])[: len(at)]
+        return cls(way[new], at[new], end[new], queues)
+
+    def known_before(self, queue: Ints, at: Ints, rows: int) -> Ints:
+        """The highest end of each queue that had been told before its row, of so many; -1 without one."""
+        return Highest(self.queues[self.way], self.at, self.end, rows).before(queue, at)
+
+    def last(self) -> Ints:
+        """Of each way the row of the highest end."""
+        return self.at[np.append(self.way[1:] != self.way[:-1], True)[: len(self.at)]]
+
+    def before(self, queue: Ints, at: Ints, above: Ints) -> Ints:
+        """For each of these rows, of each way to tell of the queue, the row that had told the highest end before, if
+        that is above this offset."""
+        first, until = (np.searchsorted(self.queues, queue, side=side) for side in ("left", "right"))
+        number = until - first
+        which = np.repeat(np.arange(len(queue)), number)
+        way = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number) + np.repeat(first, number)
+        line = Line.of(self.at, at)
+        place = np.searchsorted(line.places(self.way, self.at), line.places(way, at[which])) - 1
+        known = np.flatnonzero(place >= 0)
+        known = known[self.way[place[known]] == way[known]]
+        known = known[self.end[place[known]] > above[which[known]]]
+        return distinct(self.at[place[known]])
+
+
+def _ranks(end: Ints) -> Ints:
+    """Numbers from 0 on in the order of these."""
+    return np.unique(end, return_inverse=True)[1]
+
+
+class _Kept:
+    """Collects the rows that are kept; of each pull, the delivery of its highest offset as well."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._flags = np.zeros(len(rows), dtype=np.bool_)
+
+    def calls(self, calls: views.Calls, chosen: Flags | Ints) -> None:
+        done = calls.done[chosen]
+        self._flags[calls.invoke[chosen]] = True
+        self._flags[done[done >= 0]] = True
+
+    def pulls(self, numbers: Ints) -> None:
+        self.calls(self._rows.memo(views.pulls), numbers)
+        given = self._rows.memo(_last_given)[numbers]
+        self._flags[given[given >= 0]] = True
+
+    def told(self, at: Ints) -> None:
+        """Rows that told of ends, with the operations that they ended."""
+        self._flags[at] = True
+        for f in ("send", "bounds", "pull"):
+            made = views.calls(self._rows, f)
+            ended = np.flatnonzero(made.done >= 0)
+            ended = ended[among(made.done[ended], at)]
+            (self.pulls if f == "pull" else partial(self.calls, made))(ended)
+
+    def at(self) -> Ints:
+        return np.flatnonzero(self._flags)
+
+
+def _last_given(rows: Rows) -> Ints:
+    """Of each pull the row of the highest offset that it delivered, the first of several; -1 for none."""
+    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    known = np.flatnonzero(read.pull >= 0)
+    known = known[stable_order(-rows.column("offset")[read.at[known]])]
+    return first_in(read.pull[known], len(pulls.invoke), read.at[known])

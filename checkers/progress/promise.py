@@ -1,0 +1,35 @@
+"""What readers are promised, and what can be wrong with it."""
+
+from __future__ import annotations
+
+from chaos.law import AnomalyKind, Promise
+
+STALLED = "stalled"
+TIER_STALLED = "tier-stalled"
+#: What a reader in vain waits for the master to do.
+GIVE, UPLOAD = "give it what stands next", "upload what stands next to the tier"
+WRONG_NEXT_OFFSET = "wrong-next-offset"
+UNREADABLE = "unreadable"
+PROMISE = Promise(
+    name="progress",
+    place=105,
+    meaning="Readers are given what is there, are sent on to the next message, and are not kept waiting.",
+    anomalies=(
+        AnomalyKind(
+            name=STALLED,
+            meaning="readers polled for longer than the bound, got nothing, and confirmed messages were there",
+        ),
+        AnomalyKind(
+            name=TIER_STALLED,
+            meaning="after recovery the tier gave nothing new for longer than the bound, though the queue went on",
+        ),
+        AnomalyKind(
+            name=WRONG_NEXT_OFFSET, meaning="an answer sent its reader back, or on past messages that are there"
+        ),
+        AnomalyKind(
+            name=UNREADABLE, meaning="a retained offset was answered as empty, or as one that the queue does not have"
+        ),
+    ),
+)
+#: What a run must have shown, and what is said where it has not.
+ANSWERED = ("answered_reads", "no read was answered: nothing tells whether readers come forward")

@@ -1,0 +1,121 @@
+"""What readers asked of queues, and what they were given and told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers import _views as views
+from checkers._views.arrays import Flags, Ints
+
+@dataclass(frozen=True, slots=True)
+class Pulls:
+    """Pulls that asked for no certain replica. ``number``: their places in :func:`views.pulls`. ``asked`` is the offset that they asked for, ``following`` the one to go
+    on with, ``maximum`` and ``minimum`` the queue's ends, as answered (-1: not told); ``count`` messages came, the last
+    of them at ``last``. ``by_master``: the master of the epoch that the answer tells gave it. ``demand``: what source
+    was asked for."""
+
+    number: Ints
+    invoke: Ints
+    done: Ints
+    began: Ints
+    ok: Flags
+    failed: Flags
+    queue: Ints
+    asked: Ints
+    following: Ints
+    minimum: Ints
+    maximum: Ints
+    epoch: Ints
+    count: Ints
+    last: Ints
+    by_master: Flags
+    demand: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows) -> Pulls:
+        calls, read = rows.memo(views.pulls), rows.memo(views.delivered)
+        offset, answered = rows.column("offset"), calls.done >= 0
+        known = read.pull >= 0
+        count = np.bincount(read.pull[known], minlength=len(calls.invoke)).astype(np.int64)
+        last = np.full(len(calls.invoke), -1, dtype=np.int64)
+        np.maximum.at(last, read.pull[known], offset[read.at[known]])
+        by_master = np.zeros(len(calls.invoke), dtype=np.bool_)
+        by_master[answered] = views.from_masters(rows, calls.done[answered])
+        made = cls(
+            number=np.arange(len(calls.invoke)),
+            invoke=calls.invoke,
+            done=calls.done,
+            began=calls.began,
+            ok=calls.ok,
+            failed=calls.failed,
+            queue=rows.column("queue")[calls.invoke],
+            asked=offset[calls.invoke],
+            following=_told(rows, "following", calls.done),
+            minimum=_told(rows, "minimum", calls.done),
+            maximum=_told(rows, "maximum", calls.done),
+            epoch=np.where(answered, rows.column("epoch")[calls.done], -1),
+            count=count,
+            last=last,
+            by_master=by_master,
+            demand=_words(rows, "demand", calls.invoke),
+        )
+        return made.only(are_judged(rows, calls))
+
+    @property
+    def due(self) -> Ints:
+        """The offset to go on with: the one behind what was given, or the one that was asked for."""
+        return np.where(self.count > 0, self.last + 1, self.asked)
+
+    @property
+    def answered(self) -> Flags:
+        return self.ok | self.failed
+
+    def only(self, keep: Flags) -> Pulls:
+        return Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
+
+
+def are_judged(rows: Rows, calls: views.Calls) -> Flags:
+    """Which pulls asked for an offset, and for no certain replica."""
+    asked: Flags = rows.column("offset")[calls.invoke] >= 0
+    return asked & (_words(rows, "from", calls.invoke) == "")
+
+
+def _words(rows: Rows, key: str, at: Ints) -> np.ndarray:
+    """The text under this key of each row, "" where there is none."""
+    code, words = rows.labels(key, at)
+    return np.array(words, dtype=np.str_)[code]
+
+
+def _told(rows: Rows, key: str, done: Ints) -> Ints:
+    """A number of each answer, -1 where there is none or no answer."""
+    found = np.full(len(done), -1, dtype=np.int64)
+    found[done >= 0] = rows.numbers(key, done[done >= 0])
+    return found
+
+
+def readers(rows: Rows, at: Ints) -> tuple[Sequence[str], Ints]:
+    """Who asks, as people call it: a group, or the final reading that a workload does; "" for others. Returns the
+    names, ascending, and the place of each row's."""
+    group, groups = rows.labels("group", at)
+    by, ways = rows.labels("by", at)
+    called = [
+        f"group {name}" if name else f"the final reading by {way}" if way else "" for name in groups for way in ways
+    ]
+    return _places(called, group * len(ways) + by)
+
+
+def processes(rows: Rows, at: Ints) -> tuple[Sequence[str], Ints]:
+    """As :func:`_readers`, of readers of the tier alone. A process that was left without an answer goes on under the
+    next number, as the same reader."""
+    _, first, place = np.unique(rows.column("process")[at], return_index=True, return_inverse=True)
+    called = [rows.text("process", int(at[one])).partition(".")[0] for one in first.tolist()]
+    return _places([f"the reader {name} of the tier alone" for name in called], place)
+
+
+def _places(called: Sequence[str], code: Ints) -> tuple[Sequence[str], Ints]:
+    names = sorted({*called})
+    return names, np.array([names.index(name) for name in called], dtype=np.int64)[code]

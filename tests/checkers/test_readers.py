@@ -1,0 +1,200 @@
+"""Of a large queue the law about readers is given few rows, and finds the same."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from harms import EMPTIED, HARMS
+from histories import TELLS
+from recorded import recording
+from slow.random_clients import RandomConsumers, history
+from slow.random_storms import readers
+from slow.steady_rows import steady
+from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
+
+from chaos.history import shards
+from chaos.history.columns import VALUE
+from chaos.judging.declared import Declared
+from chaos.judging.plan import plan, served
+from chaos.judging.registry import registry
+from chaos.judging.shard import Shard
+from chaos.law import Law, Partial, RunContext
+from checkers.consumers import committed
+from checkers.consumers.promise import DOUBLE_OWNER
+from checkers.progress import Progress
+from checkers.progress.advance import DONE
+from checkers.progress.needed import needed
+
+KERNELS = {law.needs.part: law for law in registry().kernels.values() if law.promise.name == "progress"}
+(FORWARD,) = (law for law in KERNELS.values() if isinstance(law, Progress))
+
+
+def in_parts(law: Law, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
+    parts = dict(shards.parts(table, plan({("law", 0): law}), most, offsets))
+    parts.pop(shards.REST, None)
+    return [law.examine(Declared(Shard(rows), law.needs, strict=True), context) for rows in parts.values()]
+
+
+def of_readers(rng: Random) -> pa.Table:
+    """A queue to which nothing was sent owes nothing, nor does one after its last send where nobody told when the load
+    ended: then it matters which queues share a shard, large or not. So each has a send here, or there is only one."""
+    while True:
+        table = readers(rng)
+        sent = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))["queue"]
+        queues = pc.unique(table["queue"]).to_pylist()
+        ends = any('"heal"' in value for value in table[VALUE].to_pylist())
+        if set(queues) <= {-1, 0} or (ends and set(queues) <= {-1, *pc.unique(sent).to_pylist()}):
+            return table
+
+
+def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int) -> int:
+    """Returns how many anomalies were found."""
+    found, whole, offsets = [], [], rng.choice(OFFSETS)
+    for one in (law, *joined(law)):
+        for known, some in (
+            (found, in_parts(one, table, context, most, offsets)),
+            (whole, [one.examine(Declared(Shard(table), one.needs), context)]),
+        ):
+            known += some if one is law else [Partial(facts=partial.facts, gaps=partial.gaps) for partial in some]
+    at_once = law.judge(merged(whole, rng), context)
+    in_pieces = law.judge(merged(found, rng), context)
+    assert told(law, merged(found, rng), context) == told(law, merged(whole, rng), context)
+    assert (in_pieces.counts, in_pieces.validity) == (at_once.counts, at_once.validity)
+    return len(at_once.anomalies)
+
+
+def contexts(seeds: range) -> list[tuple[Random, RunContext]]:
+    made = []
+    for seed in seeds:
+        rng = Random(f"readers {seed}")
+        meta = {"deployment": "sim", "tells": list(TELLS), "bounds": {"available_s": rng.choice((0.5, 1, 3, 10))}}
+        if rng.random() < 0.3:
+            meta["profile"] = RELAXED
+        if rng.random() < 0.5:
+            meta["nodes"] = [{"name": "store-0", "role": "objectstore"}]
+        made.append((rng, RunContext(run="random", seed=seed, meta=meta)))
+    return made
+
+
+def check_random(seeds: range) -> None:
+    anomalies = 0
+    for rng, context in contexts(seeds):
+        table = of_readers(rng)
+        for law in KERNELS.values():
+            anomalies += check(law, table, context, rng, rng.choice(MOST))
+    assert anomalies > len(seeds)
+
+
+def test_readers_are_judged_alike_in_parts_of_queues() -> None:
+    check_random(range(40))
+
+
+@pytest.mark.full
+def test_readers_are_judged_alike_in_parts_of_thousands_of_histories() -> None:
+    check_random(range(40, 2_000))
+
+
+def check_harmed(seed: int, every: int) -> None:
+    for harm in [*HARMS, *EMPTIED][seed % every :: every]:
+        rng = Random(f"readers {harm.__name__} {seed}")
+        run = recording().copy()
+        harm(run, rng)
+        for law in KERNELS.values():
+            context = RunContext(run=harm.__name__, seed=seed, meta=run.meta)
+            check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
+
+
+def test_harmed_runs_are_judged_alike_in_parts() -> None:
+    check_harmed(seed=3, every=60)
+
+
+@pytest.mark.full
+def test_all_harmed_runs_are_judged_alike_in_parts() -> None:
+    for seed in range(3):
+        check_harmed(seed, every=1)
+
+
+def check_blocks(seeds: range) -> None:
+    """What readers need may be found some rows at a time: the kernel finds the same in it."""
+    for rng, context in contexts(seeds):
+        table = readers(rng)
+        done = pc.is_in(table["f"].cast(pa.string()), pa.array(DONE)).to_numpy(zero_copy_only=False)
+        done &= pc.equal(table["kind"].cast(pa.string()), "op").to_numpy(zero_copy_only=False)
+        left = np.flatnonzero(done)
+        known = left[:0]
+        while len(left):
+            cut = rng.randrange(1, len(left) + 1)
+            given = np.append(known, left[:cut])
+            known, left = given[needed(Shard(table.take(pa.array(given))))], left[cut:]
+        every = np.flatnonzero(done)
+        at_once = every[needed(Shard(table.take(pa.array(every))))]
+        kept = [table.take(pa.array(np.sort(np.append(some, np.flatnonzero(~done))))) for some in (known, at_once)]
+        found = [FORWARD.examine(Declared(Shard(some), FORWARD.needs), context) for some in (table, *kept)]
+        assert found[1] == found[0] and found[2] == found[0]
+        assert known.tolist() == at_once.tolist()
+
+
+def test_what_readers_need_may_be_found_block_by_block() -> None:
+    check_blocks(range(60))
+
+
+@pytest.mark.full
+def test_what_readers_need_may_be_found_block_by_block_in_thousands_of_histories() -> None:
+    check_blocks(range(60, 2_000))
+
+
+class Owners(RandomConsumers):
+    """Consumers whose pulls take a while."""
+
+    def step(self) -> None:
+        if self.likely(0.5):
+            super().step()
+        elif self.open and self.likely(0.6):
+            asked, op, queue = self.open.pop(self.rng.randrange(len(self.open)))
+            self.add("op", "pull", asked, type=self.rng.choice(("ok", "ok", "ok", "fail", "info")), op=op, queue=queue)
+        else:
+            asked = {"group": self.rng.choice("gh"), "owner": self.rng.choice(("a", "a", "a", "b", ""))}
+            op = self.add("op", "pull", asked, type="invoke", process="client-0.0", queue=self.queue, offset=0)
+            self.open.append((asked, op, self.rows[op]["queue"]))
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.open: list[tuple[dict[str, str], int, int]] = []
+
+
+def check_owners(seeds: range) -> None:
+    """Who read for groups is found in parts of queues, and what that takes block by block."""
+    (law,) = (law for law in registry().kernels.values() if law.needs.part == committed.NEEDS.part)
+    left_out = anomalies = 0
+    for rng, context in contexts(seeds):
+        table = history(Owners(rng))
+        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
+        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        whole = law.examine(Declared(Shard(table), law.needs), context)
+        assert told(law, merged(found, rng), context) == told(law, whole, context)
+        left_out += len(Shard(table).where(kind="op", f="pull"))
+        left_out -= sum(len(rows.where(kind="op", f="pull")) for rows in held.values())
+        anomalies += sum(one.name == DOUBLE_OWNER for one in whole.anomalies)
+        pulls = table.filter(pc.equal(table["f"].cast(pa.string()), "pull"))
+        known, left = pulls[:0], pulls
+        while left.num_rows:
+            cut = rng.randrange(1, left.num_rows + 1)
+            given = pa.concat_tables([known, left[:cut]]).unify_dictionaries()
+            known, left = given.take(pa.array(committed.overlapping(Shard(given)))), left[cut:]
+        at_once = committed.overlapping(Shard(pulls))
+        assert known["index"].to_pylist() == Shard(pulls).column("index")[at_once].tolist()
+    assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 10
+
+
+def test_owners_are_found_in_parts_of_queues() -> None:
+    check_owners(range(40))
+
+
+@pytest.mark.full
+def test_owners_are_found_in_parts_of_thousands_of_histories() -> None:
+    check_owners(range(40, 2_000))
