@@ -20,7 +20,6 @@ from chaos.history import shards
 from chaos.history.recorder import read_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
-from chaos.law import one_clock
 from chaos.ops import message_id
 
 #: A copy's queues are those of the copy so many before it.
@@ -59,7 +58,7 @@ def main() -> None:
     acked = pc.and_(pc.equal(table["f"], "send"), pc.and_(pc.equal(table["kind"], "op"), pc.equal(table["type"], "ok")))
     messages = int(pc.sum(acked).as_py())
     meta = json.loads((given.run / "run.json").read_text())
-    parted = plan(registry().kernels, one_clock=one_clock(meta))
+    parted = plan(registry().kernels, meta)
     began = time.process_time()
     held: dict[str, list[int]] = {}
     for name, rows in shards.parts(table, parted, given.rows):

@@ -58,6 +58,8 @@ class Key(StrEnum):
     """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
     some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
 
+    ``ROW``: the kernel judges each row by itself, so that rows may be parted anywhere.
+
     ``OFFSET``, ``MESSAGE``, ``CALL``: less than a queue. Their shards are those of queues, unless a queue has more rows
     than a shard should have; then it is parted, for each of them in its own way. What a shard needs to know of the
     others is declared by :attr:`Reads.beside`.
@@ -75,6 +77,7 @@ class Key(StrEnum):
     CALL = "call"
     NODE = "node"
     GROUP = "group"
+    ROW = "row"
     RUN = "run"
 
 
@@ -125,12 +128,18 @@ class Sieve:
     ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
     keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
 
-    ``remember``: for a streamed sieve of a kernel whose key is nodes. What is kept depends on the order in which a node
-    lived its rows, and ``keep`` may take ``index`` for that order: of nodes where it isn't, no row is left out. So the
-    rows of a node may be chosen by those that come after them, of which not all that are kept need be known:
-    ``remember`` returns the positions of those that must be. Of what ``keep`` returns, only what was not given before
-    counts: for A, what it finds in ``A + remember(B)`` as in ``A + B``, and ``remember(A + remember(B)) = remember(A +
-    B)``.
+    ``remember``, ``sure``: for rows of nodes, of which each is chosen by those that the node lived before and after.
+    They take ``index`` for the order in which a node lived its rows. The rows are given some at a time, in that order:
+    ``sure`` returns the positions of those that are kept whatever comes later, ``remember`` those that must be known to
+    choose among later ones. What is remembered stands :attr:`Rows.beside` the rows that follow. For rows A before rows
+    B: ``keep(A + B) = sure(A) + keep(remember(A) + B)``, likewise for ``sure``, and ``remember(A + B) =
+    remember(remember(A) + B)``. A ``streamed`` one is for kernels whose key is nodes: of a node whose rows are in
+    another order no row is left out. Of another one ``keep`` is asked for all rows at once then, so it sorts them.
+
+    ``together``: what is kept is judged right only by itself. Where another kernel of the same shards declares any of
+    the rows that are sifted, and not with this very sieve, all of them are kept.
+
+    ``fitted``: this sieve, for runs of a profile. What has to be kept depends on that, so where it is unknown all are.
 
     ``many_clocks``: what is kept is enough only where each node has a clock of its own. In a simulated run, where one
     clock orders the rows of all nodes, a shard of the whole run gets them all.
@@ -142,6 +151,9 @@ class Sieve:
     streamed: bool = False
     forward: bool = False
     remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
+    sure: Callable[[Rows], npt.NDArray[np.int64]] | None = None
+    together: bool = False
+    fitted: Callable[[Profile], Sieve] | None = None
     many_clocks: bool = False
 
 
@@ -171,6 +183,14 @@ def one_clock(meta: Mapping[str, Any]) -> bool:
     """Whether ``index`` orders rows of different nodes in the run of this ``run.json``: simulated ones trace into one
     history as it happens."""
     return meta.get("deployment") == "sim"
+
+
+def profile_of(meta: Mapping[str, Any]) -> Profile:
+    """What the system was configured to promise in the run of this ``run.json``; the default profile where it has
+    none."""
+    profile = meta.get("profile") or {}
+    known = {field.name for field in dataclasses.fields(Profile)}
+    return Profile(**{name: value for name, value in profile.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +240,8 @@ class RunContext:
 
     @property
     def profile(self) -> Profile:
-        """What the system is configured to promise; the default profile where ``run.json`` has none."""
-        profile = self.meta.get("profile") or {}
-        known = {field.name for field in dataclasses.fields(Profile)}
-        return Profile(**{name: value for name, value in profile.items() if name in known})
+        """See :func:`profile_of`."""
+        return profile_of(self.meta)
 
     @property
     def strict(self) -> bool:

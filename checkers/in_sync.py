@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import committed, reads
+from checkers._views import committed, own_logs, reads
 from checkers._views.arrays import Flags, Ints
 from checkers._views.committed import Course, Told
+from checkers._views.own_logs import size_of_set
 from checkers._views.reads import own
 
 CONFIRM_BEYOND_LOG = "confirm-beyond-log"
@@ -58,14 +59,21 @@ OWN_LOG = Needs(
     on_prefix=True,
     key=Key.NODE,
     rows=(
-        own("trace", "synced", "truncate", "recovered", "bootstrap", "start", "confirm", "acked"),
-        own("trace", "tier_commit", "role", "set"),
-        reads.TELLING_APPENDS,
+        own("trace", *own_logs.SELDOM),
+        own_logs.own_log("append", "synced", "confirm", "acked", "tier_commit"),
         own("final", "node"),
         reads.RUN,
         reads.FAULTS,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "type", "process", "queue", "offset", "position", "message", "epoch"),
+    evidence=(Evidence.CONFIRM,),
+)
+DISKS = Needs(
+    part="what was on disks",
+    on_prefix=True,
+    key=Key.ROW,
+    rows=(own("trace", "synced", "confirm"), reads.RUN),
+    columns=reads.BASIC,
     evidence=(Evidence.CONFIRM,),
 )
 MEMBERS = Needs(
@@ -103,8 +111,7 @@ class OwnLog:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        confirms = rows.where(kind="trace", f="confirm")
-        found.count("confirms", len(confirms))
+        found.count("nodes", len(_one_each(rows, "confirm")))
         names = {rows.text("node", at) for f in ("confirm", "synced") for at in _one_each(rows, f)}
         for node in sorted(names):
             _within_log(rows, context, found, node)
@@ -121,8 +128,29 @@ class OwnLog:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("confirms", "no replica told its confirm offset")]
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        return replace(_decide(partial, context, "nodes"), counts={})  # the other kernel counts what they told
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """What a node called durable, held against what the simulator knows of its disk."""
+
+    promise: Promise = PROMISE
+    needs: Needs = DISKS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        found.count("confirms", len(rows.where(kind="trace", f="confirm")))
+        _known_to_disk(rows, found, rows.where(kind="trace", f="synced"))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return _decide(partial, context, "confirms")
+
+
+def _decide(partial: Partial, context: RunContext, count: str) -> Verdict:
+    needs = [(count, "no replica told its confirm offset")]
+    return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _one_each(rows: Rows, f: str) -> Ints:
@@ -160,7 +188,6 @@ def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> 
         false = is_["synced"] & (end >= 0) & (position > end)
         for n in np.flatnonzero(false).tolist():
             _tell(rows, found, FALSE_SYNC, int(at[n]), f"called position {position[n]} durable", f"ended at {end[n]}")
-    _known_to_disk(rows, found, at[is_["synced"]])
     for n in np.flatnonzero(beyond).tolist():
         did = f"called position {position[n]} confirmed"
         _tell(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
@@ -231,7 +258,7 @@ def _enough_in_sync(rows: Rows, found: Findings, node: str, least: int) -> None:
     f, epoch, position = (rows.column(name)[at] for name in ("f", "epoch", "position"))
     tells = (f == rows.code("f", "role")) | (f == rows.code("f", "set"))
     sizes = np.full(len(at), -1, dtype=np.int64)
-    sizes[tells] = [_size_of_set(rows, row) for row in at[tells].tolist()]
+    sizes[tells] = [size_of_set(rows, row) for row in at[tells].tolist()]
     known = _held(at, sizes, tells)
     enough = (known < 0) | (known >= least)
     so_far = np.cumsum(enough)
@@ -241,14 +268,6 @@ def _enough_in_sync(rows: Rows, found: Findings, node: str, least: int) -> None:
         of_ack = sent[(end == position[n]) & (epoch[sent] == epoch[n]) & (sent < n)]
         if len(of_ack) and so_far[n] == so_far[of_ack[-1]]:
             _tell_too_few(rows, found, at[[np.flatnonzero(tells[:n])[-1], of_ack[-1], n]], least)
-
-
-def _size_of_set(rows: Rows, at: int) -> int:
-    """How many the master says are in its SyncStateSet; -1 where this row is none of a master's, or doesn't say."""
-    told = rows.value(at)
-    members = told.get("set")
-    is_master = rows.text("f", at) == "set" or told.get("role") == "master"
-    return len(members) if is_master and isinstance(members, Sequence) else -1
 
 
 def _tell_too_few(rows: Rows, found: Findings, story: Ints, least: int) -> None:
@@ -440,5 +459,5 @@ def _own_course(rows: Rows, node: str) -> tuple[Ints, Ints, Flags]:
     return at, durable, runs
 
 
-def create(options: Options) -> Sequence[OwnLog | Members]:
-    return (OwnLog(), Members())
+def create(options: Options) -> Sequence[OwnLog | Members | Disks]:
+    return (OwnLog(), Members(), Disks())

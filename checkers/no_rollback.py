@@ -14,12 +14,12 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention
+from checkers._views import cuts, own_logs, reads, retention
 from checkers._views.arrays import Flags, Highest, Ints, among, any_in, distinct, only, stable_order
+from checkers._views.cuts import CONFIRM_ROLLBACK
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"
-CONFIRM_ROLLBACK = "confirm-rollback"
 CONFIRM_BEYOND_SET = "confirm-beyond-set"
 MAX_OFFSET_REGRESSION = "max-offset-regression"
 PROMISE = Promise(
@@ -65,11 +65,20 @@ OWN_LOG = Needs(
     part="what replicas confirmed",
     key=Key.NODE,
     rows=(
-        own("trace", "confirm", "acked", "truncate", "recovered", "start", "bootstrap", "retention"),
+        own("trace", *own_logs.TAKES),
+        own_logs.own_log("confirm", "retention"),
         own("final", "node"),
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    evidence=(Evidence.CONFIRM,),
+    on_prefix=True,
+)
+ACKNOWLEDGED = Needs(
+    part="what masters gave an ok for",
+    key=Key.ROW,
+    rows=(own("trace", "confirm", "acked"), reads.RUN),
+    columns=(*reads.BASIC, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
 )
@@ -304,32 +313,51 @@ def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, kn
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """What a replica has called confirmed stays in its own log, and what a master gives an ok for is confirmed."""
+    """What a replica has called confirmed stays in its own log."""
 
     promise: Promise = PROMISE
     needs: Needs = OWN_LOG
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         confirms = rows.where(kind="trace", f="confirm")
-        acked = rows.where(kind="trace", f="acked")
-        told = Partial(counts={"confirms": len(confirms)})
+        told = Partial(counts={"nodes": len(_one_each(rows, confirms))})
         if context.strict:
             masters = np.zeros(len(rows), dtype=np.bool_)
             for form in rows.forms(confirms):
                 masters[confirms[form.at]] = "set" in form.value
-            names = {rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}
+            names = {rows.text("node", at) for at in _one_each(rows, confirms)}
             for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
                 found = Findings(PROMISE)
-                if len(rows.where(kind="trace", f="confirm", node=node)):
-                    log = _never_cut_below(rows, found, node, masters)
-                    if not context.unfinished:  # else the node may have told since then why its log is shorter
-                        _ends_with_all(rows, found, node, log)
-                _what_is_acked_is_confirmed(rows, found, node)
+                log = cuts.never_cut_below(rows, found, node, masters)
+                if not context.unfinished:  # else the node may have told since then why its log is shorter
+                    cuts.ends_with_all(rows, found, node, log)
                 told = told.merge(found.partial())
         return told
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial, needs=[("confirms", "no replica told its confirm offset")])
+        return replace(_confirms_told(partial, "nodes"), counts={})  # the other kernel counts what they told
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What a master gives an ok for is confirmed."""
+
+    promise: Promise = PROMISE
+    needs: Needs = ACKNOWLEDGED
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        found.count("confirms", len(rows.where(kind="trace", f="confirm")))
+        if context.strict:
+            _what_is_acked_is_confirmed(rows, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return _confirms_told(partial, "confirms")
+
+
+def _confirms_told(partial: Partial, count: str) -> Verdict:
+    return decide(PROMISE, partial, needs=[(count, "no replica told its confirm offset")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,129 +382,6 @@ class Others:
 def _one_each(rows: Rows, at: Ints) -> Ints:
     _, first = np.unique(rows.column("node")[at], return_index=True)
     return at[first]
-
-
-def _never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> _Log:
-    """A node never truncates, nor comes back from a crash, below what it has confirmed; and as one and the same master
-    (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns its log.
-
-    Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
-    doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
-    else is confirmed.
-    """
-    kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
-    lived = views.node_traces(rows, node, *kinds)
-    confirms, trims = (rows.column("f")[lived] == rows.code("f", f) for f in kinds[:2])
-    log = _Log(rows, found, lived[confirms], lived[trims], masters)
-    rare = ~confirms & ~trims
-    before = (np.cumsum(flags)[rare].tolist() for flags in (confirms, trims))
-    for at, confirmed, trimmed in zip(lived[rare].tolist(), *before, strict=True):
-        log.follow(confirmed, trimmed)
-        log.take(at)
-    log.follow(int(confirms.sum()), int(trims.sum()))
-    return log
-
-
-def _ends_with_all(rows: Rows, found: Findings, node: str, log: _Log) -> None:
-    """A node's log does not end below what it has confirmed after the run either."""
-    for at in rows.where(kind="final", f="node", node=node).tolist():
-        end = rows.value(at).get("end")
-        if log.dropped < 0 and isinstance(end, int) and end < log.highest:
-            _tell_cut(rows, found, log.witness, at, end)
-
-
-class _Log:
-    """One node's log as the node tells of it, followed through its life.
-
-    ``highest`` is what it has confirmed and must keep, ``witness`` the row that says so. ``first`` is where the log
-    begins, ``dropped`` the row that cut the whole of it, until it is known whether that was lawful; -1 for none.
-    """
-
-    def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags) -> None:
-        self._rows = rows
-        self._found = found
-        self._position = rows.column("position")
-        self._confirms = confirms
-        self._trims = trims
-        self._goes_on = _one_term(rows, confirms, masters)
-        self._confirmed = self._trimmed = 0
-        self.highest = self.witness = self.dropped = -1
-        self._first, self._generation, self._disk = 0, -1, ""
-
-    def follow(self, confirmed: int, trimmed: int) -> None:
-        """All that went well, up to these numbers of confirms and of trims."""
-        begin, self._confirmed = self._confirmed, confirmed
-        if begin < confirmed:
-            if self.dropped >= 0:
-                self._tell(self.dropped)
-                self.highest = self.dropped = -1
-            self._confirm(slice(begin, confirmed))
-        if self._trimmed < trimmed:
-            self._trimmed, self._first = trimmed, int(self._position[self._trims[trimmed - 1]])
-
-    def _confirm(self, which: slice) -> None:
-        witnesses = np.append(self.witness, self._confirms[which])
-        position = self._position[self._confirms[which]]
-        highest = np.maximum.accumulate(np.append(self.highest, position))
-        back = np.flatnonzero((position < highest[:-1]) & self._goes_on[which])
-
-        def tell(number: int) -> None:
-            witness = witnesses[np.searchsorted(highest, highest[number])]
-            _tell_cut(self._rows, self._found, int(witness), int(witnesses[number + 1]), int(position[number]))
-
-        self._found.add_each(CONFIRM_ROLLBACK, back, tell)
-        self.highest = int(highest[-1])
-        self.witness = int(witnesses[np.searchsorted(highest, self.highest)])
-
-    def take(self, at: int) -> None:
-        """What may have taken something away."""
-        f, where, told = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
-        if f == "start":
-            now, word = int(told.get("generation", self._generation + 1)), str(told.get("disk", ""))
-            if now <= self._generation or word != self._disk:
-                self.highest, self.dropped, self._first = -1, -1, 0
-            self._generation, self._disk = now, word
-        elif f == "bootstrap":
-            self.highest, self.dropped, self._first = -1, -1, where
-        elif where < self.highest and self.dropped < 0:
-            if f == "truncate" and where <= self._first:
-                self.dropped = at
-            else:
-                self._tell(at)
-                self.highest = -1
-        if f == "recovered":
-            self._first = int(told.get("first", self._first))
-
-    def _tell(self, at: int) -> None:
-        _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
-
-
-def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
-    """Which of a node's confirms were told by the same master, in the same life, as the one before."""
-    known = masters[confirms]
-    known[1:] &= known[:-1]
-    for name in ("incarnation", "epoch"):
-        column = rows.column(name)[confirms]
-        known[1:] &= column[1:] == column[:-1]
-    known[:1] = False
-    return known
-
-
-def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
-    """``witness`` is the row of the confirm offset that was lost, ``at`` the one that shows the loss."""
-    verb = {
-        "truncate": "cut its log back to position",
-        "confirm": "called, as the same master, no more confirmed than position",
-        "node": "has a log after the run that ends at position",
-    }.get(rows.text("f", at), "came back with a log that ends at position")
-    index = rows.column("index")
-    found.add(
-        CONFIRM_ROLLBACK,
-        f"{rows.text('node', at)} had confirmed position {int(rows.column('position')[witness])} at "
-        f"{views.at_s(rows, witness)}, but {verb} {end} at {views.at_s(rows, at)}.",
-        int(index[witness]),
-        int(index[at]),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,10 +453,9 @@ def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_La
     found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), tell)
 
 
-def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
-    """What a master gives an ok for is confirmed."""
+def _what_is_acked_is_confirmed(rows: Rows, found: Findings) -> None:
     position = rows.column("position")
-    acked = rows.where(kind="trace", f="acked", node=node)
+    acked = rows.where(kind="trace", f="acked")
     early = acked[rows.numbers("confirm", acked) < position[acked]]
     known = [form.at for form in rows.forms(early) if isinstance(form.value.get("confirm"), int | np.ndarray)]
 
@@ -593,5 +497,5 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             )
 
 
-def create(options: Options) -> Sequence[Read | OwnLog | Content | Others]:
-    return (Read(), OwnLog(), Content(), Others())
+def create(options: Options) -> Sequence[Read | OwnLog | Content | Others | Acknowledged]:
+    return (Read(), OwnLog(), Content(), Others(), Acknowledged())

@@ -28,7 +28,7 @@ from chaos.history.shards import Part
 from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
 from chaos.judging import promised
-from chaos.law import Needs, RunContext, one_clock
+from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.verdict import RunVerdict, Validity, Verdict, worst
 from stormproof.outcome import Engine as Engine
@@ -189,7 +189,7 @@ def _plan(rows: Spool, meta: Mapping[str, Any]) -> tuple[Part, ...]:
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
-    return plan(registry().kernels, one_clock=one_clock(meta)) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
+    return plan(registry().kernels, meta) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
 
 
 def examine(run: Prepared) -> Prepared:

@@ -49,7 +49,7 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
     split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
     if split:
         plan = [one for part in plan for one in (part.split if part in split else (part,))]
-    if more := shards.sifted(plan, lambda columns, backwards: rows.blocks(columns, backwards=backwards)):
+    if more := shards.sifted(plan, rows.blocks, partial(rows.blocks, backwards=True)):
         kept |= more
     if split or more:
         counts, rest = _counted(rows, plan, kept, offsets)
@@ -99,7 +99,11 @@ def _counted(
     """How many rows each key has, and whether there are rows that no part wants."""
     counts: _Counts = {part: Counter() for part in plan}
     rest = False
-    columns = {*_KEYS, *(["index"] if kept else []), *(["value"] if any(part.key == "group" for part in plan) else [])}
+    columns = {
+        *_KEYS,
+        *(["index"] if kept or any(part.key == "row" for part in plan) else []),
+        *(["value"] if any(part.key == "group" for part in plan) else []),
+    }
     columns |= {*(places.COLUMNS if _in_pieces(plan) else ())}
     for _, chooser in _blocks(rows, plan, kept, offsets, columns):
         for part, count in counts.items():

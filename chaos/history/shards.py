@@ -94,7 +94,7 @@ def parts(
     known = kept(plan, lambda columns: [table.select(columns)])
     chooser = Chooser(table, known, Places(offsets))
     plan = [*_with_split(plan, chooser, most)]
-    if more := sifted(plan, lambda columns, backwards: [table.select(columns)]):
+    if more := sifted(plan, *[lambda columns: [table.select(columns)]] * 2):
         chooser = Chooser(table, {**known, **more}, Places(offsets))
     left = np.ones(table.num_rows, dtype=np.bool_)
     for part in plan:
@@ -139,29 +139,39 @@ def is_split(part: Part, rows: Ints, most: int) -> bool:
 
 
 def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
-    """What each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a time."""
+    """What each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a time. Where
+    a sieve remembers and the rows of each node are in order, only what it keeps and remembers stays in memory."""
     found = {}
     every = (one for part in plan for one in (part, *part.split))
     for sieve in dict.fromkeys(sieve for part in every for sieve in part.sieves):
+        if sieve.remember is not None:
+            lived = Lived(sieve)
+            lived.add_each(partial(blocks, _columns(sieve)))
+            if not lived.disordered:
+                found[sieve] = lived.kept()
+                continue
         tables = []
-        for block in blocks([name for name in COLUMNS if name in sieve.reads]):
+        for block in blocks(_columns(sieve)):
             tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
         if tables:
             found[sieve] = np.unique(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
     return found
 
 
-def sifted(plan: Sequence[Part], blocks: Callable[[list[str], bool], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
-    """What is kept of own rows, ascending. ``blocks``: gives all rows, with these columns, some at a time, and the last
-    ones first if that is asked; only what is kept of them stays in memory."""
+def sifted(
+    plan: Sequence[Part],
+    blocks: Callable[[list[str]], Iterable[pa.Table]],
+    backwards: Callable[[list[str]], Iterable[pa.Table]],
+) -> dict[Sieve, Ints]:
+    """What is kept of own rows, ascending. ``blocks``: as for :func:`kept`; ``backwards``: the last ones first. Only
+    what is kept of them stays in memory."""
     found = {}
     for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):
-        columns = [name for name in COLUMNS if name in sieve.reads]
         if sieve.remember is not None:
-            found[sieve] = _lived(sieve, partial(blocks, columns, True))
+            found[sieve] = _lived(sieve, partial(blocks, _columns(sieve)))
             continue
         summary = Summary(sieve)
-        for block in blocks(columns, not sieve.forward):
+        for block in (blocks if sieve.forward else backwards)(_columns(sieve)):
             summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
         found[sieve] = np.unique(summary.kept())
     return found
@@ -169,9 +179,12 @@ def sifted(plan: Sequence[Part], blocks: Callable[[list[str], bool], Iterable[pa
 
 def _lived(sieve: Sieve, blocks: Callable[[], Iterable[pa.Table]]) -> Ints:
     lived = Lived(sieve)
-    for block in blocks():
-        lived.add(block, Chooser(block).any_of(sieve.rows))
+    lived.add_each(blocks)
     if lived.disordered:
         for block in blocks():
             lived.add_all(block, Chooser(block).any_of(sieve.rows))
     return lived.kept()
+
+
+def _columns(sieve: Sieve) -> list[str]:
+    return [name for name in COLUMNS if name in sieve.reads]

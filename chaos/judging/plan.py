@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from chaos.history.parted.choosing import OF_QUEUES, Chosen, Part
 from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Rows, Sieve
+from chaos.law import Key, Law, Needs, Reads, Rows, Sieve, one_clock, profile_of
 
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
@@ -45,16 +46,17 @@ class _Family:
                 one.needs.append(needs)
         return [*found.values()]
 
-    def part(self, one_clock: bool) -> Part:
-        reads = [one for needs in self.needs for one in needs.rows]
+    def part(self, meta: Mapping[str, Any] | None) -> Part:
+        reads = [_fitted(one, meta) for needs in self.needs for one in needs.rows]
+        reads = [replace(one, sieve=None) if _is_in_the_way(one, reads) else one for one in reads]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
         sifts = self.parted or self.key in (Key.RUN, Key.NODE)
-        sifted = [one for one in reads if sifts and _is_sifted(one, one_clock)]
+        sifted = [one for one in reads if sifts and _is_sifted(one, meta is None or one_clock(meta))]
         here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
             name=self.name,
             key=str(self.key),
-            split=tuple(one.part(one_clock) for one in self.split()),
+            split=tuple(one.part(meta) for one in self.split()),
             own=_chosen(one for one in here if not _in_full(one)),
             everywhere=_chosen(one for one in here if _in_full(one) and one.sieve is None),
             sieves=_sieves(one for one in here if _in_full(one)),
@@ -81,18 +83,18 @@ class _Keep:
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
-    remember = None if sieve.remember is None else _Keep(sieve.remember)
-    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember, sieve.forward)
+    remember, sure = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure))
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember, sure, sieve.forward)
 
 
 def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
     return tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None))
 
 
-def plan(kernels: Mapping[KernelId, Law], *, one_clock: bool = True) -> tuple[Part, ...]:
-    """How the rows of a large run are to be parted for these kernels. ``one_clock``: of
-    their run (:func:`chaos.law.one_clock`); a plan with it leaves less out, and does for every run."""
-    return tuple(family.part(one_clock) for family in _families(kernels))
+def plan(kernels: Mapping[KernelId, Law], meta: Mapping[str, Any] | None = None) -> tuple[Part, ...]:
+    """How the rows of a large run are to be parted for these kernels. ``meta``: the ``run.json`` of that run; a plan
+    without one leaves less out, and does for every run."""
+    return tuple(family.part(meta) for family in _families(kernels))
 
 
 def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] | None:
@@ -137,16 +139,32 @@ def _shared(key: Key) -> Key:
 
 def _at_odds(one: Needs, other: Needs) -> bool:
     """Whether some rows are wanted in full by one of them, and by key by the other: then one would count them twice."""
-    return any(
-        _in_full(a) != _in_full(b) and a.kind == b.kind and (not a.f or not b.f or not set(a.f).isdisjoint(b.f))
-        for a in one.rows
-        for b in other.rows
-    )
+    return any(_in_full(a) != _in_full(b) and _overlap(a, b) for a in one.rows for b in other.rows)
 
 
 def _in_full(reads: Reads) -> bool:
     """Whether every shard has all of them, where queues are whole."""
     return reads.everywhere and not reads.beside
+
+
+def _fitted(reads: Reads, meta: Mapping[str, Any] | None) -> Reads:
+    """With the sieve for a run of this profile, or without one if it is unknown."""
+    if reads.sieve is None or reads.sieve.fitted is None:
+        return reads
+    return replace(reads, sieve=None if meta is None else reads.sieve.fitted(profile_of(meta)))
+
+
+def _is_in_the_way(reads: Reads, family: Sequence[Reads]) -> bool:
+    """Whether a kernel wants some of these rows otherwise than their sieve keeps them."""
+    if reads.sieve is None or not reads.sieve.together:
+        return False
+    mine = [one for one in family if one.sieve is reads.sieve]
+    others = [one for one in family if one.sieve is not reads.sieve]
+    return any(_overlap(one, other) for one in mine for other in others)
+
+
+def _overlap(one: Reads, other: Reads) -> bool:
+    return one.kind == other.kind and (not one.f or not other.f or not set(one.f).isdisjoint(other.f))
 
 
 def _is_sifted(reads: Reads, one_clock: bool = False) -> bool:

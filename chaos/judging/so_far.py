@@ -61,7 +61,7 @@ def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = N
     """Judge a prefix of a run, in the order in which verdicts tell the laws. ``context`` is that of the whole run. Many
     rows are parted as those of a whole run are, and looked at one part after the other."""
     asked = able(known)
-    parts = shards.parts(rows, plan(asked.kernels, one_clock=context.one_clock))
+    parts = shards.parts(rows, plan(asked.kernels, context.meta))
     verdicts = judge_rows(parts, replace(context, unfinished=True), asked)
     return tuple(map(SoFar.of, verdicts))
 

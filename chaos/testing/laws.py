@@ -77,7 +77,7 @@ def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
         strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
     except Undeclared as error:
         raise AssertionError(f"{type(kernel).__name__}: {error}") from error
-    kept = dict(shards.parts(table, plan({("law", 0): kernel}, one_clock=context.one_clock), most=table.num_rows))
+    kept = dict(shards.parts(table, plan({("law", 0): kernel}, context.meta), most=table.num_rows))
     kept.pop(shards.REST, None)
     (alone,) = kept.values()
     assert _same(strict, kernel.examine(Declared(Shard(alone), kernel.needs), context)), (
@@ -108,7 +108,7 @@ def _violations(verdict: Verdict) -> set[str]:
 def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:
     whole = _judge(known, [(shards.WHOLE, table)], context)
     for most in PARTED:
-        parts = list(shards.parts(table, plan(known.kernels, one_clock=context.one_clock), most))
+        parts = list(shards.parts(table, plan(known.kernels, context.meta), most))
         assert _judge(known, parts, context) == whole, f"in {len(parts)} shards the verdict is another one"
         for kernel in known.kernels.values():
             found = [kernel.examine(Declared(Shard(rows), kernel.needs), context) for _, rows in parts]

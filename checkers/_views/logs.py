@@ -3,7 +3,7 @@ of their confirm offsets a queue needs: there are as many as records, and few ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -135,19 +135,35 @@ def highest_confirms(rows: Rows) -> Ints:
     """For each node and each cut of its log, and for the end: the confirm offsets before it that no later one before
     it reaches. With these alone, a record was confirmed before it was cut off, after it was appended, exactly if it was
     with all of them (:func:`confirmed_appends`)."""
-    found: list[Ints] = [np.empty(0, dtype=np.int64)]
+    return np.concatenate([np.empty(0, np.int64), *(at for pieces in _unreached(rows) for at in pieces)])
+
+
+def confirms_before_cuts(rows: Rows) -> Ints:
+    """Of :func:`highest_confirms` those that are kept whatever comes later."""
+    return np.concatenate([np.empty(0, np.int64), *(at for pieces in _unreached(rows) for at in pieces[:-1])])
+
+
+def unreached_confirms(rows: Rows) -> Ints:
+    """What :func:`highest_confirms` must know of earlier rows: what it would keep if they were the last ones."""
+    return np.concatenate([np.empty(0, np.int64), *(pieces[-1] for pieces in _unreached(rows))])
+
+
+def _unreached(rows: Rows) -> list[list[Ints]]:
+    """For each node: before each cut of its log and before its end, the confirm offsets that no later one reaches."""
+    found = []
     confirm, position = rows.code("f", "confirm"), rows.column("position")
     at = np.arange(len(rows))
     for mine in parts(rows.column("node")).values():
         lived = in_node_order(rows, at[mine])
         cuts = np.flatnonzero(rows.column("f")[lived] != confirm)
-        last = np.empty(0, dtype=np.int64)
+        last, pieces = np.empty(0, dtype=np.int64), []
         for piece in np.split(lived, cuts):
             last = np.concatenate([last, piece[rows.column("f")[piece] == confirm]])
             later = np.maximum.accumulate(position[last][::-1])[::-1]
             last = last[position[last] > np.append(later[1:], np.iinfo(np.int64).min)]
-            found.append(last)
-    return np.unique(np.concatenate(found))
+            pieces.append(last)
+        found.append(pieces)
+    return found
 
 
 def first_appends(rows: Rows) -> Ints:
@@ -159,64 +175,40 @@ def first_appends(rows: Rows) -> Ints:
     return np.sort(at[lowest[np.append(True, queue[1:] != queue[:-1])[: len(queue)]]])
 
 
-def telling_appends(rows: Rows) -> Ints:
-    """A sieve, for nodes whose rows stand in the order in which they lived them. The appends that no other one of the
-    node follows before it tells anything else of its log: with these it is known where the log ended whenever the node
-    called a position durable or confirmed, and whether it told of records at all. And of each acknowledgement the
-    record that it ends with: the last one that was appended before, in that epoch, with that end."""
-    at, is_append = _told_of_logs(rows)
-    followed = is_append[1:] & (rows.column("node")[at[1:]] == rows.column("node")[at[:-1]])
-    _, append = _acknowledged(rows)
-    return np.unique(np.concatenate([at[is_append & ~np.append(followed, False)], append[append >= 0]]))
-
-
-def before_appends(rows: Rows) -> Ints:
-    """What :func:`telling_appends` must know of later rows: the first of each node that tells of its log, and the
-    acknowledgements whose record was not seen yet."""
-    at, _ = _told_of_logs(rows)
-    node = rows.column("node")[at]
-    acked, append = _acknowledged(rows)
-    first = at[np.append(True, node[1:] != node[:-1])[: len(at)]]
-    return np.unique(np.concatenate([first, acked[append < 0]]))
-
-
-def _told_of_logs(rows: Rows) -> tuple[Ints, Flags]:
-    """The rows that tell of a log where it ends, or how much of it is durable or confirmed, by node; and which of them
-    are appends."""
-    at = np.flatnonzero(rows.column("f") != rows.code("f", "acked"))
-    at = at[groups(rows.column("node")[at])[0]]
-    return at, rows.column("f")[at] == rows.code("f", "append")
-
-
-def _acknowledged(rows: Rows) -> tuple[Ints, Ints]:
-    """Acknowledgements, and the record that each ends with, -1 where none was appended before."""
-    position, acked = rows.column("position"), rows.where(kind="trace", f="acked")
-    appends = rows.where(kind="trace", f="append")
-    end = position.copy()
-    end[appends] += np.maximum(rows.numbers("size", appends), 1)
-    at = np.sort(np.concatenate([acked, appends[rows.column("message")[appends] >= 0]]))
-    order, starts = groups(*(column[at] for column in (end, rows.column("epoch"), rows.column("node"))))
-    at, of_group = at[order], np.zeros(len(at), dtype=np.int64)
-    of_group[starts] = starts
-    is_append = rows.column("f")[at] == rows.code("f", "append")
-    last = np.maximum.accumulate(np.where(is_append, np.arange(len(at)), -1))
-    seen = last >= np.maximum.accumulate(of_group)
-    return at[~is_append], np.where(seen, at[last], -1)[~is_append]
-
-
 def confirms_before_commits(rows: Rows) -> Ints:
     """For each manifest that a node sent, the last confirm offset that it had reported by the end of that step."""
-    found: list[Ints] = [np.empty(0, dtype=np.int64)]
+    return np.concatenate([np.empty(0, np.int64), *(before[before >= 0] for _, before, _, _ in _commits(rows))])
+
+
+def confirms_of_past_steps(rows: Rows) -> Ints:
+    """Of :func:`confirms_before_commits` those of steps that are over."""
+    return np.concatenate(
+        [np.empty(0, np.int64), *(before[(before >= 0) & ~goes_on] for _, before, goes_on, _ in _commits(rows))]
+    )
+
+
+def present_commits(rows: Rows) -> Ints:
+    """What :func:`confirms_before_commits` must know of earlier rows: of each node the manifests that it sent in its
+    last step, and its last confirm offset."""
+    found = (at for commits, _, goes_on, last in _commits(rows) for at in (commits[goes_on], last))
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _commits(rows: Rows) -> Iterator[tuple[Ints, Ints, Flags, Ints]]:
+    """For each node: the manifests that it sent; the last confirm offset by the end of the step of each, -1 for none;
+    which of these steps is the node's last one; and its last confirm offset, if it told one."""
     commit = rows.code("f", "tier_commit")
     columns = [rows.column(name) for name in ("index", "f", "step", "incarnation")]
     at = np.arange(len(rows))
     for mine in parts(rows.column("node")).values():
         index, f, step, incarnation = (column[mine] for column in columns)
-        lived = at[mine][np.lexsort((index, f == commit, step, incarnation))]
-        is_commit = rows.column("f")[lived] == commit
-        before = np.maximum.accumulate(np.where(is_commit, -1, np.arange(len(lived))))[is_commit]
-        found.append(lived[before[before >= 0]])
-    return np.unique(np.concatenate(found))
+        order = np.lexsort((index, f == commit, step, incarnation))
+        lived, is_commit = at[mine][order], f[order] == commit
+        place = np.maximum.accumulate(np.where(is_commit, -1, np.arange(len(lived))))
+        before = np.where(place >= 0, lived[np.maximum(place, 0)], -1)
+        last = order[-1]
+        goes_on = ((step == step[last]) & (incarnation == incarnation[last]))[order]
+        yield lived[is_commit], before[is_commit], goes_on[is_commit], before[-1:][before[-1:] >= 0]
 
 
 def confirms_beyond(rows: Rows) -> Ints:

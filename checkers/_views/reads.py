@@ -58,6 +58,8 @@ CONFIRMED_APPENDS = (
             rows=(own("trace", "confirm", "truncate", "recovered", "bootstrap"),),
             columns=("node", "incarnation", "step", "position"),
             keep=logs.highest_confirms,
+            sure=logs.confirms_before_cuts,
+            remember=logs.unreached_confirms,
         )
     ),
 )
@@ -70,6 +72,8 @@ CONFIRMED_BY_COMMIT = (
             rows=(own("trace", "confirm", "tier_commit"),),
             columns=("node", "incarnation", "step"),
             keep=logs.confirms_before_commits,
+            sure=logs.confirms_of_past_steps,
+            remember=logs.present_commits,
         )
     ),
 )
@@ -85,18 +89,6 @@ SETS = (
             keep=committed.changes_of_sets,
             streamed=True,
         ),
-    ),
-)
-#: Where a node's log ended, whenever the node said anything of it, and what each acknowledgement of a master is about.
-TELLING_APPENDS = Reads(
-    kind="trace",
-    f=("append",),
-    sieve=Sieve(
-        rows=(own("trace", "append", "synced", "confirm", "truncate", "recovered", "bootstrap", "acked"),),
-        columns=("node", "epoch", "position", "message", "value"),
-        keep=logs.telling_appends,
-        streamed=True,
-        remember=logs.before_appends,
     ),
 )
 #: What was confirmed, and how far disks went, across nodes. Without a common clock few of these rows say anything: what

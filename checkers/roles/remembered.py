@@ -8,14 +8,14 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import lives, reads
+from checkers._views import lives, own_logs, reads
 from checkers._views.reads import own
 from checkers.roles.promise import PROMISE
 
 REMEMBERED = Needs(
     part="what replicas remember",
     key=Key.NODE,
-    rows=(own("trace", "start", "recovered", "role", "confirm"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "start", "recovered", "role"), own_logs.own_log("confirm"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
     evidence=(Evidence.ELECTIONS,),
     on_prefix=True,

@@ -124,7 +124,8 @@ class Both:
     kernels: tuple[Law, ...]
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        return reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
+        found = reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
+        return replace(found, counts={name: number for name, number in found.counts.items() if name != "nodes"})
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         raise NotImplementedError
@@ -134,7 +135,11 @@ class Both:
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (Durability(), slow_durability.Durability(), clients),
     "no-rollback": (
-        Both(no_rollback.PROMISE, slow_no_rollback.BOTH, (no_rollback.OwnLog(), no_rollback.Others())),
+        Both(
+            no_rollback.PROMISE,
+            slow_no_rollback.BOTH,
+            (no_rollback.OwnLog(), no_rollback.Others(), no_rollback.Acknowledged()),
+        ),
         slow_no_rollback.Confirms(),
         replicas,
     ),

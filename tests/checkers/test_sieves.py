@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from chaos.history.columns import INTEGERS, VALUE, WORDS
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Reads, Rows, RunContext, Sieve
+from chaos.law import Key, Law, Needs, Reads, Rows, RunContext, Sieve
 from checkers import _views as views
 from checkers import in_sync, no_rollback, upload_bound
 from checkers._views import reads
@@ -116,6 +117,38 @@ def test_what_is_left_out_is_not_missed(needed: tuple[Reads, ...], find: Callabl
 def test_nothing_is_missed_in_thousands(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]]) -> None:
     number, left_out = check(needed, find, range(300, 10_000))
     assert number > 10_000 and left_out > 50_000
+
+
+def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
+    """What is kept of rows that are given some at a time. Returns how many rows are kept."""
+    kernel = SimpleNamespace(needs=Needs(key=Key.QUEUE, rows=needed, columns=()))
+    parts, number = plan({("law", 0): cast(Law, kernel)}), 0
+    for seed in seeds:
+        rng = Random(f"blocks {seed}")
+        table = random_table(rng, rng.choice((3, 30, 120)))
+        ends = sorted(rng.choices(range(table.num_rows + 1), k=rng.choice((1, 3, 8))))
+        bounds = [*zip([0, *ends], [*ends, table.num_rows], strict=True)]
+        (at_once,) = shards.kept(parts, lambda columns: [table.select(columns)]).values()  # noqa: B023
+        (in_blocks,) = shards.kept(
+            parts,
+            lambda columns: [table.select(columns)[begin:end] for begin, end in bounds],  # noqa: B023
+        ).values()
+        (sieve,) = (one.sieve for one in needed if one.sieve is not None)
+        rows = Shard(table.filter(pa.array(chosen(table, sieve.rows))))
+        assert in_blocks.tolist() == at_once.tolist() == sorted({*rows.column("index")[sieve.keep(rows)].tolist()})
+        number += len(at_once)
+    return number
+
+
+@pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
+def test_what_is_kept_does_not_depend_on_blocks(needed: tuple[Reads, ...]) -> None:
+    assert check_blocks(needed, range(100)) > 100
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
+def test_what_is_kept_does_not_depend_on_blocks_in_thousands(needed: tuple[Reads, ...]) -> None:
+    assert check_blocks(needed, range(100, 5_000)) > 5_000
 
 
 def growing(messages: int) -> pa.Table:
@@ -310,7 +343,7 @@ def test_laws_across_nodes_find_the_same_in_few_rows_of_all_harmed_runs(name: st
 def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
     rows = [{"kind": "trace", "f": "confirm", "node": "a", "epoch": 1, "position": 5, "time_ns": 0} for _ in range(9)]
     table = whole([row | {"value": '{"set":5}'} for row in rows])
-    parts = plan({("no_rollback", 0): no_rollback.Others()}, one_clock=False)
+    parts = plan({("no_rollback", 0): no_rollback.Others()}, {"deployment": "process"})
     (held,) = [part for name, part in shards.parts(table, parts, 100) if name.startswith("run")]
     assert held.num_rows == 9
 
@@ -318,7 +351,7 @@ def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
 def test_one_clock_leaves_nothing_out() -> None:
     table = replicated(Random(5), 150)
     number = int(chosen(table, [own("trace", "confirm", "synced")]).sum())
-    for one_clock in (False, True):
-        parts = plan({("no_rollback", 0): no_rollback.Others()}, one_clock=one_clock)
+    for one_clock, deployment in ((False, "process"), (True, "sim")):
+        parts = plan({("no_rollback", 0): no_rollback.Others()}, {"deployment": deployment})
         (held,) = [part for name, part in shards.parts(table, parts, 1_000) if name.startswith("run")]
         assert (int(chosen(held, [own("trace", "confirm", "synced")]).sum()) == number) is one_clock

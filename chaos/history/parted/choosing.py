@@ -19,11 +19,13 @@ from chaos.history.parted import places as _places
 ALWAYS = ("index", "kind", "f", "queue")
 #: Columns by which the rows of a node are ordered.
 LIVED = ("node", "incarnation", "step")
+#: So many numbers of rows are never parted.
+ROWS = 1 << 12
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
 #: Parts of less than a queue, of which some hold ranges of numbers: those that follow one another share shards.
-RANGES = ("offset", "call")
-OF_QUEUES = (*RANGES, "message")
+RANGES = ("offset", "call", "row")
+OF_QUEUES = ("offset", "call", "message")
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -42,13 +44,15 @@ class Chosen:
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
     ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time, and one of
-    ``Part.sifted`` those of all: the last ones first, or ``forward``. ``remember`` is for sieves of nodes' rows (:mod:`chaos.history.parted.lived`): it
-    returns the ``index`` of what must be known of these rows to choose among earlier ones."""
+    ``Part.sifted`` those of all: the last ones first, or the first ones if it is ``forward``. ``remember`` and ``sure``
+    are for sieves of nodes' rows (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known
+    of these rows to choose among later ones, and of what is kept whatever these are."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
     keep: Callable[[pa.Table], Ints]
     remember: Callable[[pa.Table], Ints] | None = None
+    sure: Callable[[pa.Table], Ints] | None = None
     forward: bool = False
 
     @property
@@ -61,8 +65,9 @@ class Part:
     """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
     rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
     ``value.group``; ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
-    ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
-    more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
+    ``row`` for rows anywhere; ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes
+    its place where a key has more rows than a shard should have; together they want the same rows. ``sifted``: what
+    these keep are own rows too.
 
     Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
     ``callers`` those operations of which it has deliveries."""
@@ -188,6 +193,8 @@ class Chooser:
             return np.asarray(self._table["queue"].to_numpy(), dtype=np.int64)
         if key == "run":
             return np.zeros(self._table.num_rows, dtype=np.int64)
+        if key == "row":
+            return np.asarray(self._table["index"].to_numpy(), dtype=np.int64) // self._places.span(ROWS)
         if key == "offset":
             return self._places.of(self._table)
         if key == "call":

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import pyarrow as pa
 
-from chaos.history.parted.choosing import Flags, Ints, Sieve, coded
+from chaos.history.columns import BESIDE
+from chaos.history.parted.choosing import Chooser, Flags, Ints, Sieve, coded
+
+#: Where more rows must be known to choose among later ones, no row is left out: to ask about all of them with each
+#: block would take ever longer.
+MOST_KNOWN = 1 << 17
 
 
 class Lived:
-    """Asks a sieve that remembers (:attr:`Sieve.remember`), some rows at a time, the last ones first.
+    """Asks a sieve that remembers (:attr:`Sieve.remember`), some rows at a time, the first ones first.
 
-    What a row of a node means to an earlier one depends on the order in which the node lived them: incarnation, step,
-    index. In nearly all runs ``index`` alone is that order. Where it isn't, a row that is given later may belong
-    between two that were left out, so of such a node no row is left out: after all blocks were given to :meth:`add`,
-    they are given to :meth:`add_all` if there are ``disordered`` nodes.
+    What a row of a node means depends on the order in which the node lived its rows: incarnation, step, index. In
+    nearly all runs ``index`` alone is that order. Where it isn't, a row that is given later may belong between two that
+    were left out, so of such a node no row is left out: after all blocks were given to :meth:`add`, they are given to
+    :meth:`add_all` if there are ``disordered`` nodes. The nodes of a run of which too much had to be known count as
+    such, too.
     """
 
     def __init__(self, sieve: Sieve) -> None:
         self._sieve = sieve
         self._known: pa.Table | None = None
         self._kept: list[Ints] = [np.empty(0, np.int64)]
-        self._first: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int]] = {}
+        self._gave_up = False
         self.disordered: set[str] = set()
+
+    def add_each(self, blocks: Callable[[], Iterable[pa.Table]]) -> None:
+        """All rows of a run."""
+        for block in blocks():
+            self.add(block, Chooser(block).any_of(self._sieve.rows))
 
     def add(self, block: pa.Table, chosen: Flags) -> None:
         """``chosen``: which of these rows the sieve is about."""
@@ -30,14 +44,21 @@ class Lived:
         if not table.num_rows:
             return
         self._look_for_disorder(table)
-        last = int(table["index"].to_numpy().max())
+        if self._gave_up:
+            self.disordered |= self._last.keys()
+            return
+        table = table.append_column(BESIDE, pa.array(np.zeros(table.num_rows, np.bool_)))
         if self._known is not None:
-            table = pa.concat_tables([table, self._known]).unify_dictionaries()
-        kept = self._sieve.keep(table)
-        self._kept.append(kept[kept <= last])
-        assert self._sieve.remember is not None
-        known = np.isin(table["index"].to_numpy(), self._sieve.remember(table))
-        self._known = table.filter(pa.array(known)).combine_chunks()
+            table = pa.concat_tables([self._known, table]).unify_dictionaries()
+        assert self._sieve.sure is not None and self._sieve.remember is not None
+        self._kept.append(self._sieve.sure(table))
+        known = table.filter(pa.array(np.isin(table["index"].to_numpy(), self._sieve.remember(table))))
+        if known.num_rows > MOST_KNOWN:
+            self._gave_up, self._known = True, None
+            self.disordered |= self._last.keys()
+            return
+        beside = pa.array(np.ones(known.num_rows, np.bool_))
+        self._known = known.set_column(known.column_names.index(BESIDE), BESIDE, beside).combine_chunks()
 
     def add_all(self, block: pa.Table, chosen: Flags) -> None:
         """Keep all rows of disordered nodes."""
@@ -47,7 +68,8 @@ class Lived:
 
     def kept(self) -> Ints:
         """The ``index`` of all rows that are kept, ascending."""
-        return np.unique(np.concatenate(self._kept))
+        last = [] if self._known is None else [self._sieve.keep(self._known)]
+        return np.unique(np.concatenate([*self._kept, *last]))
 
     def _look_for_disorder(self, table: pa.Table) -> None:
         codes, names = coded(table, "node")
@@ -61,6 +83,6 @@ class Lived:
         firsts = np.flatnonzero(np.append(True, ~same))
         for first, last in zip(firsts.tolist(), [*(firsts[1:] - 1).tolist(), len(codes) - 1], strict=True):
             node = named[int(codes[first])]
-            if node in self._first and (int(life[last]), int(step[last])) > self._first[node]:
+            if node in self._last and (int(life[first]), int(step[first])) < self._last[node]:
                 self.disordered.add(node)
-            self._first[node] = (int(life[first]), int(step[first]))
+            self._last[node] = (int(life[last]), int(step[last]))

@@ -1,0 +1,136 @@
+"""A node's own log, as the node tells of it: what takes away what it has called confirmed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.judging.findings import Findings
+from chaos.law import Rows
+from checkers import _views as views
+from checkers._views.arrays import Flags, Ints
+
+#: A name of the law about rollback.
+CONFIRM_ROLLBACK = "confirm-rollback"
+
+
+def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> Log:
+    """A node never truncates, nor comes back from a crash, below what it has confirmed; and as one and the same master
+    (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns its log.
+
+    Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
+    doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
+    else is confirmed.
+    """
+    kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
+    lived = views.node_traces(rows, node, *kinds)
+    confirms, trims = (rows.column("f")[lived] == rows.code("f", f) for f in kinds[:2])
+    log = Log(rows, found, lived[confirms], lived[trims], masters)
+    rare = ~confirms & ~trims
+    before = (np.cumsum(flags)[rare].tolist() for flags in (confirms, trims))
+    for at, confirmed, trimmed in zip(lived[rare].tolist(), *before, strict=True):
+        log.follow(confirmed, trimmed)
+        log.take(at)
+    log.follow(int(confirms.sum()), int(trims.sum()))
+    return log
+
+
+def ends_with_all(rows: Rows, found: Findings, node: str, log: Log) -> None:
+    """A node's log does not end below what it has confirmed after the run either."""
+    for at in rows.where(kind="final", f="node", node=node).tolist():
+        end = rows.value(at).get("end")
+        if log.dropped < 0 and isinstance(end, int) and end < log.highest:
+            _tell_cut(rows, found, log.witness, at, end)
+
+
+class Log:
+    """One node's log as the node tells of it, followed through its life.
+
+    ``highest`` is what it has confirmed and must keep, ``witness`` the row that says so. ``first`` is where the log
+    begins, ``dropped`` the row that cut the whole of it, until it is known whether that was lawful; -1 for none.
+    """
+
+    def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags) -> None:
+        self._rows = rows
+        self._found = found
+        self._position = rows.column("position")
+        self._confirms = confirms
+        self._trims = trims
+        self._goes_on = _one_term(rows, confirms, masters)
+        self._confirmed = self._trimmed = 0
+        self.highest = self.witness = self.dropped = -1
+        self._first, self._generation, self._disk = 0, -1, ""
+
+    def follow(self, confirmed: int, trimmed: int) -> None:
+        """All that went well, up to these numbers of confirms and of trims."""
+        begin, self._confirmed = self._confirmed, confirmed
+        if begin < confirmed:
+            if self.dropped >= 0:
+                self._tell(self.dropped)
+                self.highest = self.dropped = -1
+            self._confirm(slice(begin, confirmed))
+        if self._trimmed < trimmed:
+            self._trimmed, self._first = trimmed, int(self._position[self._trims[trimmed - 1]])
+
+    def _confirm(self, which: slice) -> None:
+        witnesses = np.append(self.witness, self._confirms[which])
+        position = self._position[self._confirms[which]]
+        highest = np.maximum.accumulate(np.append(self.highest, position))
+        back = np.flatnonzero((position < highest[:-1]) & self._goes_on[which])
+
+        def tell(number: int) -> None:
+            witness = witnesses[np.searchsorted(highest, highest[number])]
+            _tell_cut(self._rows, self._found, int(witness), int(witnesses[number + 1]), int(position[number]))
+
+        self._found.add_each(CONFIRM_ROLLBACK, back, tell)
+        self.highest = int(highest[-1])
+        self.witness = int(witnesses[np.searchsorted(highest, self.highest)])
+
+    def take(self, at: int) -> None:
+        """What may have taken something away."""
+        f, where, told = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
+        if f == "start":
+            now, word = int(told.get("generation", self._generation + 1)), str(told.get("disk", ""))
+            if now <= self._generation or word != self._disk:
+                self.highest, self.dropped, self._first = -1, -1, 0
+            self._generation, self._disk = now, word
+        elif f == "bootstrap":
+            self.highest, self.dropped, self._first = -1, -1, where
+        elif where < self.highest and self.dropped < 0:
+            if f == "truncate" and where <= self._first:
+                self.dropped = at
+            else:
+                self._tell(at)
+                self.highest = -1
+        if f == "recovered":
+            self._first = int(told.get("first", self._first))
+
+    def _tell(self, at: int) -> None:
+        _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
+
+
+def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
+    """Which of a node's confirms were told by the same master, in the same life, as the one before."""
+    known = masters[confirms]
+    known[1:] &= known[:-1]
+    for name in ("incarnation", "epoch"):
+        column = rows.column(name)[confirms]
+        known[1:] &= column[1:] == column[:-1]
+    known[:1] = False
+    return known
+
+
+def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
+    """``witness`` is the row of the confirm offset that was lost, ``at`` the one that shows the loss."""
+    verb = {
+        "truncate": "cut its log back to position",
+        "confirm": "called, as the same master, no more confirmed than position",
+        "node": "has a log after the run that ends at position",
+    }.get(rows.text("f", at), "came back with a log that ends at position")
+    index = rows.column("index")
+    found.add(
+        CONFIRM_ROLLBACK,
+        f"{rows.text('node', at)} had confirmed position {int(rows.column('position')[witness])} at "
+        f"{views.at_s(rows, witness)}, but {verb} {end} at {views.at_s(rows, at)}.",
+        int(index[witness]),
+        int(index[at]),
+    )
