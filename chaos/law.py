@@ -169,6 +169,10 @@ def one_clock(meta: Mapping[str, Any]) -> bool:
     return meta.get("deployment") == "sim"
 
 
+#: What a profile tells.
+_PROFILED = frozenset(field.name for field in dataclasses.fields(Profile))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What is known of a run besides its rows: ``run.json``, and what damage the loader met.
@@ -218,8 +222,7 @@ class RunContext:
     def profile(self) -> Profile:
         """What the system is configured to promise; the default profile where ``run.json`` has none."""
         profile = self.meta.get("profile") or {}
-        known = {field.name for field in dataclasses.fields(Profile)}
-        return Profile(**{name: value for name, value in profile.items() if name in known})
+        return Profile(**{name: value for name, value in profile.items() if name in _PROFILED})
 
     @property
     def strict(self) -> bool:
