@@ -185,12 +185,15 @@ def one_clock(meta: Mapping[str, Any]) -> bool:
     return meta.get("deployment") == "sim"
 
 
+#: What a profile tells.
+_PROFILED = frozenset(field.name for field in dataclasses.fields(Profile))
+
+
 def profile_of(meta: Mapping[str, Any]) -> Profile:
     """What the system was configured to promise in the run of this ``run.json``; the default profile where it has
     none."""
     profile = meta.get("profile") or {}
-    known = {field.name for field in dataclasses.fields(Profile)}
-    return Profile(**{name: value for name, value in profile.items() if name in known})
+    return Profile(**{name: value for name, value in profile.items() if name in _PROFILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,17 @@ class Message:
     def is_oneway(self) -> bool:
         return bool(self.flags & ONEWAY)
 
+    def numbered(self, opaque: int, flags: int = 0) -> Message:
+        """The same under this number, with these flags besides."""
+        return Message(
+            code=self.code,
+            flags=self.flags | flags,
+            opaque=opaque,
+            fields=self.fields,
+            body=self.body,
+            remark=self.remark,
+        )
+
     def reply(
         self, code: int = 0, fields: Mapping[str, str] = NO_FIELDS, body: bytes = b"", remark: str = ""
     ) -> Message:

@@ -365,7 +365,7 @@ class SimConnection:
 
     async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
         client = self._client
-        asked = replace(request, opaque=client.next_opaque())
+        asked = request.numbered(client.next_opaque())
         rewriter = AddressRewriter(client.net.codec, client.net.addresses())
         rewriter.asks(asked)
         for piece in frame(asked):

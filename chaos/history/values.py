@@ -27,9 +27,24 @@ def _json_encoder() -> Callable[[Any], str]:
 to_json = _json_encoder()
 
 
+def extracted(texts: pa.Array, pattern: str) -> pa.Array:
+    """What the pattern's group ``found`` finds in these texts, null where it finds nothing."""
+    return pc.struct_field(pc.extract_regex(texts, pattern), "found")
+
+
+def number_under(key: str) -> str:
+    """A pattern, for Arrow and for Python, that finds a whole number under this key; for flat values only."""
+    return rf'"{key}":[\t\n\f\r ]*(?P<found>-?[0-9]+)'
+
+
+def word_under(key: str) -> str:
+    """Likewise for a text without anything that JSON escapes."""
+    return rf'"{key}":[\t\n\f\r ]*"(?P<found>[^"\\]*)"'
+
+
 def whole_numbers(values: pa.Array, key: str) -> npt.NDArray[np.int64]:
     """The whole number under ``key`` of each of these texts, -1 where there is none; for flat values only. Raises
     ``pyarrow.ArrowInvalid`` for one of more than 64 bits."""
-    found = pc.struct_field(pc.extract_regex(values, rf'"{key}":\s*(?P<found>-?\d+)'), "found")
+    found = extracted(values, number_under(key))
     numbers: npt.NDArray[np.int64] = pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(zero_copy_only=False)
     return numbers

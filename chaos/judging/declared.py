@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import ALWAYS, Form, Needs, Reads, Rows
+from chaos.law import ALWAYS, Form, Needs, Rows
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
@@ -28,6 +28,7 @@ class Declared:
         self._rows = rows
         self._besides = self if beside else None
         self._needs = needs
+        self._readable = [reads for reads in needs.rows if beside or not reads.beside]
         self._columns = frozenset((*needs.columns, *ALWAYS))
         self._strict = strict
         self._made: dict[Callable[[Rows], Any], Any] = {}
@@ -56,12 +57,14 @@ class Declared:
 
     def text(self, column: str, row: int) -> str:
         self._has(column)
-        self._is_mine(row)
+        if self._strict:
+            self._is_mine(row)
         return self._rows.text(column, row)
 
     def value(self, row: int) -> dict[str, Any]:
         self._has("value")
-        self._is_mine(row)
+        if self._strict:
+            self._is_mine(row)
         return self._rows.value(row)
 
     def forms(self, at: Positions) -> Sequence[Form]:
@@ -103,12 +106,12 @@ class Declared:
         if column not in self._columns:
             raise Undeclared(f"it reads the column {column!r}, which it does not declare")
 
-    def _readable(self) -> list[Reads]:
-        return [reads for reads in self._needs.rows if self._besides is self or not reads.beside]
-
     def _check(self, equals: dict[str, str | int]) -> None:
         kind, f = equals.get("kind"), equals.get("f")
-        if not any(kind == reads.kind and (not reads.f or f in reads.f) for reads in self._readable()):
+        for reads in self._readable:
+            if kind == reads.kind and (not reads.f or f in reads.f):
+                break
+        else:
             what = f"kind {kind!r}" if kind is not None else "every kind"
             raise Undeclared(f"it reads rows of {what}, f {f if f is not None else 'any'!r}, which it does not declare")
         for name in equals:
@@ -116,10 +119,9 @@ class Declared:
                 self._has(name)
 
     def _is_mine(self, row: int) -> None:
-        if self._strict:
-            kind, f = self._rows.text("kind", row), self._rows.text("f", row)
-            if not any(reads.covers(kind, f) for reads in self._needs.rows):
-                raise Undeclared(f"it reads a row of kind {kind!r}, f {f!r}, which it does not declare")
+        kind, f = self._rows.text("kind", row), self._rows.text("f", row)
+        if not any(reads.covers(kind, f) for reads in self._needs.rows):
+            raise Undeclared(f"it reads a row of kind {kind!r}, f {f!r}, which it does not declare")
 
     def _are_mine(self, at: Positions) -> None:
         if self._strict:

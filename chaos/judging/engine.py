@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
@@ -163,12 +163,13 @@ def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -
     """The kernels that look at a shard of this name: those whose evidence the driver tells. All of them are owed a
     shard that is in no plan, so that nobody takes it for judged."""
     served = plan.served(shard, kernels)
-    return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], context)]
+    tells = context.tells
+    return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], tells)]
 
 
-def _lacks(law: Law, context: RunContext) -> list[str]:
+def _lacks(law: Law, tells: Set[str]) -> list[str]:
     """The evidence that a kernel needs and that nobody said there would be."""
-    return sorted(set(map(str, law.needs.evidence)) - context.tells)
+    return sorted({str(one) for one in law.needs.evidence if one not in tells})
 
 
 def _all_gaps(task: _Task, reason: str) -> Examined:
@@ -291,7 +292,7 @@ def _told(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequenc
 def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:
     """What one kernel says of a run. ``unjudged`` names its part of the law when it says nothing."""
     law = known.kernels[number]
-    lacks = _lacks(law, context)
+    lacks = _lacks(law, context.tells)
     if lacks:
         why = f"the driver does not tell {', '.join(lacks)}"
         verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)

@@ -142,11 +142,12 @@ class Shard:
 
     def value(self, row: int) -> dict[str, Any]:
         row = int(row)
-        if row not in self._parsed:
+        found = self._parsed.get(row)
+        if found is None:
             if len(self._parsed) == MOST_PARSED:
                 self._parsed.clear()
-            self._parsed[row] = parse(self._value_column()[row].as_py())
-        return self._parsed[row]
+            found = self._parsed[row] = parse(self._value_column()[row].as_py())
+        return found
 
     def forms(self, at: Positions) -> Sequence[Form]:
         texts = self._value_column().take(pa.array(at, pa.int64()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from math import inf
 
 from chaos.driver import Codec, Disconnected
 from chaos.machines.machine import Streams
@@ -15,7 +15,8 @@ NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its progra
 
 
 class ProcessConnection(asyncio.Protocol):
-    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody."""
+    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody. One
+    timer serves all requests: nearly all are answered before it looks for those that are late."""
 
     def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
         self._client = client
@@ -23,37 +24,48 @@ class ProcessConnection(asyncio.Protocol):
         self._proxy_port = proxy_port
         self._codec = codec
         self._opaque = 0
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        #: By ``opaque``: the answer (None: it is late), and until when it is waited for, by the loop's clock.
+        self._waiting: dict[int, tuple[asyncio.Future[Message | None], float]] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._link: _Link | None = None
 
     async def request(self, message: Message, timeout_s: float) -> Message:
+        loop = asyncio.get_running_loop()
         self._opaque += 1
         opaque = self._opaque
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[opaque] = answer
+        answer: asyncio.Future[Message | None] = loop.create_future()
+        until_s = loop.time() + timeout_s
+        self._waiting[opaque] = answer, until_s
         try:
-            async with asyncio.timeout(timeout_s):
-                self._send(replace(message, opaque=opaque))
-                return await answer
-        except TimeoutError:
-            raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s") from None
+            if self._timer is None or until_s < self._timer.when():
+                self._look_at(until_s)
+            self._send(message.numbered(opaque))
+            found = await answer
         finally:
             self._waiting.pop(opaque, None)
+        if found is None:
+            raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s")
+        return found
 
     def oneway(self, message: Message) -> None:
         self._opaque += 1
-        self._send(replace(message, opaque=self._opaque, flags=message.flags | ONEWAY))
+        self._send(message.numbered(self._opaque, ONEWAY))
 
     def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         link, self._link = self._link, None
         if link is not None:
             link.abort()
             self._fail(sent=link.open)
 
     def answered(self, message: Message) -> None:
-        waiting = self._waiting.pop(message.opaque, None)
-        if message.is_response and waiting is not None and not waiting.done():
-            waiting.set_result(message)
+        if not message.is_response:  # a request of the node's own, whose number may be one of ours
+            return
+        answer, _ = self._waiting.pop(message.opaque, (None, inf))
+        if answer is not None and not answer.done():
+            answer.set_result(message)
 
     def broken(self, link: _Link) -> None:
         """The link has ended, or never came to be."""
@@ -68,10 +80,25 @@ class ProcessConnection(asyncio.Protocol):
             self._link.dial(self._proxy_port)
         self._link.send(frame)
 
+    def _look_at(self, until_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(until_s, self._look, until_s)
+
+    def _look(self, now_s: float) -> None:
+        """End the requests that are waited for no longer, and look again when the next one is due."""
+        self._timer = None
+        for answer, until_s in self._waiting.values():
+            if until_s <= now_s and not answer.done():
+                answer.set_result(None)
+        next_s = min((until_s for answer, until_s in self._waiting.values() if not answer.done()), default=inf)
+        if next_s < inf:
+            self._look_at(next_s)
+
     def _fail(self, *, sent: bool) -> None:
         waiting, self._waiting = self._waiting, {}
         text = f"connection of {self._client} with {self._node} {'broke' if sent else 'was refused'}"
-        for answer in waiting.values():
+        for answer, _ in waiting.values():
             if not answer.done():
                 answer.set_exception(Disconnected(text, sent=sent))
 

@@ -11,6 +11,8 @@ from chaos.ops import Failed, Unknown
 
 #: No number of 64 bits has more, its sign counted.
 MOST_DIGITS = 20
+#: With fewer digits it surely has 64 bits.
+SURE_DIGITS = 19
 
 
 class Asks(Protocol):
@@ -35,5 +37,7 @@ async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
 def number(fields: Mapping[str, str], name: str) -> int:
     """A field that holds a whole number of 64 bits; -1 where there is none."""
     text = fields.get(name, "")
+    if len(text) < SURE_DIGITS and text.isascii() and text.isdigit():
+        return int(text)
     found = int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= MOST_DIGITS else -1
     return found if -(2**63) <= found < 2**63 else -1

@@ -17,6 +17,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
 from chaos.node import NO_FIELDS, Message
@@ -52,6 +53,10 @@ _CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 #: ``json.dumps`` would make one anew for each frame.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+#: So begins every object that is written without blanks, in UTF-8 alone: nobody has to find out the encoding.
+_OBJECT = b'{"'
+#: Reads the JSON at the beginning of a text: (what it is, where it ends).
+_DECODE = json.JSONDecoder().raw_decode
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -60,19 +65,12 @@ class RemotingCodec:
 
     def encode(self, message: Message) -> bytes:
         """Make one frame. Raises ``ValueError`` if it would be larger than 16 MiB."""
-        header: dict[str, object] = {
-            "code": message.code,
-            "language": LANGUAGE,
-            "version": VERSION,
-            "opaque": message.opaque,
-            "flag": message.flags,
-            "serializeTypeCurrentRPC": "JSON",
-        }
-        if message.remark:
-            header["remark"] = message.remark
-        if message.fields:
-            header["extFields"] = dict(message.fields)
-        rest = _ENCODER.encode(header).encode()[1:]
+        remark = f',"remark":{_ENCODER.encode(message.remark)}' if message.remark else ""
+        fields = f',"extFields":{_ENCODER.encode(dict(message.fields))}' if message.fields else ""
+        rest = (
+            f'"code":{message.code:d},"language":"{LANGUAGE}","version":{VERSION},"opaque":{message.opaque:d},'
+            f'"flag":{message.flags:d},"serializeTypeCurrentRPC":"JSON"{remark}{fields}}}'
+        ).encode()
         size = _CHECKED + len(rest)
         length = 4 + size + len(message.body)
         if length + 4 > MAX_FRAME_BYTES:
@@ -158,8 +156,8 @@ def _routes(node: object, addresses: Mapping[str, str]) -> object:
 
 def _read_json(data: bytes, body: bytes) -> Message:
     try:
-        header = json.loads(data)
-        if _HALF_CHARACTER.search(data):
+        header = _loads(data)
+        if b"\\u" in data and _HALF_CHARACTER.search(data):
             json.dumps(header, ensure_ascii=False).encode()  # halves of characters can't be written again
     except (ValueError, RecursionError) as error:
         raise ValueError(f"a frame's header is no JSON: {error}") from error
@@ -167,7 +165,7 @@ def _read_json(data: bytes, body: bytes) -> Message:
         raise ValueError(f"a frame's header is no JSON object: {data[:80]!r}")
     fields = header.get("extFields") or NO_FIELDS
     remark = header.get("remark") or ""
-    if not isinstance(remark, str) or not all(isinstance(value, str) for value in _values(fields)):
+    if {type(remark), *map(type, _values(fields))} != {str}:
         raise ValueError(f"a frame's remark and extFields must be strings: {data[:200]!r}")
     return Message(
         code=_number(header, "code"),
@@ -177,6 +175,15 @@ def _read_json(data: bytes, body: bytes) -> Message:
         body=body,
         remark=remark,
     )
+
+
+def _loads(data: bytes) -> Any:
+    """The same as ``json.loads``, which takes twice as long. Raises ``ValueError`` and ``RecursionError``."""
+    if not data.startswith(_OBJECT):
+        return json.loads(data)
+    text = data.decode("utf-8", "surrogatepass")
+    value, end = _DECODE(text)
+    return value if end == len(text) else json.loads(text)
 
 
 def _values(fields: object) -> list[object]:

@@ -14,6 +14,7 @@ import pytest
 
 from chaos.history.columns import COLUMNS, INTEGERS, WORDS
 from chaos.history.shards import FORM
+from chaos.judging import forms
 from chaos.judging.shard import Shard
 from tests.checkers.histories import table_of
 
@@ -74,3 +75,31 @@ def test_what_stands_under_a_key_is_the_same_whoever_asked_before() -> None:
         told = [json.loads(values[place] or "{}") for place in at.tolist()]
         assert asked.numbers("n", at).tolist() == [value.get("n", -1) for value in told]
         assert asked.words("g", at) == [value.get("g", "") for value in told]
+
+
+def test_few_texts_are_searched_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(2)
+    blanks = ("", " ", "\t\n", "\r\f", "\v", "\u00a0")
+    words = ("a", "", "b b", "\u00e9\u4e2d", 'q\\"q', "x\\\\", "\n", "\u0661")
+    numbers = ("0", "-0", "7", "-12", "007", str(2**63 - 1), str(-(2**63)), "1.5", "1e3", "\u0661", "null", "-", '"3"')
+    values = ["", "n", '{"n":', '"n":1"n":2']
+    for _ in range(400):
+        n, g = (
+            f'"{key}":{rng.choice(blanks)}{what}'
+            for key, what in (("n", rng.choice(numbers)), ("g", f'"{rng.choice(words)}"'))
+        )
+        values.append(rng.choice(("{%s,%s}", "{%s}%s", "%s%s")) % tuple(rng.sample([n, g], 2)))
+    table = whole([{"kind": "op", "f": "x", "value": value} for value in values])
+    at = np.arange(len(values))
+    found = []
+    for few in (0, len(values)):
+        monkeypatch.setattr(forms, "FEW", few)
+        found.append(
+            (Shard(table).numbers("n", at).tolist(), Shard(table).words("g", at), Shard(table).labels("g", at)[1])
+        )
+    assert found[0] == found[1] and len(set(found[0][0])) > 5 and len(set(found[0][1])) > 5
+    for few in (0, 9):
+        monkeypatch.setattr(forms, "FEW", few)
+        for number in (2**63, -(2**63) - 1, 10**30):
+            with pytest.raises(pa.ArrowInvalid):
+                Shard(whole([{"kind": "op", "f": "x", "value": f'{{"n":{number}}}'}])).numbers("n", at[:1])
