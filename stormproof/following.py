@@ -14,13 +14,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from chaos.errors import BadInput
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.errors import BadInput, MachineError
 from chaos.history import directory as store
 from chaos.history import manifest
-from chaos.history.prefix import read_prefix
-from chaos.history.stream import STREAM
+from chaos.history.columns import Kind
+from chaos.history.parted.choosing import Chooser, Chosen
+from chaos.history.prefix import Prefix, read_prefix
+from chaos.history.spool import Spool
+from chaos.history.stream import SCHEMA, STREAM
 from chaos.judging.shard import Shard
-from chaos.judging.so_far import SoFar, able, judge_so_far, wanted
+from chaos.judging.so_far import SoFar, able, judge_prefix, wanted
 from chaos.law import RunContext
 from chaos.verdict import RunVerdict
 from stormproof.judge import judge, prepare
@@ -37,6 +43,8 @@ LEAST_PAUSE_S, PAUSE_SHARE = 1.0, 3.0
 LOOK_S = 0.25
 #: A manifest that is read while a line is being written seems damaged; then it is read again, so often.
 AGAIN = 5
+#: How the folder is called where what doesn't fit into memory stands while it is judged.
+FOLDER = "stormproof-follow-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ def conclude(
 ) -> RunVerdict:
     """The verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the run.
     Raises as :func:`stormproof.judge.prepare` and :func:`stormproof.judge.judge`."""
-    with TemporaryDirectory(prefix="stormproof-follow-") as folder:
+    with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
             prepared = prepare(run, Path(folder))
             if not prepared.damage:
@@ -133,16 +141,16 @@ def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | Non
     """What is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by what is
     seen now: only what lasts is told, since a line that is being written seems damaged too."""
     began = time.perf_counter()
-    prefix = read_prefix(run, wanted(able()))
-    if prefix is None:
-        return None
-    lasting = tuple(one for one in prefix.damage if one in damage)
-    damage.clear()
-    damage.update(prefix.damage)
-    laws = judge_so_far(
-        prefix.rows, RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=lasting)
-    )
-    rows = Shard(prefix.rows)
+    with TemporaryDirectory(prefix=FOLDER) as folder, Spool(Path(folder)) as held:
+        prefix = read_prefix(run, wanted(able()), held)
+        if prefix is None:
+            return None
+        lasting = tuple(one for one in prefix.damage if one in damage)
+        damage.clear()
+        damage.update(prefix.damage)
+        context = RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=lasting)
+        laws = _laws(prefix, Path(folder), context)
+        rows = _told(prefix, laws)
     return State(
         laws=laws,
         recorded=prefix.recorded,
@@ -151,6 +159,27 @@ def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | Non
         damage=lasting,
         seconds=time.perf_counter() - began,
     )
+
+
+def _laws(prefix: Prefix, folder: Path, context: RunContext) -> tuple[SoFar, ...]:
+    parted = folder / "shards"
+    parted.mkdir()
+    try:
+        return judge_prefix(prefix.rows, parted, context)
+    except OSError as error:
+        raise MachineError(f"cannot write the shards in {parted}: {error.strerror or error}") from error
+
+
+def _told(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
+    """The rows that show anomalies, those that say when the load began, and the first one."""
+    shown = pa.array(sorted({number for law in laws for one in law.violations for number in one.rows}), pa.int64())
+    phases = Chosen(str(Kind.HARNESS), ("phase",))
+    found: list[pa.Table] = []
+    for block in prefix.rows.blocks():
+        wanted = Chooser(block).any_of([phases]) | pc.is_in(block["index"], shown).to_numpy()
+        wanted[:1] |= not found
+        found.append(block.filter(pa.array(wanted)))
+    return Shard(pa.concat_tables([SCHEMA.empty_table(), *found]).unify_dictionaries())
 
 
 def _steps(rows: Shard, laws: Sequence[SoFar], of_stream: int) -> dict[int, dict[str, Any]]:

@@ -7,24 +7,26 @@ of one another, each as far as its file went when it was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.errors import DamagedHistory
 from chaos.history import manifest
-from chaos.history.columns import Kind
+from chaos.history.columns import COLUMNS, Kind
+from chaos.history.parted.choosing import coded
+from chaos.history.spool import Spool
 from chaos.history.stream import stream_blocks
 from chaos.history.traces import trace_blocks
 
 Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 #: What tells of which step a row is.
-_STEP = ("kind", "node", "incarnation", "step")
+_STEP = ("index", "kind", "node", "incarnation", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,103 +39,134 @@ class Prefix:
     one sentence for each part that isn't what was written.
     """
 
-    rows: pa.Table
+    rows: WholeSteps
     of_stream: int
     recorded: int
     until_ns: int
     damage: tuple[str, ...] = ()
 
 
-def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags]) -> Prefix | None:
-    """Read what a run that goes on has recorded so far; None before there is anything. ``wanted`` says which of some
-    rows are kept. Raises ``FileNotFoundError`` when files of it are removed meanwhile, :class:`chaos.errors.BadInput`
-    for what is no regular file of a size to read."""
+@dataclass(slots=True)
+class LastSteps:
+    """The last step of those that were traced into the one history: node, incarnation, step; and that of each node
+    whose traces have a file of their own."""
+
+    of_stream: tuple[str, int, int] | None = None
+    of_nodes: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+
+    def read_stream(self, rows: pa.Table) -> None:
+        traces = np.flatnonzero(_of(rows, "kind", str(Kind.TRACE)))
+        for step in _last_steps(rows.take(pa.array(traces[-1:]))):
+            self.of_stream = step
+
+    def read_traces(self, rows: pa.Table) -> None:
+        self.of_nodes.update({step[0]: step for step in _last_steps(rows)})
+
+
+class WholeSteps:
+    """The rows that were read of a run that goes on, without steps that may not be whole. Those with numbers from
+    ``of_stream`` on are of the traces of nodes."""
+
+    def __init__(self, rows: Spool, of_stream: int, last: LastSteps) -> None:
+        self._rows = rows
+        self._of_stream = of_stream
+        self._end, self._left = of_stream, np.empty(0, np.int64)
+        for block in rows.blocks(_STEP):
+            self._leave_out(block, last)
+        rows.refine(self._cut)
+
+    def _leave_out(self, rows: pa.Table, last: LastSteps) -> None:
+        """Of the one history everything from its last step on: more rows of that step may follow. Of the traces the
+        last step of each node."""
+        index = rows["index"].to_numpy()
+        of_stream = index < self._of_stream
+        if last.of_stream is not None and (of_stream.any()):
+            same = of_stream & _of(rows, "kind", str(Kind.TRACE)) & _of_step(rows, last.of_stream)
+            self._end = min(self._end, int(index[same].min(initial=self._end)))
+        if not of_stream.all():
+            codes, texts = coded(rows, "node")
+            for code in np.unique(codes[~of_stream]).tolist():
+                step = last.of_nodes[texts[code] if code >= 0 else ""]
+                self._left = np.append(self._left, index[~of_stream & _of_step(rows, step)])
+
+    def whole(self) -> pa.Table | None:
+        """All of them, if they are held in memory."""
+        return self._rows.whole()
+
+    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
+        """As :meth:`chaos.history.spool.Spool.blocks`."""
+        for block in self._rows.blocks({*columns, "index"}, backwards=backwards):
+            yield self._cut(block).select([name for name in COLUMNS if name in columns])
+
+    def _cut(self, rows: pa.Table) -> pa.Table:
+        index = rows["index"].to_numpy()
+        found = (index < self._end) | ((index >= self._of_stream) & ~np.isin(index, self._left))
+        return rows if found.all() else rows.filter(pa.array(found))
+
+
+def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Spool) -> Prefix | None:
+    """Read what a run that goes on has recorded so far into ``rows``, which must be empty; None before there is
+    anything. ``wanted`` says which of some rows are kept. Raises ``FileNotFoundError`` when files of it are removed
+    meanwhile, :class:`chaos.errors.BadInput` for what is no regular file of a size to read, and
+    :class:`chaos.errors.MachineError` when the disk is full."""
     sealed = manifest.read(run)
     promised = sum(batch.rows for batch in sealed.batches)
     if not promised:
         return None
-    recorded, until_ns, kept = 0, -1, []
+    recorded, until_ns, last = 0, -1, LastSteps()
     found: list[str] = []
     try:
         for block in stream_blocks(run, sealed, found):
             recorded += block.num_rows
             until_ns = block["time_ns"][-1].as_py() if block.num_rows else until_ns
-            kept.append(block.filter(pa.array(wanted(block))))
+            kept = block.filter(pa.array(wanted(block)))
+            last.read_stream(kept)
+            rows.add(kept)
     except DamagedHistory as error:
-        return None if not kept else _prefix(kept, [], recorded, recorded, until_ns, [*sealed.damage, str(error)])
-    damage = [*sealed.damage, *(found if recorded < promised else ())]  # what isn't sealed yet is no damage
-    of_stream, traces = recorded, []
-    for block in trace_blocks(run, of_stream, sealed, damage):
-        recorded += block.num_rows
-        traces.append(block.filter(pa.array(wanted(block))))
-    return _prefix(kept, traces, of_stream, recorded, until_ns, damage)
+        if not recorded:
+            return None
+        damage = [*sealed.damage, str(error)]
+    else:
+        damage = [*sealed.damage, *(found if recorded < promised else ())]  # what isn't sealed yet is no damage
+        for block in trace_blocks(run, of_stream := recorded, sealed, damage):
+            recorded += block.num_rows
+            kept = block.filter(pa.array(wanted(block)))
+            last.read_traces(kept)
+            rows.add(kept)
+        return _prefix(rows, of_stream, recorded, until_ns, damage, last)
+    return _prefix(rows, recorded, recorded, until_ns, damage, last)
 
 
-def _prefix(
-    stream: list[pa.Table], traces: list[pa.Table], of_stream: int, recorded: int, until_ns: int, damage: list[str]
-) -> Prefix:
-    """Whatever is given is taken from its list, so that hardly a row is held twice."""
-    parts = _taken(stream, np.arange(sum(block.num_rows for block in stream)) < end_of_whole_steps(_steps(stream)))
-    if traces:
-        parts += _taken(traces, whole_steps(_steps(traces)))
-    return Prefix(rows=_joined(parts), of_stream=of_stream, recorded=recorded, until_ns=until_ns, damage=tuple(damage))
-
-
-def _steps(blocks: list[pa.Table]) -> pa.Table:
-    """Of which step each row is."""
-    return pa.concat_tables([block.select(_STEP) for block in blocks]).unify_dictionaries()
-
-
-def _taken(blocks: list[pa.Table], wanted: Flags) -> list[pa.Table]:
-    """The wanted rows of all blocks, none of which is left."""
-    found = []
-    while blocks:
-        block = blocks.pop(0)
-        mine, wanted = wanted[: block.num_rows], wanted[block.num_rows :]
-        found.append(block if mine.all() else block.filter(pa.array(mine)))
-    return found
-
-
-def _joined(parts: list[pa.Table]) -> pa.Table:
-    """All of them, none of which is left: one column after the other is put together."""
-    table = pa.concat_tables(parts).unify_dictionaries()
-    parts.clear()
-    names, columns = table.column_names, []
-    for name in names:
-        columns.append(table.select([name]).combine_chunks()[name])
-        table = table.drop_columns([name])
-    return pa.Table.from_arrays(columns, names)
+def _prefix(rows: Spool, of_stream: int, recorded: int, until_ns: int, damage: list[str], last: LastSteps) -> Prefix:
+    whole = WholeSteps(rows, of_stream, last)
+    return Prefix(rows=whole, of_stream=of_stream, recorded=recorded, until_ns=until_ns, damage=tuple(damage))
 
 
 def end_of_whole_steps(stream: pa.Table) -> int:
     """How many rows come before the last step that any node has traced into the one history, as simulated nodes do:
     more rows of that step may follow. All rows where no node has."""
-    traces = np.flatnonzero(_is(stream, "kind", str(Kind.TRACE)))
+    traces = np.flatnonzero(_of(stream, "kind", str(Kind.TRACE)))
     if not len(traces):
         return stream.num_rows
-    incarnation, step, node = (_codes(stream, name)[traces] for name in ("incarnation", "step", "node"))
-    same = (incarnation == incarnation[-1]) & (step == step[-1]) & (node == node[-1])
-    return int(traces[np.flatnonzero(same)[0]])
+    (last,) = _last_steps(stream.slice(int(traces[-1]), 1))
+    return int(traces[np.flatnonzero(_of_step(stream.take(pa.array(traces)), last))[0]])
 
 
-def whole_steps(traces: pa.Table) -> Flags:
-    """Which rows of the nodes' traces are of whole steps: of all but each node's last one."""
-    incarnation, step, node = (_codes(traces, name) for name in ("incarnation", "step", "node"))
-    whole = np.ones(len(node), dtype=np.bool_)
-    for code in np.unique(node):
-        own = np.flatnonzero(node == code)
-        whole[own[(incarnation[own] == incarnation[own[-1]]) & (step[own] == step[own[-1]])]] = False
-    return whole
+def _last_steps(rows: pa.Table) -> Iterator[tuple[str, int, int]]:
+    """The last step of each node in these rows."""
+    codes, texts = coded(rows, "node")
+    incarnation, step = (rows[name].to_numpy() for name in ("incarnation", "step"))
+    for code in np.unique(codes).tolist():
+        at = np.flatnonzero(codes == code)[-1]
+        yield texts[code] if code >= 0 else "", int(incarnation[at]), int(step[at])
 
 
-def _codes(table: pa.Table, column: str) -> npt.NDArray[np.int64]:
-    array = table[column].combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_dictionary(array.type):
-        array = pc.fill_null(array.indices, -1)
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)
+def _of_step(rows: pa.Table, step: tuple[str, int, int]) -> Flags:
+    same: Flags = (rows["incarnation"].to_numpy() == step[1]) & (rows["step"].to_numpy() == step[2])
+    return same & _of(rows, "node", step[0])
 
 
-def _is(table: pa.Table, column: str, text: str) -> Flags:
-    return np.asarray(pc.equal(table[column].cast(pa.string()), text).to_numpy(), dtype=np.bool_)
+def _of(rows: pa.Table, column: str, text: str) -> Flags:
+    codes, texts = coded(rows, column)
+    found: Flags = codes == (texts.index(text) if text in texts else -1 if not text else -2)
+    return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,14 @@ def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *,
     return shards.replace(run, lambda fresh: fill(fresh, rows, plan), folder, sealed=sealed)
 
 
-def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS, offsets: int | None = None) -> None:
+class Blocks(Protocol):
+    """Rows that are read several times, some at a time."""
+
+    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
+        """As :meth:`chaos.history.spool.Spool.blocks`."""
+
+
+def fill(folder: Path, rows: Blocks, plan: Sequence[Part], most: int = SHARD_ROWS, offsets: int | None = None) -> None:
     """Write the shards of a large run into an empty folder. Raises ``OSError``."""
     kept = shards.kept(plan, rows.blocks)
     counts, rest = _counted(rows, plan, kept, offsets)
@@ -77,7 +85,7 @@ def fill(folder: Path, rows: Spool, plan: Sequence[Part], most: int = SHARD_ROWS
 
 
 def _blocks(
-    rows: Spool,
+    rows: Blocks,
     plan: Sequence[Part],
     kept: Mapping[Sieve, Ints],
     offsets: int | None,
@@ -94,7 +102,7 @@ def _in_pieces(plan: Sequence[Part]) -> bool:
 
 
 def _counted(
-    rows: Spool, plan: Sequence[Part], kept: Mapping[Sieve, Ints], offsets: int | None
+    rows: Blocks, plan: Sequence[Part], kept: Mapping[Sieve, Ints], offsets: int | None
 ) -> tuple[_Counts, bool]:
     """How many rows each key has, and whether there are rows that no part wants."""
     counts: _Counts = {part: Counter() for part in plan}

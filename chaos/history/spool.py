@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -88,8 +88,15 @@ class Spool:
         if self._writer is not None:
             return None
         if len(self._held) > 1:
-            self._held = [pa.concat_tables(self._held).unify_dictionaries().combine_chunks()]
+            self._held = [_joined(self._held)]
         return self._held[0] if self._held else SCHEMA.empty_table()
+
+    def refine(self, chosen: Callable[[pa.Table], pa.Table]) -> None:
+        """Of rows that are held in memory keep the chosen ones of each block; those in a file stay all."""
+        if self._writer is None:
+            for number, block in enumerate(self._held):
+                self._held[number] = chosen(block)
+            self.num_rows = sum(block.num_rows for block in self._held)
 
     def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
         """The rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file have
@@ -125,3 +132,15 @@ class Spool:
         known = self._texts[name]
         codes = np.array([known.setdefault(text, len(known)) for text in words.dictionary.to_pylist()], np.int32)
         return pa.array(codes, pa.int32()).take(words.indices)
+
+
+def _joined(blocks: list[pa.Table]) -> pa.Table:
+    """All of them, none of which is left: one column after the other is put together, so that hardly a row is held
+    twice."""
+    table = pa.concat_tables(blocks).unify_dictionaries()
+    blocks.clear()
+    names, columns = table.column_names, []
+    for name in names:
+        columns.append(table.select([name]).combine_chunks()[name])
+        table = table.drop_columns([name])
+    return pa.Table.from_arrays(columns, names)

@@ -172,12 +172,13 @@ def _lacks(law: Law, tells: Set[str]) -> list[str]:
     return sorted({str(one) for one in law.needs.evidence if one not in tells})
 
 
-def _all_gaps(task: _Task, reason: str) -> Examined:
-    return _gaps(task.name, task.context, reason)
+def _all_gaps(task: _Task, reason: str, known: Registry | None = None) -> Examined:
+    return _gaps(task.name, task.context, reason, known)
 
 
-def _gaps(shard: str, context: RunContext, reason: str) -> Examined:
-    return [(number, Partial(gaps=(reason,))) for number in _serving(shard, registry().kernels, context)]
+def _gaps(shard: str, context: RunContext, reason: str, known: Registry | None = None) -> Examined:
+    kernels = (known or registry()).kernels
+    return [(number, Partial(gaps=(reason,))) for number in _serving(shard, kernels, context)]
 
 
 def _complete(task: _Task, found: Examined) -> Examined:
@@ -197,6 +198,14 @@ def judge_rows(
     return verdicts(context, found, known)
 
 
+def judge_files(paths: Iterable[Path], context: RunContext, known: Registry | None = None) -> tuple[Verdict, ...]:
+    """Judge one run whose shards are in these files, one after the other; by these laws, or by all that there are."""
+    found: Examined = []
+    for path in paths:
+        found += _examine_path(_Task(0, str(path.absolute()), context), known)
+    return verdicts(context, found, known)
+
+
 def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry | None = None) -> Examined:
     """Run the kernels that look at the shard of this name. One that crashes leaves a gap in its law's evidence."""
     kernels = (known or registry()).kernels
@@ -206,18 +215,18 @@ def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry |
     return [(number, _examined(kernels[number], rows, context)) for number in _serving(name, kernels, context)]
 
 
-def _examine_path(task: _Task) -> Examined:
-    kernels = registry().kernels
+def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
+    kernels = (known or registry()).kernels
     serving = [kernels[number] for number in _serving(task.name, kernels, task.context)]
     if not serving:
         return []
     try:
         rows = Shard.read(task.shard, plan.columns(serving))
     except MemoryError:
-        return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}")
+        return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
     except (OSError, pa.ArrowException, KeyError) as error:
-        return _all_gaps(task, f"the shard {task.name} can't be read: {error}")
-    return examine_shard(task.name, rows, task.context)
+        return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
+    return examine_shard(task.name, rows, task.context, known)
 
 
 def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:

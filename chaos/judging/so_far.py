@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.history import shards
+from chaos.history import sharding, shards
 from chaos.history.parted.choosing import Chooser, Chosen
-from chaos.judging.engine import judge_rows
+from chaos.history.prefix import WholeSteps
+from chaos.judging.engine import judge_files, judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry, registry
 from chaos.law import RunContext
@@ -63,6 +65,20 @@ def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = N
     asked = able(known)
     parts = shards.parts(rows, plan(asked.kernels, context.meta))
     verdicts = judge_rows(parts, replace(context, unfinished=True), asked)
+    return tuple(map(SoFar.of, verdicts))
+
+
+def judge_prefix(
+    rows: WholeSteps, folder: Path, context: RunContext, known: Registry | None = None
+) -> tuple[SoFar, ...]:
+    """As :func:`judge_so_far`, of rows that may be in a file: then shards are made of them in an empty ``folder``, and
+    one is in memory at a time. Raises ``OSError`` when the disk is full."""
+    table = rows.whole()
+    if table is not None:
+        return judge_so_far(table, context, known)
+    asked = able(known)
+    sharding.fill(folder, rows, plan(asked.kernels, one_clock=context.one_clock))
+    verdicts = judge_files(shards.paths(folder, "."), replace(context, unfinished=True), asked)
     return tuple(map(SoFar.of, verdicts))
 
 

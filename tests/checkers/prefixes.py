@@ -7,10 +7,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.history.prefix import end_of_whole_steps, whole_steps
+from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.engine import judge_rows
 from chaos.judging.so_far import SoFar, able, judge_so_far
 from chaos.law import RunContext
@@ -87,3 +88,22 @@ def names(found: Any) -> set[Name]:
         for anomaly in one.violations
         if anomaly.rows
     }
+
+
+def whole_steps(traces: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which rows of the nodes' traces are of whole steps: of all but each node's last one."""
+    incarnation, step, node = (_codes(traces, name) for name in ("incarnation", "step", "node"))
+    whole = np.ones(len(node), dtype=np.bool_)
+    for code in np.unique(node):
+        own = np.flatnonzero(node == code)
+        whole[own[(incarnation[own] == incarnation[own[-1]]) & (step[own] == step[own[-1]])]] = False
+    return whole
+
+
+def _codes(table: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    array = table[column].combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        array = pc.fill_null(array.indices, -1)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -14,18 +15,21 @@ from prefixes import (
     context,
     in_the_end,
     joined,
+    names,
     process_prefixes,
     simulated_prefixes,
     so_far,
 )
 from recorded import recording
 
-from chaos.history import shards
+from chaos.history import sharding, shards, spool
 from chaos.history.directory import read_meta
+from chaos.history.prefix import LastSteps, WholeSteps
 from chaos.history.recorder import read_rows
+from chaos.history.spool import Spool
 from chaos.judging import findings
 from chaos.judging.registry import registry
-from chaos.judging.so_far import NONE, able, judge_so_far, violated
+from chaos.judging.so_far import NONE, SoFar, able, judge_prefix, judge_so_far, violated
 from chaos.law import RunContext
 from stormproof import scenario_run
 from stormproof.scenarios import Scenario
@@ -147,6 +151,54 @@ def test_what_is_judged_in_parts_is_what_is_judged_as_a_whole(tmp_path: Path, mo
     monkeypatch.setattr(shards, "SHARD_ROWS", 300)
     assert violated(whole)
     assert judge_so_far(table, told) == whole
+
+
+def from_files(table: pa.Table, told: RunContext, folder: Path) -> tuple[SoFar, ...]:
+    """What is said of these rows when they are in a file, and their shards, too."""
+    folder.mkdir()
+    with Spool(folder) as rows:
+        for begin in range(0, table.num_rows, 400):
+            rows.add(table.slice(begin, 400))
+        prefix = WholeSteps(rows, 1 << 60, LastSteps())
+        assert prefix.whole() is None
+        (folder / "shards").mkdir()
+        found = judge_prefix(prefix, folder / "shards", told)
+        assert len([*(folder / "shards").iterdir()]) > 5
+    return found
+
+
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_ROWS", 100)
+    monkeypatch.setattr(sharding, "fill", partial(sharding.fill, most=300, offsets=8))
+
+
+@pytest.mark.usefixtures("in_files")
+def test_what_is_judged_from_files_is_what_is_judged_in_memory(tmp_path: Path) -> None:
+    run = Path(planted(tmp_path).directory)
+    (table, _), told = read_rows(run), context(read_meta(run))
+    assert violated(judge_so_far(table, told))
+    assert from_files(table, told, tmp_path / "files") == judge_so_far(table, told)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("in_files")
+def test_harmed_runs_show_the_same_from_files(tmp_path: Path) -> None:
+    harms = [*HARMS][::4]
+    found = 0
+    for number, harm in enumerate(harms):
+        run = recording().copy()
+        harm(run, Random(number))
+        told = context(run.meta)
+        stream, traces = as_processes(run.table())
+        for name, table, context_ in (
+            ("simulated", run.table(), told),
+            ("processes", joined(stream, traces), context({**told.meta, "deployment": "process"})),
+        ):
+            known = names(judge_so_far(table, context_))
+            assert names(from_files(table, context_, tmp_path / f"{name}-{number}")) == known, harm
+            found += len(known)
+    assert found > len(harms) / 2
 
 
 def ends_a_call(table: pa.Table, end: int) -> bool:

@@ -16,14 +16,15 @@ import pytest
 
 from chaos.errors import BadInput
 from chaos.history import directory as store
-from chaos.history.prefix import read_prefix, whole_steps
+from chaos.history import spool
+from chaos.history.prefix import read_prefix
 from chaos.history.recorder import Recorder
+from chaos.history.spool import Spool
 from chaos.judging.so_far import able, wanted
 from chaos.verdict import Validity
 from stormproof import cli, following
 from stormproof.following import State, conclude, follow, is_at_work, pause_s
 from stormproof.judge import Engine
-from tests.checkers.histories import History, table_of
 from tests.stormproof.conftest import Begin
 from tests.stormproof.growing import Growing
 from tests.stormproof.small_runs import ANOMALY, planted
@@ -54,10 +55,12 @@ def found(state: State) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize(("processes", "most"), [(False, 1 << 20), (True, 1 << 20), (True, 500)])
 def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
-    recorded: Path, tmp_path: Path, processes: bool
+    recorded: Path, tmp_path: Path, processes: bool, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where more rows than are held go through a file."""
+    monkeypatch.setattr(spool, "MOST_ROWS", most)
     run = Growing(recorded, tmp_path / "run", processes=processes)
     states, told, first = follow(run.directory), set[tuple[str, int, int]](), -1
     for rows in run.pieces(len(run.rows) // 8):
@@ -70,6 +73,7 @@ def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
     with pytest.raises(StopIteration):
         next(states)
     assert 0 < first < len(run.rows) and ANOMALY in {name for name, _, _ in told}
+    monkeypatch.setattr(spool, "MOST_ROWS", 1 << 20)
     verdict = conclude(run.directory, Engine.LOCAL)
     assert verdict.validity is Validity.INVALID
     assert told <= {(one.name, one.queue, one.offset) for law in verdict.laws for one in law.anomalies}
@@ -94,9 +98,10 @@ def test_a_damaged_part_is_told_and_nothing_counts(recorded: Path, tmp_path: Pat
 
 
 def test_nothing_is_read_before_there_is_a_row(tmp_path: Path) -> None:
-    assert read_prefix(tmp_path / "gone", wanted(able())) is None
-    Recorder(tmp_path, lambda: 0).close()
-    assert read_prefix(tmp_path, wanted(able())) is None
+    with Spool(tmp_path) as rows:
+        assert read_prefix(tmp_path / "gone", wanted(able()), rows) is None
+        Recorder(tmp_path, lambda: 0).close()
+        assert read_prefix(tmp_path, wanted(able()), rows) is None
 
 
 def test_a_run_without_a_manifest_can_not_be_followed(recorded: Path, tmp_path: Path) -> None:
@@ -104,13 +109,6 @@ def test_a_run_without_a_manifest_can_not_be_followed(recorded: Path, tmp_path: 
     (run.directory / "manifest").unlink()
     with pytest.raises(BadInput, match="has no manifest, so nothing vouches for what is recorded there"):
         next(follow(run.directory))
-
-
-def test_the_last_step_of_a_node_may_lack_rows() -> None:
-    history = History()
-    for node, step in (("a", 1), ("b", 7), ("a", 2), ("a", 2), ("b", 7)):
-        history.row("trace", f="synced", node=node, incarnation=1, step=step)
-    assert whole_steps(table_of(history.rows)).tolist() == [True, False, False, False, False]
 
 
 def test_pauses_leave_most_of_a_core_and_tell_within_a_minute() -> None:
