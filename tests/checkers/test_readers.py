@@ -13,13 +13,12 @@ from histories import TELLS
 from recorded import recording
 from slow.random_clients import RandomConsumers, history
 from slow.random_storms import readers
-from slow.steady_rows import steady
 from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
 
 from chaos.history import shards
 from chaos.history.columns import VALUE
 from chaos.judging.declared import Declared
-from chaos.judging.plan import plan, served
+from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext

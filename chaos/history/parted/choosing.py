@@ -42,8 +42,9 @@ class Chosen:
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
     ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time, and one of
-    ``Part.sifted`` those of all: the last ones first, or ``forward``. ``remember`` is for sieves of nodes' rows (:mod:`chaos.history.parted.lived`): it
-    returns the ``index`` of what must be known of these rows to choose among earlier ones."""
+    ``Part.sifted`` those of all: the last ones first, or ``forward``. ``remember`` is for sieves of nodes' rows
+    (:mod:`chaos.history.parted.lived`): it returns the ``index`` of what must be known of these rows to choose among
+    earlier ones."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
