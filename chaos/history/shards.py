@@ -16,6 +16,7 @@ from chaos.errors import MachineError
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
+from chaos.history.parted import numbers
 from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
@@ -147,7 +148,7 @@ def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]
         for block in blocks([name for name in COLUMNS if name in sieve.reads]):
             tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
         if tables:
-            found[sieve] = np.unique(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
+            found[sieve] = numbers.distinct(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
     return found
 
 
@@ -163,7 +164,7 @@ def sifted(plan: Sequence[Part], blocks: Callable[[list[str], bool], Iterable[pa
         summary = Summary(sieve)
         for block in blocks(columns, not sieve.forward):
             summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
-        found[sieve] = np.unique(summary.kept())
+        found[sieve] = numbers.distinct(summary.kept())
     return found
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, groups, parts
+from checkers._views.arrays import Flags, Ints, distinct, groups, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
 
@@ -119,7 +119,7 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
         kept = -1 if rows.column("f")[cut] == anew else position[cut]
         gone[(rank[appends] < rank[cut]) & (end > kept)] = rank[cut]
     confirmed = np.zeros(len(appends), dtype=np.bool_)
-    for until in np.unique(gone):
+    for until in distinct(gone):
         window = confirms[rank[confirms] < until]
         if len(window):
             highest = np.append(np.maximum.accumulate(position[window][::-1])[::-1], -1)
@@ -148,7 +148,7 @@ def highest_confirms(rows: Rows) -> Ints:
             later = np.maximum.accumulate(position[last][::-1])[::-1]
             last = last[position[last] > np.append(later[1:], np.iinfo(np.int64).min)]
             found.append(last)
-    return np.unique(np.concatenate(found))
+    return distinct(np.concatenate(found))
 
 
 def first_appends(rows: Rows) -> Ints:
@@ -168,7 +168,7 @@ def telling_appends(rows: Rows) -> Ints:
     at, is_append = _told_of_logs(rows)
     followed = is_append[1:] & (rows.column("node")[at[1:]] == rows.column("node")[at[:-1]])
     _, append = _acknowledged(rows)
-    return np.unique(np.concatenate([at[is_append & ~np.append(followed, False)], append[append >= 0]]))
+    return distinct(np.concatenate([at[is_append & ~np.append(followed, False)], append[append >= 0]]))
 
 
 def before_appends(rows: Rows) -> Ints:
@@ -178,7 +178,7 @@ def before_appends(rows: Rows) -> Ints:
     node = rows.column("node")[at]
     acked, append = _acknowledged(rows)
     first = at[np.append(True, node[1:] != node[:-1])[: len(at)]]
-    return np.unique(np.concatenate([first, acked[append < 0]]))
+    return distinct(np.concatenate([first, acked[append < 0]]))
 
 
 def _told_of_logs(rows: Rows) -> tuple[Ints, Flags]:
@@ -217,7 +217,7 @@ def confirms_before_commits(rows: Rows) -> Ints:
         is_commit = rows.column("f")[lived] == commit
         before = np.maximum.accumulate(np.where(is_commit, -1, np.arange(len(lived))))[is_commit]
         found.append(lived[before[before >= 0]])
-    return np.unique(np.concatenate(found))
+    return distinct(np.concatenate(found))
 
 
 def confirms_beyond(rows: Rows) -> Ints:
@@ -236,7 +236,7 @@ def confirms_beyond(rows: Rows) -> Ints:
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end
             beyond[form.at[(said < end) | (end > ends.get(member, _NO_END))]] = True
-    return np.unique(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
+    return distinct(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
 
 
 #: What tells how far a disk goes, and never that it goes less far.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Flags, Ints, Sieve, coded
 
 
@@ -36,7 +37,7 @@ class Lived:
         kept = self._sieve.keep(table)
         self._kept.append(kept[kept <= last])
         assert self._sieve.remember is not None
-        known = np.isin(table["index"].to_numpy(), self._sieve.remember(table))
+        known = numbers.among(table["index"].to_numpy(), self._sieve.remember(table))
         self._known = table.filter(pa.array(known)).combine_chunks()
 
     def add_all(self, block: pa.Table, chosen: Flags) -> None:
@@ -47,7 +48,7 @@ class Lived:
 
     def kept(self) -> Ints:
         """The ``index`` of all rows that are kept, ascending."""
-        return np.unique(np.concatenate(self._kept))
+        return numbers.distinct(np.concatenate(self._kept))
 
     def _look_for_disorder(self, table: pa.Table) -> None:
         codes, names = coded(table, "node")
