@@ -151,7 +151,8 @@ class Chooser:
     def _kept_by(self, sieves: Sequence[Sieve]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)
         for sieve in sieves:
-            if len(wanted := self._kept.get(sieve, ())):
+            wanted = self._kept.get(sieve)
+            if wanted is not None and len(wanted):
                 found |= numbers.among(self._table["index"].to_numpy(), wanted)
         return found
 
