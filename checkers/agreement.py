@@ -285,7 +285,7 @@ def _system_ends(rows: Rows, kind: str, group: Set[str]) -> Ints | None:
     if not any(kinds):
         return None
     at = at[np.array([word == kind for word in kinds], dtype=np.bool_)]
-    return np.unique(rows.column("position")[at] + np.maximum(rows.numbers("size", at), 1))
+    return distinct(rows.column("position")[at] + np.maximum(rows.numbers("size", at), 1))
 
 
 def describe(rows: Rows, at: int) -> str:

@@ -14,7 +14,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import committed, own_logs, reads
-from checkers._views.arrays import Flags, Ints
+from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
 from checkers._views.own_logs import size_of_set
 from checkers._views.reads import own
@@ -375,7 +375,7 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
         if not len(own_at):
             found.gap(f"{node} told nothing of what is durable on its disk")
             continue
-        moments = np.unique(np.concatenate([index[confirms], index[own_at], stage_at]))
+        moments = distinct(np.concatenate([index[confirms], index[own_at], stage_at]))
         due, _ = _last(index[confirms], highest, moments)
         has, last = _last(index[own_at], durable, moments)
         running, _ = _last(index[own_at], runs.astype(np.int64), moments)

@@ -67,9 +67,9 @@ def _parted(path: Path) -> list[str]:
 
 def examine(path: str) -> Examined:
     """What the kernels find in one shard; workers run this."""
-    columns, is_part = plan.columns(list(chosen().kernels.values())), Path(path).parent.parent.name == PARTED
-    name = Path(path).stem if is_part else shards.WHOLE
-    return examine_shard(name, Shard.read(path, columns), CONTEXT, chosen())
+    name = Path(path).stem if Path(path).parent.parent.name == PARTED else shards.WHOLE
+    serving = [chosen().kernels[number] for number in plan.served(name, chosen().kernels) or ()]
+    return examine_shard(name, Shard.read(path, plan.columns(serving)), CONTEXT, chosen())
 
 
 def count(found: Sequence[Examined]) -> Counter[str]:

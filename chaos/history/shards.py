@@ -16,6 +16,7 @@ from chaos.errors import MachineError
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
+from chaos.history.parted import numbers
 from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
@@ -154,7 +155,7 @@ def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]
         for block in blocks(_columns(sieve)):
             tables.append(block.filter(pa.array(Chooser(block).any_of(sieve.rows))))
         if tables:
-            found[sieve] = np.unique(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
+            found[sieve] = numbers.distinct(sieve.keep(pa.concat_tables(tables).unify_dictionaries()))
     return found
 
 
@@ -173,7 +174,7 @@ def sifted(
         summary = Summary(sieve)
         for block in (blocks if sieve.forward else backwards)(_columns(sieve)):
             summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
-        found[sieve] = np.unique(summary.kept())
+        found[sieve] = numbers.distinct(summary.kept())
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are told one by one; one more anomaly stands for the rest.
 MAX_REPORTED = 20
+#: What all shards together tell a judgement.
+Facts = Sequence[Mapping[str, Any]]
 
 
 class Findings:
@@ -114,6 +117,13 @@ def _remainder(
         message=message,
         lawful=lawful,
     )
+
+
+def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[npt.NDArray[np.int64]]:
+    """These columns of all facts that have the first of them, one behind the other."""
+    some = [fact for fact in facts if names[0] in fact]
+    none = np.empty(0, dtype=np.int64)
+    return [np.concatenate([none, *(np.array(fact[name], dtype=np.int64) for fact in some)]) for name in names]
 
 
 def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chaos.history.parted import numbers
 from chaos.ops import SEQUENCE_BITS
 
 Ints = npt.NDArray[np.int64]
@@ -108,8 +109,8 @@ class Grid:
             np.maximum.at(tops, one - low + 1, two - first + 1)
             if int(tops.sum()) <= most:  # each as long as its greatest ``two`` needs
                 return cls(int(tops.sum()), low, np.cumsum(tops)[:-1] - first)
-        ones, twos = np.unique(one), np.unique(two)
-        known = np.unique(np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
+        ones, twos = numbers.distinct(one), numbers.distinct(two)
+        known = numbers.distinct(np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
         return cls(len(known), low, one[:0], (ones, twos, known))
 
     def places(self, one: Ints, two: Ints) -> Ints:
@@ -156,7 +157,7 @@ def distinct(column: Ints) -> Ints:
         low = column.min()
         if int(column.max()) - int(low) < PLACES * len(column) + BESIDES:
             return np.flatnonzero(any_in(column - low, int(column.max()) - int(low) + 1)) + low
-    return np.unique(column)
+    return numbers.distinct(column)
 
 
 def tops(key: Ints, number: Ints) -> tuple[Ints, Ints]:
@@ -185,15 +186,12 @@ def only(keep: Flags, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
 
 def among(many: Ints, few: Ints) -> Flags:
     """Which of many numbers are among a few."""
-    known = np.unique(few)
-    slot = np.searchsorted(known, many)
-    slot[slot == len(known)] = 0
-    return known[slot] == many if len(known) else np.zeros(len(many), dtype=np.bool_)
+    return places_in(distinct(few), many)[1]
 
 
 def occur(few: Ints, many: Ints) -> Flags:
     """Which of a few numbers are among many."""
-    return np.isin(few, np.unique(many[among(many, few)]))
+    return among(few, many[among(many, few)])
 
 
 def pairs_occur(few: tuple[Ints, Ints], many: tuple[Ints, Ints]) -> Flags:

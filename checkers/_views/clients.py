@@ -159,8 +159,8 @@ def drain_reads(rows: Rows) -> Flags:
     if begin >= 0:
         return rows.column("op")[at] >= begin
     process = rows.column("process")
-    provers = np.unique(process[rows.beside.where(kind="op", f="drain")])
-    return np.isin(process[at], provers)
+    provers = process[rows.beside.where(kind="op", f="drain")]
+    return among(process[at], provers)
 
 
 def rows_of(rows: Rows, f: str, chosen: Ints) -> Ints:

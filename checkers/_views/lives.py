@@ -11,7 +11,7 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows
 from checkers import _views as views
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, among
 from checkers._views.faults import Fault
 
 #: A replica forgot a life of its own; a name of the law about roles.
@@ -29,7 +29,7 @@ def forgotten(rows: Rows, found: Findings, node: str) -> None:
     confirms = rows.where(kind="trace", f="confirm")
     disk = _Disks(rows.memo(views.faults), node)
     traces = views.node_traces(rows, node, *_KINDS)
-    rare = np.flatnonzero(~np.isin(traces, confirms))  # confirms are many: one look at those between two of these
+    rare = np.flatnonzero(~among(traces, confirms))  # confirms are many: one look at those between two of these
     for place, until in zip(rare.tolist(), [*rare[1:].tolist(), len(traces)], strict=True):
         at, confirmed = int(traces[place]), traces[place + 1 : until]
         if (f := rows.text("f", at)) != "start":

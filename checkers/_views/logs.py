@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, groups, parts
+from checkers._views.arrays import Flags, Ints, distinct, groups, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
 
@@ -118,7 +118,7 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
         kept = -1 if rows.column("f")[cut] == anew else position[cut]
         gone[(rank[appends] < rank[cut]) & (end > kept)] = rank[cut]
     confirmed = np.zeros(len(appends), dtype=np.bool_)
-    for until in np.unique(gone):
+    for until in distinct(gone):
         window = confirms[rank[confirms] < until]
         if len(window):
             highest = np.append(np.maximum.accumulate(position[window][::-1])[::-1], -1)
@@ -227,7 +227,7 @@ def confirms_beyond(rows: Rows) -> Ints:
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end
             beyond[form.at[(said < end) | (end > ends.get(member, _NO_END))]] = True
-    return np.unique(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
+    return distinct(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
 
 
 #: What tells how far a disk goes, and never that it goes less far.

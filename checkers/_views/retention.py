@@ -12,7 +12,7 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
-from checkers._views.arrays import Flags, Ints, places_in
+from checkers._views.arrays import Flags, Ints, distinct, places_in
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -182,7 +182,7 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 
 def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
     """Queue, the rows that told of deletions from it, and up to which offset each."""
-    own = set(np.unique(rows.column("queue")).tolist())
+    own = set(distinct(rows.column("queue")).tolist())
     at, forms = rows.memo(_deletions)
     told: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:

@@ -19,7 +19,6 @@ from checkers.consumers.groups import Calls, Group, are_owned, holds_no_longer
 from checkers.consumers.promise import COMMIT_REGRESSION, COMMITTED, DOUBLE_OWNER, NEVER_COMMITTED, PROMISE
 
 
-
 def overlapping(rows: Rows) -> Ints:
     """A sieve, given the first rows first: the pulls of owners that had not ended when another one of the same group
     and queue began, as far as they ended in ok, and those that have not ended yet."""

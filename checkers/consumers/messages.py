@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Findings
+from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -16,7 +16,6 @@ from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
 from checkers._views.claims import Claims
-from checkers._views.facts import Facts, joined
 from checkers._views.reads import callers, everywhere, own
 from checkers.consumers import passed
 from checkers.consumers.groups import Calls, Given, Group

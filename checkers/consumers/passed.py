@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Findings
+from chaos.judging.findings import Facts, Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
 from checkers._views.arrays import NEVER, Flags, Ints, pairs_occur, ranges
-from checkers._views.facts import Facts
 from checkers._views.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group, are_owned
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.judging.findings import decide
+from chaos.judging.findings import Facts, decide
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.verdict import Verdict
-from checkers._views.facts import Facts
 
 COMMIT_REGRESSION = "commit-regression"
 COMMIT_BEYOND_END = "commit-beyond-end"

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.judging.findings import Findings
+from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Ints, distinct, places_in, tops
-from checkers._views.facts import Facts, joined
 from checkers._views.reads import own
 from checkers.consumers.groups import Calls
 from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, decided_together

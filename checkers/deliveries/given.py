@@ -195,8 +195,8 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     awaited = among(queue[owed], distinct(queue[ends[reached]])) | delayed & among(queue[owed], distinct(queue[ends]))
     for number in distinct(queue[owed[missing & ~awaited]]).tolist():
         found.fact(
-            unknown=f"messages that were to come to queue {number} later never came, but nobody waited for them, or the client"
-            " that waited was given nothing at all"
+            unknown=f"messages that were to come to queue {number} later never came, but nobody waited for them, or the"
+            " client that waited was given nothing at all"
         )
     lasts = dict(zip(queue[ends].tolist(), ends.tolist(), strict=True))
     last = np.array([lasts.get(number, -1) for number in queue[owed].tolist()], dtype=np.int64)
@@ -244,9 +244,7 @@ def _tell_missing(rows: Rows, found: Findings, groups: Groups) -> None:
         group = names[code[place]]
         given = groups.given(group)
         here, stand = only(queue[due] == queue[end], due, there)
-        here, stand = only(
-            ~pairs_occur((queue[here], number[here]), (queue[given], number[given])), here, stand
-        )
+        here, stand = only(~pairs_occur((queue[here], number[here]), (queue[given], number[given])), here, stand)
         told = {
             "message": message[here],
             "hash": content[here],

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Findings, decide
+from chaos.judging.findings import Facts, Findings, decide, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import first_in, groups, slots
-from checkers._views.facts import Facts, joined
 from checkers._views.reads import callers, own
 from checkers.deliveries.groups import Groups
 from checkers.deliveries.promise import OUT_OF_ORDER, PROMISE, no_deliveries

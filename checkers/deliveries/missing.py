@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Findings
+from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Partial
 from checkers import _views as views
 from checkers._views import later
 from checkers._views.arrays import Flags, Ints, pairs_occur
-from checkers._views.facts import Facts, joined
 from checkers.deliveries.promise import PROMISE, WITHHELD
 
 #: What is told of a message that did not come to a group.
@@ -24,8 +23,9 @@ def repeated(facts: Facts) -> Partial:
     """How often groups that acknowledge each message were given one again."""
     told = [fact for fact in facts if "acks" in fact]
     groups = {str(fact["by"]) for fact in told if fact["acks"]}
-    names = ("given_again", "given_again_after_ack")
-    return Partial(counts={name: sum(int(one[name]) for one in told if one["by"] in groups) for name in names if groups})
+    mine = [fact for fact in told if fact["by"] in groups]
+    names = ("given_again", "given_again_after_ack") if mine else ()
+    return Partial(counts={name: sum(int(fact[name]) for fact in mine) for name in names})
 
 
 def unknown(facts: Facts) -> Partial:
@@ -87,9 +87,8 @@ def withheld(facts: Facts) -> Partial:
             )
         places = np.flatnonzero(lacks & (in_time != 0))
         if len(places) and not wait.reached:
-            found.gap(
-                f"group {wait.group} lacks messages of queue {wait.queue}, but nobody was given anything while it read on"
-            )
+            lacking = f"group {wait.group} lacks messages of queue {wait.queue}"
+            found.gap(f"{lacking}, but nobody was given anything while it read on")
             continue
         places = places[np.argsort(began[places])]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, among, distinct
 from checkers._views.claims import Claims, acknowledged, claims_of
 from checkers._views.clients import sends
 from checkers._views.reads import kept_of
@@ -17,11 +17,11 @@ def keep(rows: Rows) -> Ints:
     told = np.concatenate([rows.where(kind="op", f=f) for f in ("send", "delivered")])
     sent, made = rows.where(kind="op", f="send"), rows.memo(sends)
     ends = sent[rows.column("type")[sent] != rows.code("type", "invoke")]
-    alone = ends[~np.isin(rows.column("op")[ends], made.began)]
+    alone = ends[~among(rows.column("op")[ends], made.began)]
     done = _highest(rows.memo(acknowledged))
-    asked = made.invoke[np.isin(made.done, done)]
+    asked = made.invoke[among(made.done, done)]
     read = _highest(claims_of(rows, rows.where(kind="op", f="delivered")))
-    return np.unique(np.concatenate([_first(rows, told), alone, done, asked, read]))
+    return distinct(np.concatenate([_first(rows, told), alone, done, asked, read]))
 
 
 def _first(rows: Rows, at: Ints) -> Ints:

@@ -81,7 +81,8 @@ class Progress:
         }
         told = partial.merge(held.passed_over(partial.facts)).merge(Partial(counts=longest))
         shown = any(fact.get("any_answer") for fact in partial.facts)
-        return decide(PROMISE, told, needs=() if shown or not context.no_queues else (ANSWERED,), unless=context.no_queues)
+        nothing = () if shown or not context.no_queues else (ANSWERED,)
+        return decide(PROMISE, told, needs=nothing, unless=context.no_queues)
 
 
 def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Findings, decide
+from chaos.judging.findings import Facts, Findings, decide, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Ints, Line, ranges
-from checkers._views.facts import Facts, joined
 from checkers._views.reads import own
 from checkers.progress.promise import ANSWERED, PROMISE, WRONG_NEXT_OFFSET
 from checkers.progress.pulls import Pulls
@@ -47,7 +46,8 @@ class Held:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """It finds nothing by itself. Where no workload uses queues it judges only what has some."""
         shown = any(fact.get("held") for fact in partial.facts)
-        return decide(PROMISE, partial, needs=() if shown or not context.no_queues else (ANSWERED,), unless=context.no_queues)
+        nothing = () if shown or not context.no_queues else (ANSWERED,)
+        return decide(PROMISE, partial, needs=nothing, unless=context.no_queues)
 
 
 def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
@@ -85,9 +85,11 @@ def passed_over(facts: Facts) -> Partial:
     told, nodes = told[:, order], [nodes[place] for place in order.tolist()]
     there = _first_held(facts, *told[:2])
     over = np.flatnonzero((there >= 0) & (there < told[_TOLD.index("following")]))
-    found.add_each(
-        WRONG_NEXT_OFFSET, over, lambda item: _tell(found, nodes[item], told[:, item], int(there[item])), queues=told[0][over]
-    )
+
+    def tell(item: int) -> None:
+        _tell(found, nodes[item], told[:, item], int(there[item]))
+
+    found.add_each(WRONG_NEXT_OFFSET, over, tell, queues=told[0][over])
     return found.partial()
 
 

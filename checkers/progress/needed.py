@@ -9,7 +9,19 @@ import numpy as np
 
 from chaos.law import Rows
 from checkers import _views as views
-from checkers._views.arrays import NEVER, Flags, Highest, Ints, Line, among, distinct, first_in, groups, slots, stable_order
+from checkers._views.arrays import (
+    NEVER,
+    Flags,
+    Highest,
+    Ints,
+    Line,
+    among,
+    distinct,
+    first_in,
+    groups,
+    slots,
+    stable_order,
+)
 from checkers._views.ends import told_ends
 from checkers.progress.pulls import Pulls, processes, readers
 

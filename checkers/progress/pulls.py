@@ -11,12 +11,13 @@ from chaos.law import Rows
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
 
+
 @dataclass(frozen=True, slots=True)
 class Pulls:
-    """Pulls that asked for no certain replica. ``number``: their places in :func:`views.pulls`. ``asked`` is the offset that they asked for, ``following`` the one to go
-    on with, ``maximum`` and ``minimum`` the queue's ends, as answered (-1: not told); ``count`` messages came, the last
-    of them at ``last``. ``by_master``: the master of the epoch that the answer tells gave it. ``demand``: what source
-    was asked for."""
+    """Pulls that asked for no certain replica. ``number``: their places in :func:`checkers._views.pulls`. ``asked`` is
+    the offset that they asked for, ``following`` the one to go on with, ``maximum`` and ``minimum`` the queue's ends,
+    as answered (-1: not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
+    epoch that the answer tells gave it. ``demand``: what source was asked for."""
 
     number: Ints
     invoke: Ints

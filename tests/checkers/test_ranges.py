@@ -53,6 +53,8 @@ DONE = {"consumers": committers}
 ELSEWHERE = (
     *("what is read through the tier", "tiered records against logs", "how many sends were acknowledged"),
     "messages that are questions",
+    *("where messages are", "how many reads were answered"),
+    *("what groups were given", "what orderly groups were given in order"),
 )
 #: Kernels about what :func:`uploaders` tell.
 UPLOADING = ("where uploaded records end", "when uploaders upload")

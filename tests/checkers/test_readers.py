@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from harms import EMPTIED, HARMS
 from histories import TELLS
@@ -16,16 +18,18 @@ from slow.random_storms import readers
 from slow.steady_rows import steady
 from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
 
+from benchmarks.laws import histories as made_histories
 from chaos.history import shards
 from chaos.history.columns import VALUE
 from chaos.judging.declared import Declared
-from chaos.judging.plan import plan, served
+from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
+from chaos.verdict import Validity
 from checkers.consumers import committed
 from checkers.consumers.promise import DOUBLE_OWNER
-from checkers.progress import Progress
+from checkers.progress import Progress, held
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
 
@@ -90,12 +94,12 @@ def check_random(seeds: range) -> None:
 
 
 def test_readers_are_judged_alike_in_parts_of_queues() -> None:
-    check_random(range(40))
+    check_random(range(12))
 
 
 @pytest.mark.full
 def test_readers_are_judged_alike_in_parts_of_thousands_of_histories() -> None:
-    check_random(range(40, 2_000))
+    check_random(range(12, 2_000))
 
 
 def check_harmed(seed: int, every: int) -> None:
@@ -139,12 +143,12 @@ def check_blocks(seeds: range) -> None:
 
 
 def test_what_readers_need_may_be_found_block_by_block() -> None:
-    check_blocks(range(60))
+    check_blocks(range(20))
 
 
 @pytest.mark.full
 def test_what_readers_need_may_be_found_block_by_block_in_thousands_of_histories() -> None:
-    check_blocks(range(60, 2_000))
+    check_blocks(range(20, 2_000))
 
 
 class Owners(RandomConsumers):
@@ -192,9 +196,50 @@ def check_owners(seeds: range) -> None:
 
 
 def test_owners_are_found_in_parts_of_queues() -> None:
-    check_owners(range(40))
+    check_owners(range(15))
 
 
 @pytest.mark.full
 def test_owners_are_found_in_parts_of_thousands_of_histories() -> None:
-    check_owners(range(40, 2_000))
+    check_owners(range(15, 2_000))
+
+
+def check_few(table: pa.Table, most: int) -> None:
+    """What stands in whole queues of a table with one queue is less than a tenth of its rows."""
+    few, rows = 0, int(pc.sum(pc.greater_equal(table["queue"], 0)).as_py())
+    parts = dict(shards.parts(table, plan(registry().kernels, one_clock=False), most))
+    for name, part in parts.items():
+        if name.startswith("queue.whole"):
+            few += int(pc.sum(pc.greater_equal(part["queue"], 0)).as_py())
+    assert any(name.startswith("queue.range") for name in parts)
+    assert 0 < few < rows / 10
+
+
+def test_of_a_large_queue_few_rows_stay_whole(tmp_path: Path) -> None:
+    made = made_histories.make(tmp_path, 20_000, "skewed")
+    check_few(pq.read_table(made.paths[0]), most=20_000)
+
+
+def test_of_a_large_queue_without_commits_few_rows_stay_whole() -> None:
+    table = steady(3_000, queues=1)
+    f = table["f"].cast(pa.string())
+    check_few(table.filter(pc.invert(pc.is_in(f, pa.array(["commit", "committed"])))), most=3_000)
+
+
+def test_a_reader_that_a_lost_shard_would_tell_of_is_not_judged_valid() -> None:
+    wrong = 0
+    for rng, context in contexts(range(20)):
+        table = readers(rng)
+        for law in (FORWARD, KERNELS[held.NEEDS.part]):
+            partials = [law.examine(Declared(Shard(table), law.needs), context)]
+            partials += [
+                Partial(facts=one.examine(Declared(Shard(table), one.needs), context).facts) for one in joined(law)
+            ]
+            whole = law.judge(merged(partials, rng), context)
+            for some in (partials, partials[:1]):
+                lost = law.judge(merged([*some, Partial(gaps=("a shard was lost",))], rng), context)
+                assert lost.validity in (Validity.UNKNOWN, whole.validity) and lost.validity is not Validity.VALID
+                assert "a shard was lost" in lost.why
+                assert {*lost.anomalies} <= {*whole.anomalies}
+            wrong += whole.validity is Validity.INVALID
+    assert wrong

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.places import DELIVERED
 
@@ -47,10 +48,10 @@ class Beside:
             return None
         if self._kept is None:
             kept = [np.empty(0, np.int64), *(summary.kept() for summary in self._summaries)]
-            self._kept, self._summaries = np.unique(np.concatenate(kept)), []
+            self._kept, self._summaries = numbers.distinct(np.concatenate(kept)), []
         every = chooser.any_of(self._part.beside)
         if len(self._kept):
-            every |= np.isin(block["index"].to_numpy(), self._kept)
+            every |= numbers.among(block["index"].to_numpy(), self._kept)
         if not self._part.callers:
             return BesideRows(every, number, *np.empty((4, 0), np.int64))
         seen = Operations.of(self._part, block, chooser, number)
@@ -74,7 +75,7 @@ class BesideRows:
         found = self.every.copy()
         here = self.op[self.shard == shard]
         if len(here):
-            found[self.rows[np.isin(self.calls, here)]] = True
+            found[self.rows[numbers.among(self.calls, here)]] = True
         return found & (self.number != shard)
 
 
@@ -120,22 +121,22 @@ class Callers:
         self._open = self._late = np.empty((2, 0), np.int64)
 
     def learn(self, seen: Operations) -> None:
-        late = np.isin(seen.op, self._ended) | seen.early
+        late = numbers.among(seen.op, self._ended) | seen.early
         self._late = _joined(self._late, np.stack([seen.op[late], seen.shard[late]]))
-        ended = np.union1d(self._ended, seen.calls[seen.ends])
+        ended = numbers.distinct(np.append(self._ended, seen.calls[seen.ends]))
         self._ended = ended[ended < seen.least]
 
     def of(self, seen: Operations) -> npt.NDArray[np.int64]:
         """Operations, and the shards where their rows of this block stand."""
         self._open = _joined(self._open, np.stack([seen.op, seen.shard]))
-        found = _joined(self._open, self._late[:, np.isin(self._late[0], seen.calls)])
+        found = _joined(self._open, self._late[:, numbers.among(self._late[0], seen.calls)])
         self._open = self._open[:, self._open[0] < seen.least]
         return found
 
 
 def _joined(some: Ints, more: Ints) -> Ints:
     """Pairs (a row of firsts, a row of seconds), each of them once."""
-    return np.unique(np.concatenate([some, more], axis=1), axis=1) if more.shape[1] else some
+    return numbers.distinct_pairs(np.concatenate([some, more], axis=1)) if more.shape[1] else some
 
 
 class Summary:
@@ -148,7 +149,7 @@ class Summary:
 
     def add(self, block: pa.Table, number: Ints) -> None:
         table = block.select([name for name in block.column_names if name in self.sieve.reads])
-        for shard in np.unique(number[number >= 0]).tolist():
+        for shard in numbers.distinct(number[number >= 0]).tolist():
             mine = table.filter(pa.array(number == shard))
             self._held.setdefault(shard, []).append(mine)
             self._rows += mine.num_rows
@@ -164,6 +165,6 @@ class Summary:
     def _fold(self) -> None:
         for shard, tables in self._held.items():
             table = pa.concat_tables(tables[:: 1 if self.sieve.forward else -1]).unify_dictionaries()
-            left = table.filter(pa.array(np.isin(table["index"].to_numpy(), self.sieve.keep(table))))
+            left = table.filter(pa.array(numbers.among(table["index"].to_numpy(), self.sieve.keep(table))))
             self._held[shard] = [left.combine_chunks()]
         self._rows = sum(table.num_rows for (table,) in self._held.values())

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.history.columns import VALUE
+from chaos.history.parted import numbers
 from chaos.history.parted import places as _places
 
 #: Columns by which rows are chosen and told apart.
@@ -111,7 +112,7 @@ class Buckets:
     def filled(self) -> list[int]:
         """The shards that have rows of their own, or the first one where none has: what stands in every shard is
         examined once at least."""
-        found: list[int] = np.unique(self.number).tolist()
+        found: list[int] = numbers.distinct(self.number).tolist()
         return found or [0]
 
     def numbers(self, key: Ints, own: Flags) -> Ints:
@@ -154,8 +155,9 @@ class Chooser:
     def _kept_by(self, sieves: Sequence[Sieve]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)
         for sieve in sieves:
-            if len(wanted := self._kept.get(sieve, ())):
-                found |= np.isin(self._table["index"].to_numpy(), wanted)
+            wanted = self._kept.get(sieve)
+            if wanted is not None and len(wanted):
+                found |= numbers.among(self._table["index"].to_numpy(), wanted)
         return found
 
     def stand(self, part: Part) -> Flags:

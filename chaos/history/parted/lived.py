@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from chaos.history.columns import BESIDE
+from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chooser, Flags, Ints, Sieve, coded
 
 #: Where more rows must be known to choose among later ones, no row is left out: to ask about all of them with each
@@ -52,7 +53,7 @@ class Lived:
             table = pa.concat_tables([self._known, table]).unify_dictionaries()
         assert self._sieve.sure is not None and self._sieve.remember is not None
         self._kept.append(self._sieve.sure(table))
-        known = table.filter(pa.array(np.isin(table["index"].to_numpy(), self._sieve.remember(table))))
+        known = table.filter(pa.array(numbers.among(table["index"].to_numpy(), self._sieve.remember(table))))
         if known.num_rows > MOST_KNOWN:
             self._gave_up, self._known = True, None
             self.disordered |= self._last.keys()
@@ -69,7 +70,7 @@ class Lived:
     def kept(self) -> Ints:
         """The ``index`` of all rows that are kept, ascending."""
         last = [] if self._known is None else [self._sieve.keep(self._known)]
-        return np.unique(np.concatenate([*self._kept, *last]))
+        return numbers.distinct(np.concatenate([*self._kept, *last]))
 
     def _look_for_disorder(self, table: pa.Table) -> None:
         codes, names = coded(table, "node")
