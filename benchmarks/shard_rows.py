@@ -8,7 +8,9 @@ own in a shard at most. To have as many shards as a run of K times the length, d
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,17 +27,24 @@ from chaos.ops import message_id
 #: A copy's queues are those of the copy so many before it.
 QUEUE_SETS = 8
 #: What grows from copy to copy.
-SHIFTED = ("index", "incarnation", "step", "position", "offset", "queue")
+SHIFTED = ("index", "incarnation", "step", "position", "epoch", "offset", "queue")
+#: Values of rows that tell positions, epochs and lives, too; and which column each of their numbers grows with.
+TELLING = ("confirm", "acked", "recovered", "role", "tier_commit", "start")
+NUMBERS = re.compile(
+    r'"(?:(?P<position>confirm|start|first)|(?P<incarnation>generation)|(?P<node>broker-\d+))":(?P<number>\d+)'
+)
 
 
-def tiled(table: pa.Table, times: int) -> pa.Table:
+def copies(table: pa.Table, times: int) -> Iterator[pa.Table]:
     """The same rows again and again, later in the lives of the same nodes."""
     most = {name: int(pc.max(table[name]).as_py()) + 1 for name in SHIFTED}
-    copies = []
+    telling = np.isin(table["f"].cast(pa.string()).to_numpy(zero_copy_only=False), TELLING)
+    telling &= pc.equal(table["kind"].cast(pa.string()), "trace").to_numpy(zero_copy_only=False)
+    values = table["value"].to_pylist()
     for copy in range(times):
         rows = table
         for name, shift in (
-            *((name, copy * most[name]) for name in ("index", "incarnation", "step", "position")),
+            *((name, copy * most[name]) for name in ("index", "incarnation", "step", "position", "epoch")),
             ("op", copy * most["index"]),
             ("message", message_id(copy % QUEUE_SETS * most["queue"], copy // QUEUE_SETS << 30)),
             ("offset", copy // QUEUE_SETS * most["offset"]),
@@ -44,8 +53,22 @@ def tiled(table: pa.Table, times: int) -> pa.Table:
             told = rows[name].to_numpy()
             moved = pa.array(np.where(told >= 0, told + shift, told))
             rows = rows.set_column(rows.column_names.index(name), name, moved)
-        copies.append(rows)
-    return pa.concat_tables(copies).unify_dictionaries().combine_chunks()
+        later = [*values]
+        for at in np.flatnonzero(telling).tolist() if copy else ():
+            later[at] = NUMBERS.sub(lambda found: _later(found, copy, most), values[at])  # noqa: B023
+        column = pa.array(later, pa.string()).cast(table["value"].type)
+        yield rows.set_column(rows.column_names.index("value"), "value", column)
+
+
+def _later(found: re.Match[str], copy: int, most: Mapping[str, int]) -> str:
+    name = "incarnation" if found["incarnation"] else "position"
+    key = found[0][: found.start("number") - found.start()]
+    return f"{key}{int(found['number']) + copy * most[name]}"
+
+
+def tiled(table: pa.Table, times: int) -> pa.Table:
+    """All copies in one."""
+    return pa.concat_tables(copies(table, times)).unify_dictionaries().combine_chunks()
 
 
 def main() -> None:

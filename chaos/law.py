@@ -58,8 +58,6 @@ class Key(StrEnum):
     """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
     some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
 
-    ``ROW``: the kernel judges each row by itself, so that rows may be parted anywhere.
-
     ``OFFSET``, ``MESSAGE``, ``CALL``: less than a queue. Their shards are those of queues, unless a queue has more rows
     than a shard should have; then it is parted, for each of them in its own way. What a shard needs to know of the
     others is declared by :attr:`Reads.beside`.
@@ -77,7 +75,6 @@ class Key(StrEnum):
     CALL = "call"
     NODE = "node"
     GROUP = "group"
-    ROW = "row"
     RUN = "run"
 
 

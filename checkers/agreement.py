@@ -16,9 +16,10 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, Ru
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import commits, reads
 from checkers._views.arrays import Ints, any_in, distinct, first_in, parts, slots
 from checkers._views.claims import Claims
+from checkers._views.commits import group_numbers
 from checkers._views.reads import own
 
 #: What replicas tell after a run, and which of the system's own records they derive it from.
@@ -73,7 +74,8 @@ METADATA = Needs(
     key=Key.RUN,
     rows=(
         own("final", "offsets", "topics", "complete"),
-        own("trace", "commit", "bootstrap"),
+        own("trace", "bootstrap"),
+        commits.LAST_COMMITS,
         Reads(kind="final", f=("log",), queueless=True),
         reads.RUN,
         *reads.REPLICAS,
@@ -266,16 +268,6 @@ def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
     return found
 
 
-def _group_numbers(rows: Rows, at: Ints) -> Ints:
-    """For each row of a replica a number that those of its group share."""
-    groups = rows.memo(views.replica_groups)
-    names = sorted({"", *groups.values()})
-    found = np.zeros(len(at), dtype=np.int64)
-    for mine in parts(rows.column("node")[at]).values():
-        found[mine] = names.index(groups.get(rows.text("node", int(at[mine[0]])), ""))
-    return found
-
-
 def _system_ends(rows: Rows, kind: str, group: Set[str]) -> Ints | None:
     """Where the system's own records of one kind end, ascending, in any log of this group after the run; None where no
     log tells which of its records are the system's own."""
@@ -320,11 +312,7 @@ class Metadata:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        confirm = {
-            rows.text("node", at): int(rows.value(at).get("confirm", -1))
-            for at in rows.where(kind="final", f="node")
-            if rows.text("node", at) in views.complete_nodes(rows)
-        }
+        confirm = commits.confirmed(rows)
         unread = set(views.brokers(rows, context)) - views.complete_nodes(rows)
         told = {node for node, *_ in rows.memo(_extents)}
         silent = views.complete_nodes(rows) & set(views.brokers(rows, context)) - told if told else ()
@@ -340,7 +328,7 @@ class Metadata:
                     self._compare(rows, found, f, key, {n: end for n, end in confirm.items() if n in members}, members)
             self._system_records(rows, found)
             if context.strict:
-                _offsets_stay(rows, found, confirm)
+                _offsets_stay(rows, found)
         found.count("metadata_views", len(rows.where(kind="final", f="topics")))
         found.count("offset_views", len(rows.where(kind="final", f="offsets")))
         return found.partial()
@@ -385,7 +373,7 @@ class Metadata:
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
         _no_holes(rows, found, at)
         at = at[content[at] >= 0]
-        known = views.Claims.of(at, _group_numbers(rows, at), position[at], content[at])
+        known = views.Claims.of(at, group_numbers(rows, at), position[at], content[at])
         found.count("system_records", len(at))
         for first, other in views.conflicts(known):
             one, two = int(at[first]), int(at[other])
@@ -398,29 +386,13 @@ class Metadata:
             )
 
 
-def _offsets_stay(rows: Rows, found: Findings, confirm: dict[str, int]) -> None:
+def _offsets_stay(rows: Rows, found: Findings) -> None:
     """Each replica has, of each group, the offset that took effect last on any replica, below what it confirms itself;
     and so has one that begins anew, below where it begins, for those records will never be in its log."""
-    position, queue = rows.column("position"), rows.column("queue")
-    every = rows.where(kind="trace", f="commit")
-    every = every[(position[every] >= 0) & (queue[every] >= 0)]
-    every = every[np.argsort(position[every], kind="stable")]
-    committed = {number: every[mine] for number, mine in parts(_group_numbers(rows, every)).items()}
-    said = {number: rows.words("group", some) for number, some in committed.items()}
-    began, ended = rows.where(kind="trace", f="bootstrap"), rows.where(kind="final", f="offsets")
-    bounds = [
-        *((at, int(position[at])) for at in began.tolist()),
-        *((at, confirm.get(rows.text("node", at), -1)) for at in ended.tolist()),
-    ]
-    numbers = _group_numbers(rows, np.append(began, ended)).tolist()
-    for (at, bound), of in zip(bounds, numbers, strict=True):
-        commits, groups = committed.get(of, every[:0]), said.get(of, [])
+    for at, last in commits.last_commits(rows):
         told = rows.value(at).get("groups")
         if not isinstance(told, dict):
             continue
-        until = int(np.searchsorted(position[commits], bound))
-        known = zip(groups[:until], commits[:until].tolist(), strict=True)
-        last = {(group, int(queue[row])): row for group, row in known}
         for (group, number), row in sorted(last.items()):
             has = int((told.get(group) or {}).get(str(number), -1))
             if has < rows.column("offset")[row]:

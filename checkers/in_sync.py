@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,14 +68,6 @@ OWN_LOG = Needs(
     columns=(*reads.BASIC, *reads.LIVES, "type", "process", "queue", "offset", "position", "message", "epoch"),
     evidence=(Evidence.CONFIRM,),
 )
-DISKS = Needs(
-    part="what was on disks",
-    on_prefix=True,
-    key=Key.ROW,
-    rows=(own("trace", "synced", "confirm"), reads.RUN),
-    columns=reads.BASIC,
-    evidence=(Evidence.CONFIRM,),
-)
 MEMBERS = Needs(
     part="what members of the SyncStateSet have",
     key=Key.RUN,
@@ -111,7 +103,7 @@ class OwnLog:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        found.count("nodes", len(_one_each(rows, "confirm")))
+        found.count("confirming_nodes", len(_one_each(rows, "confirm")))
         names = {rows.text("node", at) for f in ("confirm", "synced") for at in _one_each(rows, f)}
         for node in sorted(names):
             _within_log(rows, context, found, node)
@@ -128,29 +120,8 @@ class OwnLog:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return replace(_decide(partial, context, "nodes"), counts={})  # the other kernel counts what they told
-
-
-@dataclass(frozen=True, slots=True)
-class Disks:
-    """What a node called durable, held against what the simulator knows of its disk."""
-
-    promise: Promise = PROMISE
-    needs: Needs = DISKS
-
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
-        found.count("confirms", len(rows.where(kind="trace", f="confirm")))
-        _known_to_disk(rows, found, rows.where(kind="trace", f="synced"))
-        return found.partial()
-
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return _decide(partial, context, "confirms")
-
-
-def _decide(partial: Partial, context: RunContext, count: str) -> Verdict:
-    needs = [(count, "no replica told its confirm offset")]
-    return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        needs = [("confirming_nodes", "no replica told its confirm offset")]
+        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _one_each(rows: Rows, f: str) -> Ints:
@@ -188,6 +159,7 @@ def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> 
         false = is_["synced"] & (end >= 0) & (position > end)
         for n in np.flatnonzero(false).tolist():
             _tell(rows, found, FALSE_SYNC, int(at[n]), f"called position {position[n]} durable", f"ended at {end[n]}")
+    _known_to_disk(rows, found, at[is_["synced"]])
     for n in np.flatnonzero(beyond).tolist():
         did = f"called position {position[n]} confirmed"
         _tell(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
@@ -459,5 +431,5 @@ def _own_course(rows: Rows, node: str) -> tuple[Ints, Ints, Flags]:
     return at, durable, runs
 
 
-def create(options: Options) -> Sequence[OwnLog | Members | Disks]:
-    return (OwnLog(), Members(), Disks())
+def create(options: Options) -> Sequence[OwnLog | Members]:
+    return (OwnLog(), Members())

@@ -66,19 +66,11 @@ OWN_LOG = Needs(
     key=Key.NODE,
     rows=(
         own("trace", *own_logs.TAKES),
-        own_logs.own_log("confirm", "retention"),
+        own_logs.own_log("confirm", "acked", "retention"),
         own("final", "node"),
         reads.RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
-    evidence=(Evidence.CONFIRM,),
-    on_prefix=True,
-)
-ACKNOWLEDGED = Needs(
-    part="what masters gave an ok for",
-    key=Key.ROW,
-    rows=(own("trace", "confirm", "acked"), reads.RUN),
-    columns=(*reads.BASIC, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
 )
@@ -313,51 +305,32 @@ def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, kn
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """What a replica has called confirmed stays in its own log."""
+    """What a replica has called confirmed stays in its own log, and what a master gives an ok for is confirmed."""
 
     promise: Promise = PROMISE
     needs: Needs = OWN_LOG
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         confirms = rows.where(kind="trace", f="confirm")
-        told = Partial(counts={"nodes": len(_one_each(rows, confirms))})
+        acked = rows.where(kind="trace", f="acked")
+        told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
         if context.strict:
             masters = np.zeros(len(rows), dtype=np.bool_)
             for form in rows.memo(_confirm_forms):
                 masters[confirms[form.at]] = "set" in form.value
-            names = {rows.text("node", at) for at in _one_each(rows, confirms)}
+            names = {rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}
             for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
                 found = Findings(PROMISE)
-                log = cuts.never_cut_below(rows, found, node, masters)
-                if not context.unfinished:  # else the node may have told since then why its log is shorter
-                    cuts.ends_with_all(rows, found, node, log)
+                if len(rows.where(kind="trace", f="confirm", node=node)):
+                    log = cuts.never_cut_below(rows, found, node, masters)
+                    if not context.unfinished:  # else the node may have told since then why its log is shorter
+                        cuts.ends_with_all(rows, found, node, log)
+                _what_is_acked_is_confirmed(rows, found, node)
                 told = told.merge(found.partial())
         return told
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return replace(_confirms_told(partial, "nodes"), counts={})  # the other kernel counts what they told
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """What a master gives an ok for is confirmed."""
-
-    promise: Promise = PROMISE
-    needs: Needs = ACKNOWLEDGED
-
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
-        found.count("confirms", len(rows.where(kind="trace", f="confirm")))
-        if context.strict:
-            _what_is_acked_is_confirmed(rows, found)
-        return found.partial()
-
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return _confirms_told(partial, "confirms")
-
-
-def _confirms_told(partial: Partial, count: str) -> Verdict:
-    return decide(PROMISE, partial, needs=[(count, "no replica told its confirm offset")])
+        return decide(PROMISE, partial, needs=[("confirming_nodes", "no replica told its confirm offset")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,9 +431,10 @@ def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_La
     found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), tell)
 
 
-def _what_is_acked_is_confirmed(rows: Rows, found: Findings) -> None:
+def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
+    """What a master gives an ok for is confirmed."""
     position = rows.column("position")
-    acked = rows.where(kind="trace", f="acked")
+    acked = rows.where(kind="trace", f="acked", node=node)
     early = acked[rows.numbers("confirm", acked) < position[acked]]
     known = [form.at for form in rows.forms(early) if isinstance(form.value.get("confirm"), int | np.ndarray)]
 
@@ -502,5 +476,5 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             )
 
 
-def create(options: Options) -> Sequence[Read | OwnLog | Content | Others | Acknowledged]:
-    return (Read(), OwnLog(), Content(), Others(), Acknowledged())
+def create(options: Options) -> Sequence[Read | OwnLog | Content | Others]:
+    return (Read(), OwnLog(), Content(), Others())

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
@@ -17,7 +19,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints
-from checkers._views.reads import own
+from checkers._views.reads import everywhere, own
 from checkers._views.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
@@ -47,8 +49,12 @@ PROMISE = Promise(
 
 NEEDS = Needs(
     on_prefix=True,
-    key=Key.RUN,
-    rows=(own("trace", "store_cas", "store_put", "store_delete", "tier_request", "role"), reads.RUN),
+    key=Key.QUEUE,
+    rows=(
+        own("trace", "store_cas", "store_put", "store_delete", "tier_request"),
+        everywhere("trace", "role"),
+        reads.RUN,
+    ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER, Evidence.ROLES),
 )
@@ -90,7 +96,7 @@ class SingleUploader:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(
             PROMISE,
-            partial,
+            partial.merge(Partial(gaps=_untold_by_all(partial))),
             context,
             [
                 ("manifest_versions", "no manifest was committed"),
@@ -145,17 +151,40 @@ def _requests(rows: Rows, found: Findings) -> None:
 
 def _untold(rows: Rows, found: Findings) -> None:
     """A write of a queue's object that reached the store left a node that told so. Else nobody knows what that node was
-    when it sent it. Where a write has no request to know it by, its caller must have told of some request."""
+    when it sent it. Where a write has no request to know it by, its caller must have told of some request.
+
+    Both mostly stand with their queue. What a shard doesn't know it tells, and what others may not: which nodes tell of
+    requests at all, and those requests that name no queue."""
     asked = rows.where(kind="trace", f="tier_request")
     told = set(rows.words("request", asked)) - {""}
     tellers = views.nodes_of(rows, asked)
+    if tellers:
+        found.fact(tellers=tellers)
+    queueless = rows.words("request", asked[rows.column("queue")[asked] < 0])
+    if queueless:
+        found.fact(requests=sorted({*queueless}))
     for f, effect in EFFECTS.items():
         at_store = rows.where(kind="trace", f=f)
         for at in at_store[rows.column("queue")[at_store] >= 0]:
             write = rows.value(at)
-            known = write["request"] in told if write.get("request") else write.get("caller", "") in ("", *tellers)
-            if write.get("outcome") == effect and not (asked.size and known):
-                found.gap(f"{write.get('caller', 'somebody')} wrote to the object store without having told so")
+            if write.get("outcome") == effect and not (write.get("request") and write["request"] in told):
+                gap = f"{write.get('caller', 'somebody')} wrote to the object store without having told so"
+                known = {"request": write["request"]} if write.get("request") else {"caller": write.get("caller", "")}
+                found.fact(gap=gap, **known)
+
+
+def _untold_by_all(partial: Partial) -> tuple[str, ...]:
+    """Who wrote without having told so, by the word of all shards together."""
+    tellers = {node for fact in partial.facts for node in fact.get("tellers", ())}
+    requests = {request for fact in partial.facts for request in fact.get("requests", ())}
+    known = {"", *tellers} if tellers else frozenset()
+    return tuple(
+        dict.fromkeys(
+            str(fact["gap"])
+            for fact in partial.facts
+            if "gap" in fact and not (fact["request"] in requests if "request" in fact else fact["caller"] in known)
+        )
+    )
 
 
 def _writers(rows: Rows, found: Findings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
@@ -27,13 +27,15 @@ PROMISE = Promise(
     ),
 )
 
+NO_MANIFEST = "the object store told of no manifest, so that nobody's view can be compared with it"
+NO_VIEWS = "no replica told its view of a manifest after the run, although there was one before the drain"
 
 NEEDS = Needs(
-    key=Key.RUN,
+    key=Key.QUEUE,
     rows=(
         own("trace", "tier_view", "store_cas"),
-        own("final", "view", "manifest", "complete"),
-        everywhere("final", "topics"),
+        own("final", "view", "manifest"),
+        everywhere("final", "topics", "complete"),
         reads.RUN,
         *reads.REPLICAS,
     ),
@@ -63,10 +65,7 @@ class TierMetadata:
         if not tier.has_tier(context):
             return Partial()
         found = Findings(PROMISE)
-        if not rows.memo(tier.manifests):
-            found.gap("the object store told of no manifest, so that nobody's view can be compared with it")
-            found.count("views", 1)
-            return found.partial()
+        found.count("manifest_versions", sum(map(len, rows.memo(tier.manifests).values())))
         for at in rows.where(kind="trace", f="tier_view"):
             found.count("views", 1)
             _equals_store(rows, found, int(at))
@@ -85,7 +84,19 @@ class TierMetadata:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return tier.judge(PROMISE, partial, context, [("views", "no replica told its view of a manifest")])
+        """Of a run without any manifest nothing is told but that; and who told no view is ignorant if others did."""
+        counts, found = dict(partial.counts), Findings(PROMISE)
+        told, versions = counts.pop("views_after", 0), counts.pop("manifest_versions", 0)
+        if not versions:
+            partial, counts = replace(partial, anomalies=(), facts=()), {"views": 1}
+            found.gap(NO_MANIFEST)
+        for fact in partial.facts:
+            if told:
+                found.add(METADATA_DIVERGENCE, fact["text"], fact["row"], queue=fact["queue"], offset=fact["offset"])
+            else:
+                found.gap(NO_VIEWS)
+        known = replace(partial, counts=counts).merge(found.partial())
+        return tier.judge(PROMISE, known, context, [("views", "no replica told its view of a manifest")])
 
 
 def _equals_store(rows: Rows, found: Findings, at: int) -> None:
@@ -211,24 +222,23 @@ def _queues(rows: Rows) -> Mapping[int, Mapping[tuple[str, int], int]]:
 
 
 def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest: Mapping[int, tier.Version]) -> None:
-    """After recovery each replica knows every manifest that was to be known when the drain began."""
+    """After recovery each replica knows every manifest that was to be known when the drain began. Where nobody told a
+    view of any queue in this shard, other shards know whether views were told at all."""
     told, index = rows.where(kind="final", f="view"), rows.column("index")
-    if not len(told):
-        if newest:
-            found.gap("no replica told its view of a manifest after the run, although there was one before the drain")
-        return
+    found.count("views_after", len(told))
     known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in told}
     for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
         for queue, due in newest.items():
             if (node, queue) not in known:
-                found.add(
-                    METADATA_DIVERGENCE,
+                text = (
                     f"After recovery {node} knows no manifest of queue {queue} at all, although version {due.version} "
-                    f"was committed at {views.at_s(rows, due.at)}, before the drain.",
-                    int(index[due.at]),
-                    queue=queue,
-                    offset=due.end,
+                    f"was committed at {views.at_s(rows, due.at)}, before the drain."
                 )
+                row = int(index[due.at])
+                if len(told):
+                    found.add(METADATA_DIVERGENCE, text, row, queue=queue, offset=due.end)
+                else:
+                    found.fact(text=text, row=row, queue=int(queue), offset=int(due.end))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _counted(
     rest = False
     columns = {
         *_KEYS,
-        *(["index"] if kept or any(part.key == "row" for part in plan) else []),
+        *(["index"] if kept else []),
         *(["value"] if any(part.key == "group" for part in plan) else []),
     }
     columns |= {*(places.COLUMNS if _in_pieces(plan) else ())}

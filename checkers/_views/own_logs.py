@@ -123,6 +123,16 @@ class _Node:
         found = [np.flatnonzero((beyond | false) & self.own), repeats[self.own[repeats]]]
         return [*found, self.first(confirm & (bound < 0))]
 
+    def false_by_themselves(self) -> list[Ints]:
+        """Rows that say themselves that they are not so: an acknowledgement beyond what is confirmed, and what is
+        called durable and was not on the disk."""
+        synced, acked = (np.flatnonzero(self.are(name) & self.own) for name in ("synced", "acked"))
+        numbers, at = self.rows.numbers, self.lived
+        disk = numbers("disk", at[synced])
+        early = acked[numbers("confirm", at[acked]) < self.position[acked]]
+        told = [form.at for form in self.rows.forms(at[early]) if "confirm" in form.value]
+        return [synced[(disk >= 0) & (disk < numbers("size", at[synced]))], *(early[some] for some in told)]
+
     def before_taken(self) -> list[Ints]:
         """What was known when something was taken away, or may have been: the last that was called durable, the last
         deletion, and the highest confirm offset since the last such row."""
@@ -199,7 +209,15 @@ class _Node:
     def sure(self) -> Ints:
         firsts = [self.first(self.are(name)) for name in ("append", "synced")]
         terms = [some[self.own[some]] for some in self.of_terms()]
-        found = [*self.broken(), *self.before_taken(), *self.taken_back(), *terms, *self.too_few(), *firsts]
+        found = [
+            *self.broken(),
+            *self.false_by_themselves(),
+            *self.before_taken(),
+            *self.taken_back(),
+            *terms,
+            *self.too_few(),
+            *firsts,
+        ]
         return self.with_setters(found)
 
     def _open(self) -> Ints:

@@ -124,8 +124,7 @@ class Both:
     kernels: tuple[Law, ...]
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
-        return replace(found, counts={name: number for name, number in found.counts.items() if name != "nodes"})
+        return reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         raise NotImplementedError
@@ -135,11 +134,7 @@ class Both:
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (Durability(), slow_durability.Durability(), clients),
     "no-rollback": (
-        Both(
-            no_rollback.PROMISE,
-            slow_no_rollback.BOTH,
-            (no_rollback.OwnLog(), no_rollback.Others(), no_rollback.Acknowledged()),
-        ),
+        Both(no_rollback.PROMISE, slow_no_rollback.BOTH, (no_rollback.OwnLog(), no_rollback.Others())),
         slow_no_rollback.Confirms(),
         replicas,
     ),

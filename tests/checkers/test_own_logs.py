@@ -92,6 +92,12 @@ class Nodes:
         told = {"set": ["a"], "acks": {"a": self.end[node]}} if self.rng.random() < 0.6 else {}
         self.tell("confirm", node, value=json.dumps(told) if told else "")
 
+    def synced(self, node: str) -> None:
+        size = self.rng.randrange(90)
+        disk = size - (self.rng.random() < self.wild)
+        told = {"file": "0", "size": size, **({"disk": disk} if self.rng.random() < 0.5 else {})}
+        self.tell("synced", node, value=json.dumps(told))
+
     def start(self, node: str) -> None:
         self.generation[node] += self.rng.choice((0, 1, 1, 1))
         disk = self.rng.choice(("x", "x", "x", "y", ""))
@@ -174,7 +180,7 @@ def check_random(seeds: range) -> None:
     assert found > len(seeds) and left_out > 15 * len(seeds)
     assert names == {
         *(in_sync.FALSE_SYNC, in_sync.CONFIRM_BEYOND_LOG, in_sync.TOO_FEW_IN_SYNC),
-        *(no_rollback.CONFIRM_ROLLBACK, lives.LIFE_FORGOTTEN, lives.EPOCH_REGRESSION),
+        *(no_rollback.CONFIRM_ROLLBACK, no_rollback.CONFIRM_BEYOND_SET, lives.LIFE_FORGOTTEN, lives.EPOCH_REGRESSION),
     }
 
 

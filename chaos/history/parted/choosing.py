@@ -20,13 +20,11 @@ from chaos.history.parted import places as _places
 ALWAYS = ("index", "kind", "f", "queue")
 #: Columns by which the rows of a node are ordered.
 LIVED = ("node", "incarnation", "step")
-#: So many numbers of rows are never parted.
-ROWS = 1 << 12
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
 #: Parts of less than a queue, of which some hold ranges of numbers: those that follow one another share shards.
-RANGES = ("offset", "call", "row")
-OF_QUEUES = ("offset", "call", "message")
+RANGES = ("offset", "call")
+OF_QUEUES = (*RANGES, "message")
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -66,9 +64,8 @@ class Part:
     """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
     rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
     ``value.group``; ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
-    ``row`` for rows anywhere; ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes
-    its place where a key has more rows than a shard should have; together they want the same rows. ``sifted``: what
-    these keep are own rows too.
+    ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
+    more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
 
     Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
     ``callers`` those operations of which it has deliveries."""
@@ -195,8 +192,6 @@ class Chooser:
             return np.asarray(self._table["queue"].to_numpy(), dtype=np.int64)
         if key == "run":
             return np.zeros(self._table.num_rows, dtype=np.int64)
-        if key == "row":
-            return np.asarray(self._table["index"].to_numpy(), dtype=np.int64) // self._places.span(ROWS)
         if key == "offset":
             return self._places.of(self._table)
         if key == "call":

@@ -40,7 +40,7 @@ class Places:
     """
 
     def __init__(self, offsets: int | None = None) -> None:
-        self._offsets = offsets
+        self._offsets = offsets or OFFSETS
         self._op, self._place = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def of(self, block: pa.Table) -> Ints:
@@ -53,7 +53,7 @@ class Places:
         if len(telling):
             offset = offset.copy()
             offset[telling] = _maximum(block[VALUE].take(pa.array(telling)).combine_chunks().cast(pa.string())) - 1
-        place = (queue + 1) * (1 << 40) + np.clip(offset // self.span(OFFSETS), -1, _MOST) + 1
+        place = (queue + 1) * (1 << 40) + np.clip(offset // self._offsets, -1, _MOST) + 1
         paired = np.flatnonzero(is_op & ~_is(block, "f", (DELIVERED,)))
         begins = _is(block, "type", ("invoke",))[paired]
         first, ends = paired[begins], paired[~begins]
@@ -71,11 +71,7 @@ class Places:
         none. The columns are as above."""
         index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
         begins = _is(block, "kind", ("op",)) & _is(block, "type", ("invoke",))
-        return np.where(begins, index, op) // self.span(CALLS)
-
-    def span(self, usual: int) -> int:
-        """How many numbers are never parted: the usual number, or another one for all of them."""
-        return usual if self._offsets is None else self._offsets
+        return np.where(begins, index, op) // (CALLS if self._offsets == OFFSETS else self._offsets)
 
     def _end(self, op: Ints, place: Ints) -> None:
         """Remember where operations end: the last end counts, whether it stands in this block or in a later one."""

@@ -16,7 +16,7 @@ import pytest
 
 from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest, sharding, shards, spool, stream
-from chaos.history.columns import COLUMNS, INTEGERS
+from chaos.history.columns import BESIDE, COLUMNS, INTEGERS
 from chaos.history.digests import digest, digest_of
 from chaos.history.manifest import Batch, Sealed
 from chaos.history.parted import beside
@@ -33,20 +33,21 @@ def highest(rows: pa.Table) -> np.ndarray:
     return rows["index"].to_numpy()[offset == offset.max(initial=-1)]
 
 
-def unlike_next(rows: pa.Table) -> np.ndarray:
-    """The rows that no row of the same name follows, of their node."""
+def unlike_last(rows: pa.Table) -> np.ndarray:
+    """The rows that follow no row of the same name, of their node; not those that stand beside."""
     node, f, index = rows["node"].to_pylist(), rows["f"].to_pylist(), rows["index"].to_pylist()
-    later: dict[str, str] = {}
+    known = rows[BESIDE].to_pylist() if BESIDE in rows.column_names else [False] * rows.num_rows
+    before: dict[str, str] = {}
     found = []
-    for at in reversed(range(rows.num_rows)):
-        found += [index[at]] if later.get(node[at]) != f[at] else []
-        later[node[at]] = f[at]
+    for at in range(rows.num_rows):
+        found += [index[at]] if before.get(node[at]) != f[at] and not known[at] else []
+        before[node[at]] = f[at]
     return np.array(found, np.int64)
 
 
-def first_of_nodes(rows: pa.Table) -> np.ndarray:
-    first = dict(reversed([*zip(rows["node"].to_pylist(), rows["index"].to_pylist(), strict=True)]))
-    return np.array([*first.values()], np.int64)
+def last_of_nodes(rows: pa.Table) -> np.ndarray:
+    last = dict(zip(rows["node"].to_pylist(), rows["index"].to_pylist(), strict=True))
+    return np.array([*last.values()], np.int64)
 
 
 PLAN = (
@@ -85,7 +86,7 @@ PLAN = (
         own=(Chosen("op", ("commit",)),),
         sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
     ),
-    Part("lived", "node", sifted=(Sieve((Chosen("trace"),), (), unlike_next, first_of_nodes),)),
+    Part("lived", "node", sifted=(Sieve((Chosen("trace"),), (), unlike_last, last_of_nodes, unlike_last),)),
 )
 
 

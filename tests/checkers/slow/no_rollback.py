@@ -26,7 +26,7 @@ class Confirms:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         confirms, acked = (rows.where(kind="trace", f=f) for f in ("confirm", "acked"))
-        told = Partial(counts={"confirms": len(confirms)})
+        told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
         if context.strict:
             for node in sorted({rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}):
                 found = Findings(PROMISE)
