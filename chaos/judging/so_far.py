@@ -77,7 +77,7 @@ def judge_prefix(
     if table is not None:
         return judge_so_far(table, context, known)
     asked = able(known)
-    sharding.fill(folder, rows, plan(asked.kernels, one_clock=context.one_clock))
+    sharding.fill(folder, rows, plan(asked.kernels, context.meta))
     verdicts = judge_files(shards.paths(folder, "."), replace(context, unfinished=True), asked)
     return tuple(map(SoFar.of, verdicts))
 
