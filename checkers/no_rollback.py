@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
-from chaos.law import AnomalyKind, Form, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
@@ -316,7 +316,7 @@ class OwnLog:
         told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
         if context.strict:
             masters = np.zeros(len(rows), dtype=np.bool_)
-            for form in rows.memo(_confirm_forms):
+            for form in rows.memo(views.confirm_forms):
                 masters[confirms[form.at]] = "set" in form.value
             names = {rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}
             for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
@@ -352,11 +352,6 @@ class Others:
         return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel tells
 
 
-def _confirm_forms(rows: Rows) -> Sequence[Form]:
-    """What all rows with a confirm offset tell."""
-    return rows.forms(rows.where(kind="trace", f="confirm"))
-
-
 def _one_each(rows: Rows, at: Ints) -> Ints:
     _, first = np.unique(rows.column("node")[at], return_index=True)
     return at[first]
@@ -380,7 +375,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
     ends = rows.memo(views.durable_ends)
     lacks: list[_Lack] = []
     silent: dict[str, int] = {}
-    for form in rows.memo(_confirm_forms):
+    for form in rows.memo(views.confirm_forms):
         acks = form.value.get("acks")
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end[form.at]

@@ -28,6 +28,7 @@ from checkers._views.faults import (
     service_ended,
 )
 from checkers._views.logs import (
+    confirm_forms,
     confirmed_appends,
     durable_ends,
     final_log,
@@ -72,6 +73,7 @@ __all__ = [
     "calls",
     "claims_of",
     "complete_nodes",
+    "confirm_forms",
     "confirmed_appends",
     "conflicts",
     "delivered",

@@ -3,12 +3,12 @@ of their confirm offsets a queue needs: there are as many as records, and few ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.law import Form, Rows
 from checkers._views.arrays import Flags, Ints, distinct, groups, parts
 from checkers._views.claims import Claims, claims_of
 from checkers._views.run import has_recovered
@@ -86,6 +86,11 @@ def _highest_left(position: Ints, is_cut: Flags) -> Ints:
         steps[begin:end] = np.maximum.accumulate(steps[begin:end])
         now = int(steps[end - 1])
     return steps
+
+
+def confirm_forms(rows: Rows) -> Sequence[Form]:
+    """What all ``confirm`` rows tell."""
+    return rows.forms(rows.where(kind="trace", f="confirm"))
 
 
 def confirmed_appends(rows: Rows) -> Claims:
