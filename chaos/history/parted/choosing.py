@@ -148,8 +148,9 @@ class Chooser:
     def _kept_by(self, sieves: Sequence[Sieve]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)
         for sieve in sieves:
-            if len(wanted := self._kept.get(sieve, ())):
-                found |= np.isin(self._table["index"].to_numpy(), wanted)
+            wanted = self._kept.get(sieve)
+            if wanted is not None and len(wanted):
+                found |= among(self._table["index"].to_numpy(), wanted)
         return found
 
     def stand(self, part: Part) -> Flags:
@@ -200,6 +201,19 @@ class Chooser:
 
 def _code(texts: Sequence[str], text: str) -> int:
     return texts.index(text) if text in texts else -2
+
+
+def among(index: Ints, wanted: Ints) -> Flags:
+    """Which of these numbers are wanted. Where ``index`` is in order, as that of a block is, each wanted one is sought
+    in it; ``wanted`` is ascending."""
+    if not len(index) or not bool(np.all(index[1:] > index[:-1])):
+        return np.isin(index, wanted)
+    begin, end = np.searchsorted(wanted, [index[0], index[-1] + 1])
+    few = wanted[begin:end]
+    place = np.searchsorted(index, few)
+    found = np.zeros(len(index), np.bool_)
+    found[place[index[place] == few]] = True
+    return found
 
 
 def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
