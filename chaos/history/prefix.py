@@ -18,6 +18,7 @@ import pyarrow as pa
 from chaos.errors import DamagedHistory
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, Kind
+from chaos.history.parted import numbers
 from chaos.history.parted.choosing import coded
 from chaos.history.spool import Spool
 from chaos.history.stream import stream_blocks
@@ -73,6 +74,7 @@ class WholeSteps:
         self._end, self._left = of_stream, np.empty(0, np.int64)
         for block in rows.blocks(_STEP):
             self._leave_out(block, last)
+        self._left = numbers.distinct(self._left)
         rows.refine(self._cut)
 
     def _leave_out(self, rows: pa.Table, last: LastSteps) -> None:
@@ -100,7 +102,7 @@ class WholeSteps:
 
     def _cut(self, rows: pa.Table) -> pa.Table:
         index = rows["index"].to_numpy()
-        found = (index < self._end) | ((index >= self._of_stream) & ~np.isin(index, self._left))
+        found = (index < self._end) | ((index >= self._of_stream) & ~numbers.wanted(index, self._left))
         return rows if found.all() else rows.filter(pa.array(found))
 
 

@@ -16,6 +16,8 @@ from chaos.history.stream import SCHEMA
 
 #: So many such rows are held; of more, the first of each node and queue in a piece of time, which is as long as needed.
 HELD = 1 << 16
+#: So many tables are held, each of which takes some kilobytes however few its rows are.
+TOGETHER = 64
 #: The shortest of these pieces.
 LEAST_NS = 1 << 27
 
@@ -54,6 +56,8 @@ class Thinned:
         few = pc.and_(pc.invert(pc.or_(polls, manifests)), pc.invert(many))
         self._few.append(rows.filter(pc.or_(few, named)))
         self._many.append(rows.filter(many))
+        if len(self._few) > TOGETHER:
+            self._few, self._many = [in_order(self._few)], [in_order(self._many)]
         while sum(table.num_rows for table in self._many) > HELD:
             self._thin()
 

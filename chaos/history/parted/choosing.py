@@ -154,7 +154,7 @@ class Chooser:
         for sieve in sieves:
             wanted = self._kept.get(sieve)
             if wanted is not None and len(wanted):
-                found |= numbers.among(self._table["index"].to_numpy(), wanted)
+                found |= numbers.wanted(self._table["index"].to_numpy(), wanted)
         return found
 
     def stand(self, part: Part) -> Flags:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history import shards
-from chaos.history.parted.choosing import Chosen, Part
+from chaos.history.parted.choosing import Chosen, Part, among
 from chaos.history.recorder import Recorder, read_rows
 
 EVERYWHERE = (Chosen("harness"), Chosen("trace", ("role",)))
@@ -82,3 +82,12 @@ def test_rows_of_one_key_stand_together(tmp_path: Path, key: str, of: str, monke
             if row["kind"] == "op":
                 seen.setdefault(row[of], set()).add(name)
     assert len(parts) > 2 and all(len(names) == 1 for names in seen.values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_wanted_numbers_are_found_in_any_block(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    index = rng.choice(60, int(rng.integers(0, 20)), replace=bool(seed % 3 == 0))
+    index = np.sort(index) if seed % 2 else index
+    wanted = np.unique(rng.integers(0, 60, int(rng.integers(0, 30))))
+    assert among(index, wanted).tolist() == [one in wanted for one in index.tolist()]
