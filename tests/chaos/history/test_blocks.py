@@ -50,6 +50,13 @@ def last_of_nodes(rows: pa.Table) -> np.ndarray:
     return np.array([*last.values()], np.int64)
 
 
+def rising(table: pa.Table) -> np.ndarray:
+    """A sieve that is given the first rows first: those whose message is above all that came before."""
+    message = table["message"].to_numpy()
+    before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(message)[:-1])[: len(message)]
+    return table["index"].to_numpy()[message > before]
+
+
 PLAN = (
     Part("queue", "queue", own=(Chosen("op"), Chosen("final", ("log",))), everywhere=(Chosen("harness"),)),
     Part(
@@ -61,7 +68,10 @@ PLAN = (
                 "other.whole",
                 "queue",
                 own=(Chosen("final", ("log",)),),
-                sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+                sifted=(
+                    Sieve((Chosen("op", ("send",)),), ("offset",), highest),
+                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, forward=True),
+                ),
             ),
             Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
             Part(
