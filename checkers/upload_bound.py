@@ -44,12 +44,15 @@ BOUND = Needs(
     part="what uploaders had confirmed",
     on_prefix=True,
     key=Key.RUN,
-    rows=(
-        own("trace", "tier_stop", "store_cas"),
-        *reads.CONFIRMED_BY_COMMIT,
-        *reads.CONFIRMED_BY_OTHERS,
-        reads.RUN,
-    ),
+    rows=(*reads.CONFIRMED_BY_COMMIT, *reads.CONFIRMED_BY_OTHERS, reads.RUN),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    evidence=(Evidence.TIER, Evidence.CONFIRM),
+)
+VERSIONS = Needs(
+    part="versions of manifests",
+    on_prefix=True,
+    key=Key.QUEUE,
+    rows=(own("trace", "tier_stop", "store_cas"), reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER, Evidence.CONFIRM),
 )
@@ -82,7 +85,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Manifest versions against the confirm offset of their uploader, and against what the disks had."""
+    """What uploaders sent, against their confirm offset, and against what the disks had."""
 
     promise: Promise = PROMISE
     needs: Needs = BOUND
@@ -92,12 +95,29 @@ class Bound:
             return Partial()
         found = Findings(PROMISE)
         commits = rows.where(kind="trace", f="tier_commit")
-        found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         found.count("tier_commits", len(commits))
         if not len(commits):
             found.gap("no uploader told the step that committed a manifest")
         for node in views.nodes_of(rows, commits):
             _confirmed(rows, context, found, node)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return tier.judge(PROMISE, partial, context, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What the versions of a manifest say themselves, and in which order they came."""
+
+    promise: Promise = PROMISE
+    needs: Needs = VERSIONS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        if not tier.has_tier(context):
+            return Partial()
+        found = Findings(PROMISE)
+        found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _own_words(rows, found)
         _versions_grow(rows, found)
         _given_up(rows, context, found)
@@ -514,5 +534,5 @@ def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: v
             )
 
 
-def create(options: Options) -> Sequence[Bound | Positions | Content]:
-    return (Bound(), Positions(), Content())
+def create(options: Options) -> Sequence[Bound | Positions | Content | Versions]:
+    return (Bound(), Positions(), Content(), Versions())

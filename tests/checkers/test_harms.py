@@ -175,7 +175,7 @@ def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patch:
             patch.setattr(shards, "SINGLE_SHARD_ROWS", 100)
             patch.setattr(shards, "SHARD_ROWS", 1000)
-            parts = tuple(shards.write(whole.directory, table, plan(registry().kernels)))
+            parts = tuple(shards.write(whole.directory, table, plan(registry().kernels, whole.context.meta)))
         assert len(parts) > 3
         after = judge([dataclasses.replace(whole, shards=parts)], engine=Engine.LOCAL)[0]
         for one, two in zip(before.laws, after.laws, strict=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from functools import partial
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,12 @@ from recorded import recording
 from test_sieves import chosen, partial_of, whole
 
 from chaos.history import shards
+from chaos.history.parted import lived
 from chaos.history.parted.choosing import Chooser, Part
 from chaos.history.parted.lived import Lived
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
-from chaos.law import Law, RunContext
+from chaos.law import Key, Law, Needs, RunContext
 from checkers import in_sync, no_rollback
 from checkers._views import lives, own_logs
 from checkers._views.reads import own
@@ -245,10 +247,10 @@ def test_disorder_between_blocks_is_seen() -> None:
     first = next(row for row in rows if row["node"] == "a")
     table = whole([*(row for row in rows if row is not first), first])
     for cut in (1, 100, table.num_rows - 1):
-        lived = Lived(SIEVE)
+        asked = Lived(SIEVE)
         for block in (table[:cut], table[cut:]):
-            lived.add(block, Chooser(block).any_of(SIEVE.rows))
-        assert lived.disordered == {"a"}
+            asked.add(block, Chooser(block).any_of(SIEVE.rows))
+        assert asked.disordered == {"a"}
 
 
 def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
@@ -256,3 +258,25 @@ def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
     rows[-3] = {**next(row for row in rows if row["f"] == "append"), "value": f'{{"size":{1 << 70}}}'}
     rows[-3] |= {name: rows[-4][name] for name in ("incarnation", "step", "node")}
     assert sum(held_of(rows).values()) >= 199
+
+
+def test_a_law_that_wants_the_rows_otherwise_leaves_nothing_out() -> None:
+    other = SimpleNamespace(needs=Needs(key=Key.NODE, rows=(own("trace", "confirm"),), columns=()))
+    (part,) = plan({**LAWS, ("other", 0): cast(Law, other)}, {})
+    assert not part.sifted
+    assert all(any(f in one.f for one in part.own) for f in own_logs.OFTEN)
+
+
+def test_an_unknown_profile_leaves_nothing_out() -> None:
+    (part,) = plan(LAWS)
+    assert not part.sifted
+
+
+def test_where_too_much_must_be_known_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = steady(200)
+    monkeypatch.setattr(lived, "MOST_KNOWN", 3)
+    assert held_of(rows) == {"a": 200, "b": 200}
+
+
+def test_what_is_kept_does_not_grow_with_messages() -> None:
+    assert held_of(steady(200)) == held_of(steady(2_000))
