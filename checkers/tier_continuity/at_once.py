@@ -19,7 +19,7 @@ from checkers._views.reads import own
 from checkers.tier_continuity.promise import PROMISE, TOO_MANY_REQUESTS
 
 #: The rows by which a store tells that it has done what a request asked for.
-DONE = ("store_put", "store_cas", "store_get", "store_delete", "store_list")
+DONE = ("store_put", "store_cas", "store_get", "store_delete")
 AT_ONCE = Needs(
     part="how many requests are under way",
     key=Key.RUN,
