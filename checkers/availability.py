@@ -15,6 +15,7 @@ from checkers import _views as views
 from checkers._views import reads, service, waits
 from checkers._views.arrays import Ints, Line
 from checkers._views.clients import SILENCE_NS
+from checkers._views.late_answers import late_answers
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
@@ -24,6 +25,7 @@ STALL_MS = 1_000
 SILENCE_S = SILENCE_NS / 1e9
 UNAVAILABLE = "unavailable"
 NOT_RECOVERED = "not-recovered"
+LATE_ANSWER = "late-answer"
 PROMISE = Promise(
     name="availability",
     place=110,
@@ -35,6 +37,9 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=NOT_RECOVERED, meaning="after all faults were undone the system did not become whole within its bound"
+        ),
+        AnomalyKind(
+            name=LATE_ANSWER, meaning="a broker answered a send later than a message may wait for its acknowledgement"
         ),
     ),
 )
@@ -48,9 +53,9 @@ NEEDS = Needs(
     uses=(Use.QUEUES,),
 )
 ANSWERED = Needs(
-    part="how many sends were acknowledged",
+    part="how many sends were acknowledged, and when the others were answered",
     key=Key.OFFSET,
-    rows=(own("op", "send"), reads.RUN),
+    rows=(own("op", "send"), everywhere("trace", "role"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     uses=(Use.QUEUES,),
 )
@@ -63,14 +68,25 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Counts the sends: without one that was acknowledged nothing tells whether there was service."""
+    """Counts the sends: without one that was acknowledged nothing tells whether there was service. Those that can't be
+    acknowledged in time are answered all the same."""
 
     promise: Promise = PROMISE
     needs: Needs = ANSWERED
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        sends = rows.memo(views.sends)
-        return Partial(counts={"sends": len(sends.invoke), "acked": int(sends.ok.sum())})
+        sends, found, index = rows.memo(views.sends), Findings(PROMISE), rows.column("index")
+        for late in late_answers(rows, context):
+            found.add(
+                LATE_ANSWER,
+                f"{late.node} answered a send to queue {rows.column('queue')[late.invoke]} "
+                f"{late.took_ms:.0f} ms after it was made at {views.at_s(rows, late.invoke)}, where a message may wait "
+                f"{late.limit_ms} ms for its acknowledgement, with no fault in the way of either.",
+                *(int(index[row]) for row in (late.told, late.invoke, late.done)),
+                queue=int(rows.column("queue")[late.invoke]),
+            )
+        counts = {"sends": len(sends.invoke), "acked": int(sends.ok.sum())}
+        return found.partial().merge(Partial(counts=counts))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("acked", "no acknowledged send: nothing tells whether there was service")]

@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "tier_segment_bytes": (int, "the size of a segment in the tier"),
         "tier_max_age_ms": (int, "how long a message may wait before its segment is uploaded"),
         "tier_timeout_ms": (int, "how long a request to the object store may take"),
-        "tier_parallel": (int, "how many requests to the object store may be under way"),
+        "tier_parallel": (int, "how many requests of its uploads to the object store may be under way"),
         "tier_cache_bytes": (int, "how much of what was read from the tier is kept in memory"),
         "tier_retain_bytes": (int, "how much the tier keeps; 0 for all"),
         "tier_collect_ms": (int, "how often objects that nobody refers to are removed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from checkers.tier_continuity.at_once import AtOnce
 from checkers.tier_continuity.in_time import Uploads
 from checkers.tier_continuity.left_behind import Garbage
 from checkers.tier_continuity.manifests import TierContinuity
@@ -20,5 +21,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[TierContinuity | SameReads | Garbage | Uploads | OwnTiers]:
-    return (TierContinuity(), SameReads(), Garbage(), Uploads(), OwnTiers())
+def create(options: Options) -> Sequence[TierContinuity | SameReads | Garbage | Uploads | AtOnce | OwnTiers]:
+    return (TierContinuity(), SameReads(), Garbage(), Uploads(), AtOnce(), OwnTiers())

@@ -13,6 +13,7 @@ NEVER_TRIMMED = "never-trimmed"
 OBJECT_RETURNED = "object-returned"
 LATE_UPLOAD = "late-upload"
 HASTY_UPLOAD = "hasty-upload"
+TOO_MANY_REQUESTS = "too-many-requests"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -32,6 +33,9 @@ PROMISE = Promise(
         AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
         AnomalyKind(
             name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"
+        ),
+        AnomalyKind(
+            name=TOO_MANY_REQUESTS, meaning="an uploader had more requests to the object store under way than it may"
         ),
     ),
 )

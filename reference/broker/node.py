@@ -375,6 +375,7 @@ class Broker:
             set=master.set_names(),
             set_epoch=master.set_epoch,
             start=self.epoch_start,
+            ack_timeout_ms=self._producer_requests.timeout_ms,
         )
         epoch = self.epoch
 

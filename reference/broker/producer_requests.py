@@ -120,6 +120,11 @@ class ProducerRequests:
         self._sends: deque[Waiting] = deque()  # in log order, as are the deadlines
         self._changes: deque[Waiting] = deque()  # consumer offsets and topics: answered when they take effect
 
+    @property
+    def timeout_ms(self) -> int:
+        """How long a request may wait for its record to count."""
+        return self._timeout_ns // _MS
+
     # Requests
 
     def send(self, env: Env, source: str, message: Message) -> None:

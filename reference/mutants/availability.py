@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from chaos.node import Env, Message
 from reference.broker.membership import Membership
+from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import Replication
 from reference.controller.heartbeats import Gathered
 from reference.controller.liveness import Heartbeat
@@ -27,6 +28,20 @@ class WaitsForDeadPeer(Replication):
 
     def may_leave_set(self, behind_ns: int) -> bool:
         return False
+
+
+class TimerOfTheNewest(ProducerRequests):
+    """Each request that comes sets the timer anew: whoever waits waits for as long as others come."""
+
+    def late_by(self, env: Env, name: str) -> int:
+        queue = self._sends if name == "waiting" else self._changes
+        return env.mono_ns() - queue[-1].deadline_ns if queue else 0
+
+    def timer(self, env: Env, name: str) -> None:
+        if (left_ns := -self.late_by(env, name)) > 0:
+            env.set_timer(name, left_ns)
+        else:
+            super().timer(env, name)
 
 
 class StaleHeartbeats(Gathered):
@@ -57,6 +72,13 @@ MUTANTS = (
         stands_for="replication that waits for a dead peer: the SyncStateSet never shrinks",
         parts={"broker": {"replication": WaitsForDeadPeer}},
         scenario="dead_peer",
+    ),
+    Planted(
+        name="timer-of-the-newest",
+        law="availability",
+        stands_for="one timer for all that wait, which each newcomer sets anew: who came first waits without end",
+        parts={"broker": {"producer_requests": TimerOfTheNewest}},
+        scenario="waiting_sends",
     ),
     Planted(
         name="stale-heartbeats",

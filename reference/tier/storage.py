@@ -6,8 +6,6 @@ the store; verify that it fits the local log; raise its epoch, so that no earlie
 what was put; trim; put what is due; delete what no manifest names. Whenever an answer is lost or a compare-and-set
 fails, it forgets that it knows the manifest, and so begins at the top: an ambiguous commit is re-read, and recognised
 as its own by writer, epoch and generation.
-
-The methods under "policy" are the decisions that the promises of the tier rest on.
 """
 
 from __future__ import annotations
@@ -105,7 +103,7 @@ class Tier:
         self._timer_at_ns = -1
         self._turn = 0
 
-    # --- policy ---
+    # --- policy: the decisions that the promises of the tier rest on ---
 
     def upload_bound(self, upload: QueueUpload) -> int:
         """Records that end at or before this log position may be put."""
@@ -421,6 +419,8 @@ class Tier:
             segment_bytes=self.options.tier_segment_bytes,
             segment_records=MAX_RECORDS_PER_SEGMENT,
             max_age_ms=self.options.tier_max_age_ms,
+            parallel=self.options.tier_parallel,
+            timeout_ms=self.options.tier_timeout_ms,
         )
 
         def then(env: Env, upload: QueueUpload, answer: Answer) -> None:

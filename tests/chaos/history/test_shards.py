@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history import shards
-from chaos.history.parted.choosing import Chosen, Part, among
+from chaos.history.parted import numbers
+from chaos.history.parted.choosing import Chosen, Part
 from chaos.history.recorder import Recorder, read_rows
 
 EVERYWHERE = (Chosen("harness"), Chosen("trace", ("role",)))
@@ -90,4 +91,4 @@ def test_wanted_numbers_are_found_in_any_block(seed: int) -> None:
     index = rng.choice(60, int(rng.integers(0, 20)), replace=bool(seed % 3 == 0))
     index = np.sort(index) if seed % 2 else index
     wanted = np.unique(rng.integers(0, 60, int(rng.integers(0, 30))))
-    assert among(index, wanted).tolist() == [one in wanted for one in index.tolist()]
+    assert numbers.wanted(index, wanted).tolist() == [one in wanted for one in index.tolist()]
