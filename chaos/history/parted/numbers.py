@@ -41,8 +41,8 @@ def among(many: Ints, few: Ints) -> Flags:
 
 
 def wanted(index: Ints, all_wanted: Ints) -> Flags:
-    """Which of these numbers are wanted; ``all_wanted`` ascends, and may be far more than these. Where ``index`` ascends
-    too, as that of a block does, only what is wanted of its range is sought in it."""
+    """Which of these numbers are wanted; ``all_wanted`` ascends, and may be far more than these. Where ``index``
+    ascends too, as that of a block does, only what is wanted of its range is sought in it."""
     if not len(index) or not bool(np.all(index[1:] > index[:-1])):
         return among(index, all_wanted)
     begin, end = np.searchsorted(all_wanted, [index[0], index[-1] + 1])
