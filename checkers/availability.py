@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
@@ -15,7 +16,6 @@ from checkers import _views as views
 from checkers._views import reads, service, waits
 from checkers._views.arrays import Ints, Line
 from checkers._views.clients import SILENCE_NS
-from checkers._views.late_answers import late_answers
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 
@@ -23,6 +23,10 @@ AVAILABLE_S = 10.0
 STALL_MS = 1_000
 #: A harness may stand still for so long, and large queues tell of no shorter silence.
 SILENCE_S = SILENCE_NS / 1e9
+#: In virtual time an answer takes no longer than this besides: to look for the master, and on its way.
+BESIDES_MS = 200
+#: So long after its end a fault may still make answers late.
+CALM_NS = 3_000_000_000
 UNAVAILABLE = "unavailable"
 NOT_RECOVERED = "not-recovered"
 LATE_ANSWER = "late-answer"
@@ -76,7 +80,7 @@ class Answered:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         sends, found, index = rows.memo(views.sends), Findings(PROMISE), rows.column("index")
-        for late in late_answers(rows, context):
+        for late in _late_answers(rows, context):
             found.add(
                 LATE_ANSWER,
                 f"{late.node} answered a send to queue {rows.column('queue')[late.invoke]} "
@@ -91,6 +95,60 @@ class Answered:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("acked", "no acknowledged send: nothing tells whether there was service")]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+@dataclass(frozen=True, slots=True)
+class _LateAnswer:
+    """A send, by the rows that began and ended it; ``told`` is the row by which its broker told ``limit_ms``."""
+
+    invoke: int
+    done: int
+    node: str
+    took_ms: float
+    limit_ms: int
+    told: int
+
+
+def _late_answers(rows: Rows, context: RunContext) -> Iterator[_LateAnswer]:
+    """Those that a broker has answered itself, in whatever way, in the order of the sends. Judged only where one clock
+    tells all times, and no fault but of other brokers was in force meanwhile or shortly before."""
+    if not context.one_clock or context.unfinished:
+        return
+    limits, tellers = _limits(rows)
+    made, times = rows.memo(views.sends), rows.column("time_ns")
+    ended = np.flatnonzero(made.done >= 0)
+    took_ns = times[made.done[ended]] - times[made.invoke[ended]]
+    shortest_ms = min((ms for ms, _ in limits.values()), default=0)
+    if not limits:
+        return
+    for n in np.flatnonzero(took_ns > (shortest_ms + BESIDES_MS) * 1_000_000).tolist():
+        invoke, done = int(made.invoke[ended[n]]), int(made.done[ended[n]])
+        node = rows.text("node", done)
+        limit_ms, told = limits.get(node, (-1, -1))
+        late = limit_ms >= 0 and took_ns[n] > (limit_ms + BESIDES_MS) * 1_000_000
+        if late and not _excused(rows, tellers - {node}, int(times[invoke]), int(times[done])):
+            yield _LateAnswer(invoke, done, node, int(took_ns[n]) / 1e6, limit_ms, told)
+
+
+def _limits(rows: Rows) -> tuple[Mapping[str, tuple[int, int]], Set[str]]:
+    """By broker: for how long a message may wait there, in ms, with the row that says so; and all who tell roles."""
+    limits: dict[str, tuple[int, int]] = {}
+    tellers = set()
+    for at in rows.where(kind="trace", f="role").tolist():
+        node, limit_ms = rows.text("node", at), rows.value(at).get("ack_timeout_ms")
+        tellers.add(node)
+        if isinstance(limit_ms, int) and limit_ms > limits.get(node, (-1, -1))[0]:
+            limits[node] = (limit_ms, at)
+    return limits, tellers
+
+
+def _excused(rows: Rows, others: Set[str], began_ns: int, ended_ns: int) -> bool:
+    """Was a fault in force that may have hit the broker, a client, or whoever else a client asks?"""
+    return any(
+        fault.effects is None or bool((fault.hits(*Effect) | fault.targets) - others)
+        for fault in rows.memo(views.faults)
+        if fault.began_ns <= ended_ns and fault.until_ns + CALM_NS >= began_ns
+    )
 
 
 @dataclass(frozen=True, slots=True)
