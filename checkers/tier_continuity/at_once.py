@@ -10,7 +10,7 @@ import numpy as np
 from chaos.driver import Evidence
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
@@ -20,10 +20,23 @@ from checkers.tier_continuity.promise import PROMISE, TOO_MANY_REQUESTS
 
 #: The rows by which a store tells that it has done what a request asked for.
 DONE = ("store_put", "store_cas", "store_get", "store_delete")
+ASKED = ("tier_request", "tier_commit", *DONE)
+
+
+def _nothing(rows: Rows) -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
+#: Where each node has a clock of its own nothing is judged, so no such row need stand in the shard for the whole run.
+REQUESTS = Reads(
+    kind="trace",
+    f=ASKED,
+    sieve=Sieve(rows=(own("trace", *ASKED),), columns=(), keep=_nothing, streamed=True, many_clocks=True),
+)
 AT_ONCE = Needs(
     part="how many requests are under way",
     key=Key.RUN,
-    rows=(own("trace", "tier_request", "tier_commit", *DONE), reads.RUN, reads.FAULTS),
+    rows=(REQUESTS, reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "queue", "type", "process"),
     evidence=(Evidence.TIER,),
 )
