@@ -13,10 +13,11 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import committed, own_logs, reads
+from checkers._views import committed, reads
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
-from checkers._views.own_logs import size_of_set
+from checkers._views.nodes import own_logs
+from checkers._views.nodes.own_logs import size_of_set
 from checkers._views.reads import own
 
 CONFIRM_BEYOND_LOG = "confirm-beyond-log"

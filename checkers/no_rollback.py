@@ -14,9 +14,10 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import cuts, own_logs, reads, retention
+from checkers._views import reads, retention
 from checkers._views.arrays import Flags, Highest, Ints, among, any_in, distinct, only, stable_order
-from checkers._views.cuts import CONFIRM_ROLLBACK
+from checkers._views.nodes import cuts, own_logs
+from checkers._views.nodes.cuts import CONFIRM_ROLLBACK
 from checkers._views.reads import own
 
 ROLLBACK = "rollback"

@@ -27,7 +27,8 @@ from checkers._views.faults import (
     only_copy_destroyed,
     service_ended,
 )
-from checkers._views.logs import (
+from checkers._views.masters import from_masters, masters
+from checkers._views.nodes.logs import (
     confirm_forms,
     confirmed_appends,
     durable_ends,
@@ -37,7 +38,6 @@ from checkers._views.logs import (
     node_traces,
     nodes_of,
 )
-from checkers._views.masters import from_masters, masters
 from checkers._views.run import (
     ENDS_LACKING,
     ROLE_LACKING,

@@ -12,7 +12,7 @@ from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER, groups, only
 from checkers._views.faults import Fault, faults
-from checkers._views.logs import in_node_order
+from checkers._views.nodes.logs import in_node_order
 from checkers._views.retention import number
 from checkers._views.run import bound, may_lack_ends, phase_time
 from checkers._views.tier import Version, manifests, upload_bound_s

@@ -10,7 +10,7 @@ from chaos.law import Rows
 from chaos.ops import SEQUENCE_BITS
 from checkers._views.arrays import Flags, Ints, places_in
 from checkers._views.clients import Calls, calls, drain_reads, sends
-from checkers._views.logs import final_log
+from checkers._views.nodes.logs import final_log
 
 
 @dataclass(frozen=True, slots=True)

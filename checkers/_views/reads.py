@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaos.law import Reads, Rows, Sieve
-from checkers._views import clients, committed, logs
+from checkers._views import clients, committed
 from checkers._views.arrays import Ints
+from checkers._views.nodes import logs
 
 
 def own(kind: str, *f: str) -> Reads:

@@ -16,7 +16,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.committed import set_rows
-from checkers._views.lives import EPOCH_REGRESSION
+from checkers._views.nodes.lives import EPOCH_REGRESSION
 from checkers._views.reads import own
 from checkers.roles.group import Group
 from checkers.roles.promise import METADATA_CONFLICT, PROMISE, TWO_MASTERS

@@ -11,7 +11,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.lives import EPOCH_REGRESSION
+from checkers._views.nodes.lives import EPOCH_REGRESSION
 from checkers._views.reads import own
 from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE, TWO_MASTERS
 

@@ -8,7 +8,8 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import lives, own_logs, reads
+from checkers._views import reads
+from checkers._views.nodes import lives, own_logs
 from checkers._views.reads import own
 from checkers.roles.promise import PROMISE
 

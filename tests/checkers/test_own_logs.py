@@ -24,7 +24,7 @@ from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, RunContext
 from checkers import in_sync, no_rollback
-from checkers._views import lives, own_logs
+from checkers._views.nodes import lives, own_logs
 from checkers._views.reads import own
 from checkers.roles.remembered import Remembered
 

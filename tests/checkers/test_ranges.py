@@ -30,7 +30,7 @@ from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly, Validity
 from checkers._views import clients as clients_view
-from checkers._views import logs
+from checkers._views.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 
@@ -51,7 +51,8 @@ def committers(rng: Random) -> pa.Table:
 DONE = {"consumers": committers}
 #: Kernels that find nothing wrong in what :func:`clients` tell.
 ELSEWHERE = (
-    *("what is read through the tier", "tiered records against logs", "how many sends were acknowledged"),
+    *("what is read through the tier", "tiered records against logs"),
+    "how many sends were acknowledged, and when the others were answered",
     "messages that are questions",
     *("where messages are", "how many reads were answered"),
     *("what groups were given", "what orderly groups were given in order"),

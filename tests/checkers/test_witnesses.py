@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "laws.md"
 TITLE = "## Who reports what the laws read"
 KINDS = ("op", "trace", "final", "poll", "harness", "fault")
 #: A law's own words, which it hands from one of its methods to another.
-OWN = {"acked", "longest_s", "owed_ms", "recover_s"}
+OWN = {"acked", "longest_s", "owed_ms", "recover_s", "requests", "tellers"}
 #: The methods by which laws ask for a field of a row's value.
 READERS = {"get", "numbers", "words"}
 

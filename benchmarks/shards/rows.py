@@ -1,6 +1,6 @@
 """How many rows the shards of a run hold for a message: what is repeated in several of them included.
 
-``python -m benchmarks.shard_rows RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated N
+``python -m benchmarks.shards.rows RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated N
 times, one copy after the other, as queues and messages of their own in one growing log, and parted with M rows of its
 own in a shard at most. To have as many shards as a run of K times the length, divide M by K.
 """
@@ -72,7 +72,7 @@ def tiled(table: pa.Table, times: int) -> pa.Table:
 
 
 def main() -> None:
-    arguments = parser("shard_rows", __doc__)
+    arguments = parser("shards.rows", __doc__)
     arguments.add_argument("run", type=Path)
     arguments.add_argument("--times", type=int, default=1)
     arguments.add_argument("--rows", type=int, default=shards.SHARD_ROWS)
@@ -96,7 +96,7 @@ def main() -> None:
     for part, sizes in sorted(held.items()):
         figures.append(Figure(name=f"in {len(sizes)} of {part}", value=round(sum(sizes) / messages, 2), unit="/msg"))
     figures.append(Figure(name="parting, processor time", value=round(took / messages * 1e6, 2), unit="us/msg"))
-    show("shard_rows", figures, as_json=given.json)
+    show("shards.rows", figures, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """How much memory the shards of a long run take: to write them, and to read each and run its kernels.
 
-``python -m benchmarks.shard_memory RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated as
-``benchmarks.shard_rows`` does, spooled, and parted with M rows of its own in a shard at most. That, and each shard with
-its kernels, has a process of its own, whose peak of resident memory is told; of each part the shard that took the most,
-and how many bytes of it there are for each message of the run.
+``python -m benchmarks.shards.memory RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated as
+``benchmarks.shards.rows`` does, spooled, and parted with M rows of its own in a shard at most. That, and each shard
+with its kernels, has a process of its own, whose peak of resident memory is told; of each part the shard that took the
+most, and how many bytes of it there are for each message of the run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from benchmarks._common import Figure, parser, show
-from benchmarks.shard_rows import copies
+from benchmarks.shards.rows import copies
 from chaos.history import shards
 from chaos.history.recorder import read_rows
 
@@ -28,7 +28,7 @@ BLOCK_ROWS = 1 << 17
 
 
 def main() -> None:
-    arguments = parser("shard_memory", __doc__)
+    arguments = parser("shards.memory", __doc__)
     arguments.add_argument("run", type=Path)
     arguments.add_argument("--times", type=int, default=1)
     arguments.add_argument("--rows", type=int, default=shards.SHARD_ROWS)
@@ -49,7 +49,7 @@ def main() -> None:
     for part, (took, rows, _) in sorted(most.items()):
         more = (took - empty) * 2**20 / messages
         figures.append(Figure(name=f"{part}, {rows} rows", value=took, unit=f"MiB, {more:.0f} B/msg"))
-    show("shard_memory", figures, as_json=given.json)
+    show("shards.memory", figures, as_json=given.json)
 
 
 def _apart(do: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:

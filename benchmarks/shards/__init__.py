@@ -1,0 +1,1 @@
+"""How many rows the shards of a large run hold, and how much memory they take."""
