@@ -4,7 +4,8 @@
 
 Each contender has a process of its own, and as many threads or workers as the others. One after the other they start
 and count the planted anomalies, which must come out equal; then they are timed in turns. The rival ``one-worker`` is
-the laws on Spark with a single worker. ``--rivals none`` is for histories that are too large for the others.
+the laws on Spark with a single worker, and ``processes`` is the laws without Spark. ``--rivals none`` is for histories
+that are too large for the others.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ RIVALS: Mapping[str, Contender] = {
     "polars": by_polars.create,
     "numpy": by_numpy.create,
     "one-worker": ours.on_one_worker,
+    "processes": ours.in_processes,
 }
 USUAL = "duckdb,polars,numpy"
 #: What the ratios shall be on Spark, from ten million messages on.

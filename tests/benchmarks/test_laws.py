@@ -52,7 +52,9 @@ def test_a_rival_that_nobody_knows_is_refused(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["laws", "--messages", "1", "--rivals", "numpy,abacus"])
     assert benchmark.main() == 3
-    assert capsys.readouterr().err == ("error: --rivals takes duckdb, polars, numpy, one-worker or none, not abacus\n")
+    assert capsys.readouterr().err == (
+        "error: --rivals takes duckdb, polars, numpy, one-worker, processes or none, not abacus\n"
+    )
 
 
 def test_rivals_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
