@@ -62,8 +62,8 @@ def test_what_groups_were_given_is_judged_as_by_the_oracle() -> None:
 
 
 @pytest.mark.full
-def test_what_groups_were_given_in_thousands_of_histories_is_judged_as_by_the_oracle() -> None:
-    check_alike(range(60, 2_000))
+def test_what_groups_were_given_in_hundreds_of_histories_is_judged_as_by_the_oracle() -> None:
+    check_alike(range(60, 600))
 
 
 def check_random(seeds: range) -> None:
@@ -82,8 +82,8 @@ def test_what_groups_were_given_may_be_parted_anywhere() -> None:
 
 
 @pytest.mark.full
-def test_what_groups_were_given_may_be_parted_anywhere_in_thousands_of_histories() -> None:
-    check_random(range(12, 1_500))
+def test_what_groups_were_given_may_be_parted_anywhere_in_hundreds_of_histories() -> None:
+    check_random(range(12, 500))
 
 
 def check_harmed(seed: int, every: int) -> None:
@@ -102,8 +102,7 @@ def test_harmed_runs_may_be_parted_anywhere() -> None:
 
 @pytest.mark.full
 def test_all_harmed_runs_may_be_parted_anywhere() -> None:
-    for seed in range(3):
-        check_harmed(seed, every=1)
+    check_harmed(seed=0, every=1)
 
 
 def test_what_a_lost_shard_would_have_told_is_not_missing() -> None:
