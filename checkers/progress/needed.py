@@ -33,7 +33,8 @@ def needed(rows: Rows) -> Ints:
     * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer told so;
       and questions for the committed offset that failed; of each, the poll of the same reader that came next;
     * pulls that were sent on to another offset than what was due;
-    * of each reader of a queue the last poll, the first pull, and the one that asked for the highest offset;
+    * of each reader of a queue the last poll, also the last one but for questions that have not ended yet; the first
+      pull; and the one that asked for the highest offset;
     * of each queue the first send and the last one, the pull that told the highest minimum, and the first one that the
       tier alone gave something;
     * the highest end of a queue that anybody had told when a poll in vain began, and that is known now: of each node,
@@ -71,7 +72,11 @@ def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: In
     queue = np.append(pulls.queue[every], rows.column("queue")[asks.invoke[refused]])
     who = np.append(reader[: len(pulls.invoke)][every], reader[len(pulls.invoke) :])
     in_vain = np.append(vain[every], np.ones(len(refused), dtype=np.bool_))
-    found = _next(queue, who, invoke, in_vain)
+    # A question that has not ended yet is a poll only if it fails.
+    sure = np.flatnonzero(np.append(np.ones(len(every), dtype=np.bool_), asks.done[refused] >= 0))
+    found = np.append(
+        _next(queue, who, invoke, in_vain), sure[_next(queue[sure], who[sure], invoke[sure], in_vain[sure])]
+    )
     flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
     flags[every[found[found < len(every)]]] = True
     tier = np.flatnonzero((pulls.demand == "tier") & pulls.ok)

@@ -143,6 +143,7 @@ def check_blocks(seeds: range) -> None:
 
 def test_what_readers_need_may_be_found_block_by_block() -> None:
     check_blocks(range(20))
+    check_blocks(range(77, 78))  # a question is under way where a block ends, and was no poll
 
 
 @pytest.mark.full
