@@ -239,6 +239,11 @@ class RunContext:
         return one_clock(self.meta)
 
     @property
+    def jitter_ns(self) -> int:
+        """In the simulator a message takes up to so long beyond the latency of its link; 0 where nobody tells."""
+        return round(float(self.meta.get("jitter_s") or 0) * 1e9)
+
+    @property
     def profile(self) -> Profile:
         """See :func:`profile_of`."""
         return profile_of(self.meta)

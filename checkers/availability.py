@@ -23,8 +23,9 @@ AVAILABLE_S = 10.0
 STALL_MS = 1_000
 #: A harness may stand still for so long, and large queues tell of no shorter silence.
 SILENCE_S = SILENCE_NS / 1e9
-#: In virtual time an answer takes no longer than this besides: to look for the master, and on its way.
-BESIDES_MS = 200
+#: In virtual time an answer takes no longer than this besides, to look for the master and on its way, and as long as
+#: the jitter of so many messages: who is master, a connection, a send to a broker and its replicas, their answers.
+BESIDES_MS, MESSAGES = 200, 8
 #: So long after its end a fault may still make answers late.
 CALM_NS = 3_000_000_000
 UNAVAILABLE = "unavailable"
@@ -115,17 +116,18 @@ def _late_answers(rows: Rows, context: RunContext) -> Iterator[_LateAnswer]:
     if not context.one_clock or context.unfinished:
         return
     limits, tellers = _limits(rows)
+    besides_ns = BESIDES_MS * 1_000_000 + MESSAGES * context.jitter_ns
     made, times = rows.memo(views.sends), rows.column("time_ns")
     ended = np.flatnonzero(made.done >= 0)
     took_ns = times[made.done[ended]] - times[made.invoke[ended]]
     shortest_ms = min((ms for ms, _ in limits.values()), default=0)
     if not limits:
         return
-    for n in np.flatnonzero(took_ns > (shortest_ms + BESIDES_MS) * 1_000_000).tolist():
+    for n in np.flatnonzero(took_ns > shortest_ms * 1_000_000 + besides_ns).tolist():
         invoke, done = int(made.invoke[ended[n]]), int(made.done[ended[n]])
         node = rows.text("node", done)
         limit_ms, told = limits.get(node, (-1, -1))
-        late = limit_ms >= 0 and took_ns[n] > (limit_ms + BESIDES_MS) * 1_000_000
+        late = limit_ms >= 0 and took_ns[n] > limit_ms * 1_000_000 + besides_ns
         if late and not _excused(rows, tellers - {node}, int(times[invoke]), int(times[done])):
             yield _LateAnswer(invoke, done, node, int(took_ns[n]) / 1e6, limit_ms, told)
 

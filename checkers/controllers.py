@@ -135,8 +135,8 @@ class WithoutCause:
         _masters(rows, found, causes, applied)
         _leaders(rows, found, causes)
         _refusals(rows, found, causes)
-        promptness.late_elections(rows, found, causes)
-        promptness.late_masters(rows, found, causes)
+        promptness.late_elections(rows, context, found, causes)
+        promptness.late_masters(rows, context, found, causes)
         promptness.needless_changes(rows, found, causes)
         return found.partial()
 

@@ -247,6 +247,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "drawn": dict(experiment.values),
         "duration_s": experiment.duration_s,
+        "jitter_s": experiment.simulation.jitter_s,
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),

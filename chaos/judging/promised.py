@@ -123,6 +123,7 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "profile": _profile,
     "bounds": _bounds,
     "duration_s": _duration,
+    "jitter_s": _duration,
     "queues": _queues,
     "nodes": _nodes,
     "tells": _words_of(tuple(Evidence)),

@@ -14,13 +14,14 @@ import numpy as np
 
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.law import Rows, RunContext
 from checkers._views.causes import HARMLESS, Causes
 from checkers._views.committed import Course, Stage, courses
 from checkers._views.run import at_s
 
-#: So soon a master that died is replaced, and whoever was elected is master, while nothing hinders it.
-SOON_S = 0.7
+#: So soon a master that died is replaced, and whoever was elected is master, while nothing hinders it; and as long as
+#: the jitter of so many messages: that it is gone, an entry and its answers, who was elected, what its log agrees on.
+SOON_S, MESSAGES = 0.7, 8
 #: Whoever was not touched for so long is well again: connected, heard, and known to live.
 CALM_S = 3.0
 #: A new leader of the controllers has patience with a master that it has not heard yet: as long as a broker may be
@@ -34,7 +35,7 @@ UNCHANGED = 3
 LATE_ELECTION, NEEDLESS_CHANGE = "late-election", "needless-change"
 #: A process that ends by a fault.
 _DIES = (Effect.TAKES_DOWN, Effect.MAY_CRASH)
-_SOON_NS, _CALM_NS = int(SOON_S * 1e9), int(CALM_S * 1e9)
+_CALM_NS = int(CALM_S * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,12 @@ class _Window:
     until_ns: int
 
 
-def _window(now_ns: int) -> _Window:
-    return _Window(now_ns - _CALM_NS, now_ns, now_ns + _SOON_NS)
+def _soon_s(context: RunContext) -> float:
+    return SOON_S + MESSAGES * context.jitter_ns / 1e9
+
+
+def _window(now_ns: int, soon_s: float) -> _Window:
+    return _Window(now_ns - _CALM_NS, now_ns, now_ns + int(soon_s * 1e9))
 
 
 class Calm:
@@ -82,9 +87,10 @@ class Calm:
         return touched | {node for at, node in self._starts if window.since_ns < at <= window.until_ns}
 
 
-def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
+def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
     """A master whose process ended is replaced at once, if somebody else could be elected."""
     calm, times, index = Calm(rows, causes), rows.column("time_ns"), rows.column("index")
+    soon_s = _soon_s(context)
     for group, course in rows.memo(courses).items():
         patience_ns = _patience_ns(rows, course)
         for fault in causes.faults:
@@ -92,7 +98,7 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
             before = course.at(fault.index)
             if before is None or before.master not in gone:
                 continue
-            window = _window(fault.from_ns)
+            window = _window(fault.from_ns, soon_s)
             touched = calm.touched(window, patience_ns, but=fault.process)
             if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
                 continue
@@ -107,7 +113,7 @@ def late_elections(rows: Rows, found: Findings, causes: Causes) -> None:
                 found.add(
                     LATE_ELECTION,
                     f"The process of {before.master}, the master of {group}, had ended by "
-                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {SOON_S:g} s later the controllers had not "
+                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {soon_s:g} s later the controllers had not "
                     f"replaced it, although nothing hindered them, and {', '.join(sorted(able))} could be elected.",
                     int(index[before.at]),
                     fault.index,
@@ -133,12 +139,13 @@ def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> St
     return course.at(int(index[np.searchsorted(times, now_ns, side="right") - 1]))
 
 
-def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
+def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
     """Whoever was elected takes the role at once: the controllers tell it."""
     calm, times, index, epoch = Calm(rows, causes), rows.column("time_ns"), rows.column("index"), rows.column("epoch")
     roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
     if not roles:
         return
+    soon_s = _soon_s(context)
     taken = {(rows.text("node", at), int(epoch[at])): int(times[at]) for at in reversed(roles)}
     for group, course in rows.memo(courses).items():
         elected_ns = -1
@@ -146,7 +153,7 @@ def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
             if not stage.master or stage.epoch == before.epoch:
                 continue
             row = int(np.searchsorted(index, stage.index))
-            window = _window(int(times[row]))
+            window = _window(int(times[row]), soon_s)
             before_ns, elected_ns = elected_ns, window.now_ns
             if before_ns > window.since_ns:  # it may still cut its log for the master before
                 continue
@@ -159,7 +166,7 @@ def late_masters(rows: Rows, found: Findings, causes: Causes) -> None:
                 found.add(
                     LATE_ELECTION,
                     f"{stage.master} was elected as the master of {group} in epoch {stage.epoch} at "
-                    f"{at_s(rows, row)}, but {SOON_S:g} s later it was not master, although nothing hindered it.",
+                    f"{at_s(rows, row)}, but {soon_s:g} s later it was not master, although nothing hindered it.",
                     stage.index,
                 )
 

@@ -393,6 +393,15 @@ def test_a_master_that_died_is_replaced_at_once(seconds: float, names: list[str]
     it.expect(LAW, *names)
 
 
+@pytest.mark.parametrize("seconds, names", [(2.5, []), (2.8, [A.LATE_ELECTION])])
+def test_what_is_due_at_once_may_take_the_jitter_of_its_messages_longer(seconds: float, names: list[str]) -> None:
+    it = run(jitter_s=0.25)
+    it.alter(*BROKERS)
+    it.wait(20)
+    death(it, elected_after_s=seconds)
+    it.expect(LAW, *names)
+
+
 def test_nobody_is_due_at_once_for_a_master_that_is_silent_or_was_alone_or_was_elected_lately() -> None:
     silent, alone, lately = run(), run(), run()
     silent.alter(*BROKERS)

@@ -75,6 +75,13 @@ def test_a_fault_of_another_broker_is_no_excuse(fault: tuple[str, str], calm_s: 
     assert bool(found(asked(0.7, fault=fault, calm_s=calm_s))) is not lawful
 
 
+@pytest.mark.parametrize(("after_s", "lawful"), [(2.5, True), (2.7, False)])
+def test_each_message_on_the_way_may_take_as_much_longer_as_the_run_says(after_s: float, lawful: bool) -> None:
+    history = asked(after_s)
+    history.meta["jitter_s"] = 0.25
+    assert bool(found(history)) is not lawful
+
+
 def test_real_machines_may_be_late() -> None:
     history = asked(0.7)
     history.meta["deployment"] = "process"
