@@ -44,6 +44,8 @@ _LEFTOVER = re.compile("already in use|already exists|address pool")
 CONFLICT = 409
 #: Its words when processes did not stand still in time (a busy machine); it has let all of them go on then.
 _NOT_FROZEN = "unable to freeze"
+#: Its words for a network that somebody is in, or that it counts somebody in still.
+IN_USE = "active endpoints"
 DEFAULT_SOCKET = "/var/run/docker.sock"
 ANSWER_S = 60.0
 PING_S = 5.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +15,14 @@ from chaos.history import directory as store
 from chaos.machines.docker.engine import (
     DIRECTORY,
     HARNESS_PROCESS,
+    IN_USE,
     NODE,
     PART,
     PROGRAM,
     RUN,
     THREADS,
     connect,
+    explain,
     labels_of,
     of_run,
     told,
@@ -29,8 +33,8 @@ from chaos.machines.procfs import Process
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: So often it is looked what is left to remove.
-MOST_LOOKS = 5
+#: So often it is looked what is left to remove, and a network is tried to be removed, with a pause between two tries.
+MOST_LOOKS, PAUSE_S = 5, 0.5
 
 
 def heal(run_directory: Path) -> list[str]:
@@ -83,10 +87,7 @@ def clear(client: DockerClient, directory: Path, home: Path | None = None) -> li
             done += [
                 sentence for sentence in pool.map(partial(_remove, home=home or directory), containers) if sentence
             ]
-        for network in networks:
-            with told():
-                network.remove()
-            done.append(f"run {directory.name}: removed the network {network.name}")
+        done += [sentence for sentence in map(partial(_remove_network, directory.name), networks) if sentence]
     return done
 
 
@@ -112,6 +113,39 @@ def _living_harness(items: Iterable[Any]) -> int:
         if harness.state():
             return harness.pid
     return 0
+
+
+def _remove_network(run: str, network: Any) -> str:
+    """Remove a network whose containers are gone; what was done, "" if somebody else was first.
+
+    An engine whose containers were removed at the same time may take the network for one in use still. It goes on to do
+    so until whoever it counts there is disconnected by force."""
+    from docker.errors import APIError, NotFound
+
+    with told():
+        for look in range(MOST_LOOKS):
+            try:
+                network.remove()
+            except NotFound:
+                return ""
+            except APIError as error:
+                if look == MOST_LOOKS - 1 or IN_USE not in explain(error):
+                    raise
+                _disconnect_all(network)
+                time.sleep(PAUSE_S)
+            else:
+                break
+    return f"run {run}: removed the network {network.name}"
+
+
+def _disconnect_all(network: Any) -> None:
+    """Disconnect by force whoever the engine counts in this network."""
+    from docker.errors import NotFound
+
+    with suppress(NotFound):
+        network.reload()
+        for endpoint in (network.attrs.get("Containers") or {}).values():
+            network.disconnect(endpoint["Name"], force=True)
 
 
 def _remove(container: Any, home: Path) -> str:
