@@ -163,7 +163,7 @@ def _tries(rows: Rows, calls: views.Calls) -> Tries:
 
 
 def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> None:
-    """Each request that was made after the run was answered, if it was made for long enough."""
+    """Each request that was made after the run was answered, if it was made again and for long enough."""
     due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
     begin, times = views.phase_index(rows, "drain"), rows.column("time_ns")
     tries = {what: made[calls.began[made] >= begin] for what, made in _tries(rows, calls).items()}
@@ -175,6 +175,8 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
             found.gap(f"{question}: {node or 'the system'} was not asked after the run")
         elif calls.ok[made].any():
             continue
+        elif len(made) == 1:
+            found.gap(f"{question}: {node or 'the system'} was asked once after the run, which says little")
         elif int(times[calls.invoke[made[-1]]]) < due_ns:
             found.gap(f"{question}: {node or 'the system'} was not asked for as long as {ANSWER_S:g} s")
         else:

@@ -137,7 +137,7 @@ class WithoutCause:
         _refusals(rows, found, causes)
         promptness.late_elections(rows, context, found, causes)
         promptness.late_masters(rows, context, found, causes)
-        promptness.needless_changes(rows, found, causes)
+        promptness.needless_changes(rows, context, found, causes)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
