@@ -278,10 +278,8 @@ class Positions:
         told = 0
         for queue, versions in every.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
-            ends = np.array([version.end for version in versions], dtype=np.int64)
             appended = rows.column("offset")[rows.where(kind="trace", f="append", queue=queue)]
-            of_shard = rows.own[np.array([version.at for version in versions], dtype=np.int64)]
-            has_record = np.isin(ends - 1, appended)
+            of_shard, has_record = rows.own[versions.at], np.isin(versions.end - 1, appended)
             told += int(np.count_nonzero(of_shard))
             for place in np.flatnonzero(of_shard | has_record).tolist():
                 version, before = versions[place], versions[place - 1] if place else None
