@@ -15,7 +15,7 @@ from checkers._views import reads, retention
 from checkers._views.arrays import places_in
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
-from checkers.durability.evidence import DRAINED, END, Floors, Reached, decided
+from checkers.durability.evidence import DRAINED, ENDS, Floors, Reached, decided
 from checkers.durability.promise import PROMISE
 
 NEEDS = Needs(
@@ -24,7 +24,7 @@ NEEDS = Needs(
     rows=(
         own("op", "send", "delivered", "pull", "bounds"),
         reads.RUN,
-        *(*reads.REPLICAS, everywhere("final", "complete"), *END),
+        *(*reads.REPLICAS, everywhere("final", "complete"), *ENDS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),
