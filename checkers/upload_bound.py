@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints, distinct, pairs_occur
-from checkers._views.reads import beside, own
+from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
@@ -62,7 +62,7 @@ POSITIONS = Needs(
     key=Key.OFFSET,
     rows=(
         own("trace", "append", "store_cas"),
-        beside("trace", "store_cas", "tier_commit"),
+        reads.MANIFESTS_OF_PARTS,
         *reads.CONFIRMED_BY_COMMIT,
         reads.RUN,
     ),

@@ -71,9 +71,14 @@ def number(segment: Mapping[str, Any], name: str) -> int | None:
     return told if isinstance(told, int) else None
 
 
+def own_queues(rows: Rows) -> Ints:
+    """The queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand there."""
+    return distinct(rows.column("queue")[rows.own])
+
+
 def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
     """For each of these queues, which ascend: the offset below which the system lawfully keeps nothing, and whether the
-    history tells why.
+    history tells why. What is told of others than :func:`own_queues` means nothing.
 
     With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
     highest minimum that a deletion on the brokers gave.
@@ -163,7 +168,8 @@ def _kept(retain: int, total: int) -> str:
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept. ``rows``
+    with what stands beside; only of a shard's own queues it is known what manifests hold."""
     _by_size(rows, found)
     if Evidence.TIER in context.tells:
         for queue, at, minimum in _tiered_deletions(rows):
@@ -172,14 +178,14 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 
 def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
     """Queue, the rows that told of deletions from it, and up to which offset each."""
-    own = set(distinct(rows.column("queue")).tolist())
+    own = set(own_queues(rows).tolist())
     at, forms = rows.memo(_deletions)
     told: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:
         tiered = bool((form.value.get("inputs") or {}).get("tiered"))
         for text, minimum in sorted((form.value.get("minimums") or {}).items()):
             queue = int(text)
-            if queue in rows.memo(versions) or (tiered and queue in own):
+            if queue in own and (tiered or queue in rows.memo(versions)):
                 told.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
     for queue, parts in sorted(told.items()):
         deleted, minimums = (np.concatenate(column) for column in zip(*parts, strict=True))
