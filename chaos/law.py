@@ -101,6 +101,7 @@ class Reads:
     queueless: bool = False
     sieve: Sieve | None = None
     beside: bool = False
+    own_queues: bool = False
 
     def covers(self, kind: str, f: str) -> bool:
         return kind == self.kind and (not self.f or f in self.f)

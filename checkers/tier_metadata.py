@@ -102,7 +102,8 @@ class TierMetadata:
 def _equals_store(rows: Rows, found: Findings, at: int) -> None:
     queue, index = int(rows.column("queue")[at]), rows.column("index")
     number = int(rows.value(at).get("version", -1))
-    stored = next((v for v in rows.memo(tier.manifests).get(queue, ()) if v.version == number), None)
+    versions = rows.memo(tier.manifests).get(queue)
+    stored = versions.find(number) if versions is not None else None
     node = rows.text("node", at)
     if stored is None:
         found.add(

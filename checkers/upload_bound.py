@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Ints, distinct, pairs_occur
-from checkers._views.reads import beside, own
+from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
@@ -62,7 +62,7 @@ POSITIONS = Needs(
     key=Key.OFFSET,
     rows=(
         own("trace", "append", "store_cas"),
-        beside("trace", "store_cas", "tier_commit"),
+        reads.MANIFESTS_OF_PARTS,
         *reads.CONFIRMED_BY_COMMIT,
         reads.RUN,
     ),
@@ -278,10 +278,8 @@ class Positions:
         told = 0
         for queue, versions in every.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
-            ends = np.array([version.end for version in versions], dtype=np.int64)
             appended = rows.column("offset")[rows.where(kind="trace", f="append", queue=queue)]
-            of_shard = rows.own[np.array([version.at for version in versions], dtype=np.int64)]
-            has_record = np.isin(ends - 1, appended)
+            of_shard, has_record = rows.own[versions.at], np.isin(versions.end - 1, appended)
             told += int(np.count_nonzero(of_shard))
             for place in np.flatnonzero(of_shard | has_record).tolist():
                 version, before = versions[place], versions[place - 1] if place else None

@@ -3,7 +3,7 @@ more than is to be kept; and what the store does not let go."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from checkers._views.faults import Fault, faults
 from checkers._views.nodes.logs import in_node_order
 from checkers._views.retention import number
 from checkers._views.run import bound, may_lack_ends, phase_time
-from checkers._views.tier import Version, manifests, upload_bound_s
+from checkers._views.tier import Version, Versions, manifests, upload_bound_s
 
 #: So long a master term may take to delete what those before it left behind, in virtual time; and so many times as long
 #: where the machine's own load counts.
@@ -174,32 +174,30 @@ def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
     return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in told}
 
 
-def _terms(rows: Rows, versions: Sequence[Version]) -> Iterator[tuple[Version, int]]:
+def _terms(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
     """The first version of each epoch, and the time of its last one: so long the uploader was surely at work."""
-    times = rows.column("time_ns")
-    for epoch in dict.fromkeys(version.epoch for version in versions):
-        mine = [version for version in versions if version.epoch == epoch]
-        yield mine[0], int(times[mine[-1].at])
+    times, terms = rows.column("time_ns"), dict[int, list[int]]()
+    for place, epoch in enumerate(versions.epoch.tolist()):
+        terms.setdefault(epoch, [place, place])[1] = place
+    for first, last in terms.values():
+        yield versions[first], int(times[versions.at[last]])
 
 
-def _objects(rows: Rows, queue: int, versions: Sequence[Version]) -> Iterator[_Object]:
+def _objects(rows: Rows, queue: int, versions: Versions) -> Iterator[_Object]:
     index, times = rows.column("index"), rows.column("time_ns")
     gone = {
         str(rows.value(at).get("key")): int(times[at]) for at in rows.where(kind="trace", f="store_delete", queue=queue)
     }
-    last: dict[str, int] = {}
-    for place, version in enumerate(versions):
-        last.update({str(segment.get("key")): place for segment in version.segments})
+    last, applied, newest = versions.last_named(), index[versions.at], len(versions) - 1
     for at in rows.where(kind="trace", f="store_put", queue=queue).tolist():
         told = rows.value(at)
         key = str(told.get("key"))
         if told.get("outcome") != "created":
             continue
         if key not in last:
-            before = [version.epoch for version in versions if index[version.at] < index[at]]
-            left = max(before, default=-1)
-        elif last[key] + 1 < len(versions):
-            left = versions[last[key] + 1].epoch
+            left = int(versions.epoch[applied < index[at]].max(initial=-1))
+        elif last[key] < newest:
+            left = int(versions.epoch[last[key] + 1])
         else:
             left = NEVER
         yield _Object(key, at, left, gone.get(key, NEVER))

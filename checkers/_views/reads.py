@@ -113,8 +113,10 @@ RETENTION = (
     own("trace", "store_cas", "tier_commit"),
     everywhere("trace", "retention", "start", "recovered", "role"),
 )
-#: The same for parts of queues: each is given all that was removed of any.
-RETENTION_OF_PARTS = (beside("trace", "store_cas", "tier_commit"), *RETENTION[1:])
+#: The manifests of a queue, for each part of it.
+MANIFESTS_OF_PARTS = Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True, own_queues=True)
+#: What was lawfully removed, for parts of queues: each is given all that was removed of its own queues.
+RETENTION_OF_PARTS = (MANIFESTS_OF_PARTS, *RETENTION[1:])
 #: When service was owed, and to whom.
 SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
 SERVICE = (own("op", "send"), *SERVICE_OWED)

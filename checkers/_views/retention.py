@@ -13,6 +13,8 @@ from chaos.judging.findings import Findings
 from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints, distinct, places_in
+from checkers._views.manifests import Manifests
+from checkers._views.segments import Named
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -34,20 +36,33 @@ def versions(rows: Rows) -> dict[int, list[int]]:
 def content(rows: Rows, at: int) -> dict[str, Any]:
     """The manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it tells changes of
     one that is not in the history."""
+    found = header(rows, at)
+    if "changes" not in rows.value(at):
+        return found
+    segments = named(rows, at).told()
+    return {**found, "segments": segments if _is_applied(rows, at) else [*segments, *found["segments"]]}
+
+
+def header(rows: Rows, at: int) -> dict[str, Any]:
+    """The same, but with only those segments that the row tells itself."""
     told = rows.value(at)
-    found = rows.memo(_restored).get(at) if "changes" in told else told.get("content")
-    if found is None and "changes" in told:
-        raise ValueError(
-            f"row {rows.column('index')[at]} tells changes of a manifest of queue {rows.column('queue')[at]} that the"
-            " history lacks"
-        )
+    found = told["changes"]["content"] if "changes" in told else told.get("content")
     return found if isinstance(found, dict) else {}
 
 
-def segments(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """What a manifest tells of its segments, one by one: nothing of what is none."""
-    told = content.get("segments") or ()
-    return [one if isinstance(one, Mapping) else {} for one in told] if isinstance(told, Sequence) else [{}]
+def named(rows: Rows, at: int) -> Named:
+    """The segments of the manifest that the store has applied at a row. Raises as :func:`content` does."""
+    queue = int(rows.column("queue")[at])
+    found = rows.memo(Manifests).named(queue, at)
+    if found is None:
+        raise ValueError(
+            f"row {rows.column('index')[at]} tells changes of a manifest of queue {queue} that the history lacks"
+        )
+    return found
+
+
+def _is_applied(rows: Rows, at: int) -> bool:
+    return bool(rows.value(at).get("outcome") == "applied")
 
 
 def number(segment: Mapping[str, Any], name: str) -> int | None:
@@ -56,34 +71,14 @@ def number(segment: Mapping[str, Any], name: str) -> int | None:
     return told if isinstance(told, int) else None
 
 
-def _restored(rows: Rows) -> dict[int, dict[str, Any]]:
-    """The manifests of rows that tell changes of an earlier one, by row. They share the segments that they keep."""
-    known: dict[tuple[int, int], Sequence[Any]] = {}
-    found: dict[int, dict[str, Any]] = {}
-    for at in rows.where(kind="trace", f="store_cas").tolist():
-        told, queue = rows.value(at), int(rows.column("queue")[at])
-        whole = told.get("content")
-        if "changes" in told:
-            whole = _changed(known, queue, told["changes"])
-            if whole is not None:
-                found[at] = whole
-        if told.get("outcome") == "applied" and isinstance(whole, dict):
-            known[queue, int(rows.column("hash")[at])] = whole.get("segments") or ()
-    return found
-
-
-def _changed(known: Mapping[tuple[int, int], Sequence[Any]], queue: int, changes: Any) -> dict[str, Any] | None:
-    """A manifest by its changes; None where what it is based on is not known."""
-    first, many = changes["kept"]
-    before = known.get((queue, changes["since"]))
-    if before is None or not 0 <= first <= first + many <= len(before):
-        return None
-    return {**changes["content"], "segments": [*before[first : first + many], *changes["content"]["segments"]]}
+def own_queues(rows: Rows) -> Ints:
+    """The queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand there."""
+    return distinct(rows.column("queue")[rows.own])
 
 
 def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
     """For each of these queues, which ascend: the offset below which the system lawfully keeps nothing, and whether the
-    history tells why.
+    history tells why. What is told of others than :func:`own_queues` means nothing.
 
     With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
     highest minimum that a deletion on the brokers gave.
@@ -136,19 +131,19 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
     }
     floor, known = 0, True
     for before, after in pairwise(manifests):
-        old, new = content(rows, before), content(rows, after)
+        old, new = header(rows, before), header(rows, after)
         start = int(new.get("start", 0))
         if start <= int(old.get("start", 0)):
             continue
         retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
-        parts = [(number(part, "base"), number(part, "bytes")) for part in segments(old)]
+        parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
         told = [(base, size) for base, size in parts if base is not None and size is not None]
         if not isinstance(retain, int) or len(told) < len(parts):
             known = False
             continue
         dropped = [size for base, size in told if base < start]
         total = sum(dropped[-1:]) + sum(size for base, size in told if base >= start)
-        if dropped and 0 < retain < total and new.get("segments"):
+        if dropped and 0 < retain < total and len(named(rows, after)):
             floor = max(floor, start)
             continue
         if found is None:
@@ -173,7 +168,8 @@ def _kept(retain: int, total: int) -> str:
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept. ``rows``
+    with what stands beside; only of a shard's own queues it is known what manifests hold."""
     _by_size(rows, found)
     if Evidence.TIER in context.tells:
         for queue, at, minimum in _tiered_deletions(rows):
@@ -182,14 +178,14 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 
 def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
     """Queue, the rows that told of deletions from it, and up to which offset each."""
-    own = set(distinct(rows.column("queue")).tolist())
+    own = set(own_queues(rows).tolist())
     at, forms = rows.memo(_deletions)
     told: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:
         tiered = bool((form.value.get("inputs") or {}).get("tiered"))
         for text, minimum in sorted((form.value.get("minimums") or {}).items()):
             queue = int(text)
-            if queue in rows.memo(versions) or (tiered and queue in own):
+            if queue in own and (tiered or queue in rows.memo(versions)):
                 told.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
     for queue, parts in sorted(told.items()):
         deleted, minimums = (np.concatenate(column) for column in zip(*parts, strict=True))

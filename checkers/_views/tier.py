@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from chaos.driver import Evidence
 from chaos.judging.findings import decide
@@ -14,6 +18,8 @@ from chaos.law import Partial, Promise, Rows, RunContext
 from chaos.verdict import Validity, Verdict
 from checkers import _views as views
 from checkers._views import retention
+from checkers._views.manifests import Manifests
+from checkers._views.segments import Named, name_of
 
 #: So long what waits to be uploaded may lie outside the tier after recovery, and so long an uploader may not know what
 #: it has committed.
@@ -62,29 +68,112 @@ class Version:
     confirm: int
     writer: str
     hash: int
-    segments: Sequence[Mapping[str, Any]]
+    segments: Named
 
 
-def manifests(rows: Rows) -> Mapping[int, Sequence[Version]]:
-    """Queue → its manifest versions in order."""
-    return {queue: [_version(rows, at) for at in found] for queue, found in rows.memo(retention.versions).items()}
+class Versions(Sequence[Version]):
+    """The manifest versions of one queue, in order, in columns. Each is made when it is asked for: a long run has
+    many."""
+
+    def __init__(self, rows: Rows, queue: int, found: Sequence[int]) -> None:
+        """Raises ``ValueError`` when one tells changes of a manifest that is not in the history."""
+        writers: dict[str, int] = {}
+        told = [_told(rows, at, writers) for at in found]
+        self.queue, self.at = queue, np.array(found, dtype=np.int64)
+        self.numbers, self._start, self._confirm, self._writer = map(_whole, zip(*told, strict=True))
+        self.epoch, self.end, self._position, self._hash = (
+            rows.column(name)[self.at] for name in ("epoch", "offset", "position", "hash")
+        )
+        self.writers, self._manifests = [*writers], rows.memo(Manifests)
+        self._order = np.argsort(self.numbers, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @overload
+    def __getitem__(self, place: int) -> Version: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Version]: ...
+    def __getitem__(self, place: int | slice) -> Version | Sequence[Version]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        at = int(self.at[place])
+        segments = self._manifests.named(self.queue, at)
+        assert segments is not None, "such a version is not made"
+        return Version(
+            at=at,
+            queue=self.queue,
+            version=int(self.numbers[place]),
+            epoch=int(self.epoch[place]),
+            start=int(self._start[place]),
+            end=int(self.end[place]),
+            position=int(self._position[place]),
+            confirm=int(self._confirm[place]),
+            writer=self.writers[self._writer[place]],
+            hash=int(self._hash[place]),
+            segments=segments,
+        )
+
+    def __iter__(self) -> Iterator[Version]:
+        return map(self.__getitem__, range(len(self)))
+
+    def find(self, number: int) -> Version | None:
+        """The first one of this number."""
+        place = bisect_left(self._order, number, key=lambda one: self.numbers[one])
+        found = place < len(self) and self.numbers[self._order[place]] == number
+        return self[self._order[place]] if found else None
+
+    def out_of_order(self) -> Iterator[Version]:
+        """Versions whose segments may not follow one another from where the version begins to where it ends."""
+        for version in self:
+            named = version.segments
+            if (len(named) or version.start >= 0) and not named.follow(version.start, version.end):
+                yield version
+
+    def added(self) -> Iterator[tuple[Version, Sequence[Mapping[str, Any]]]]:
+        """Each version, with those of its segments whose objects the version before it did not name."""
+        names, before = Counter[str](), Named.none()
+        for version in self:
+            fresh = [*version.segments.without(before)]
+            yield version, [one for one in fresh if not names[name_of(one)]]
+            names.update(map(name_of, fresh))
+            names.subtract(name_of(one) for one in before.without(version.segments))
+            before = version.segments
+
+    def last_named(self) -> dict[str, int]:
+        """Object → the place of the last version that names it."""
+        found, before = dict[str, int](), Named.none()
+        for place, version in enumerate(self):
+            for one in before.without(version.segments):
+                found[str(one.get("key"))] = place - 1
+            before = version.segments
+        return found | dict.fromkeys(map(str, before.names()), len(self) - 1)
 
 
-def _version(rows: Rows, at: int) -> Version:
-    told, content = rows.value(at), retention.content(rows, at)
-    return Version(
-        at=at,
-        queue=int(rows.column("queue")[at]),
-        version=int(told.get("version", content.get("version", -1))),
-        epoch=int(rows.column("epoch")[at]),
-        start=int(content.get("start", -1)),
-        end=int(rows.column("offset")[at]),
-        position=int(rows.column("position")[at]),
-        confirm=int(content.get("confirm", -1)),
-        writer=str(content.get("writer") or told.get("caller", "")),
-        hash=int(rows.column("hash")[at]),
-        segments=retention.segments(content),
+def _told(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
+    """Number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
+    told, content = rows.value(at), retention.header(rows, at)
+    retention.named(rows, at)
+    writer = str(content.get("writer") or told.get("caller", ""))
+    return (
+        int(told.get("version", content.get("version", -1))),
+        int(content.get("start", -1)),
+        int(content.get("confirm", -1)),
+        writers.setdefault(writer, len(writers)),
     )
+
+
+def _whole(numbers: Sequence[int]) -> npt.NDArray[Any]:
+    """Whole numbers of any size."""
+    try:
+        return np.array(numbers, dtype=np.int64)
+    except OverflowError:
+        return np.array(numbers, dtype=np.object_)
+
+
+def manifests(rows: Rows) -> Mapping[int, Versions]:
+    """Queue → its manifest versions in order."""
+    return {queue: Versions(rows, queue, found) for queue, found in rows.memo(retention.versions).items()}
 
 
 def pairs(rows: Rows) -> Iterator[tuple[Version, Version]]:

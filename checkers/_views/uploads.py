@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
 from checkers._views.retention import number
 from checkers._views.run import last_told_ns, phase_time, since_load_ns
-from checkers._views.tier import Version, has_store, manifests, upload_bound_s
+from checkers._views.tier import Version, Versions, has_store, manifests, upload_bound_s
 
 #: So many segments in a row tell a habit: one alone may be small because its size was guessed wrong.
 IN_A_ROW = 5
@@ -70,28 +69,24 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
         mine = np.flatnonzero(rows.column("queue")[done] == queue)
         mine = mine[times[done[mine]] + bound_ns < end_ns]
         acked = done[mine]
-        newest = _newest(rows, known.get(queue, ()), times[acked] + bound_ns)
-        ends = np.array([*(version.end for version in newest.versions), 0], dtype=np.int64)
-        is_late = ends[newest.place] <= rows.column("offset")[acked]
+        versions = known.get(queue)
+        newest, ends = np.full(len(acked), -1), np.zeros(1, dtype=np.int64)
+        if versions is not None:
+            newest, ends = _newest(times, versions, times[acked] + bound_ns), np.append(versions.end, 0)
+        is_late = ends[newest] <= rows.column("offset")[acked]
         is_late[is_late] &= _are_quiet(rows, times[acked[is_late]] - bound_ns, times[acked[is_late]] + bound_ns)
         for n in np.flatnonzero(is_late)[:1].tolist():
-            yield Late(int(began[mine[n]]), int(acked[n]), bound_s, [*newest.versions, None][newest.place[n]])
+            last = versions[newest[n]] if versions is not None and newest[n] >= 0 else None
+            yield Late(int(began[mine[n]]), int(acked[n]), bound_s, last)
 
 
-@dataclass(frozen=True, slots=True)
-class _Newest:
+def _newest(times: Ints, versions: Versions, moments_ns: Ints) -> Ints:
     """For each of some moments the place of the manifest version that reached furthest by then; -1: there was none."""
-
-    versions: Sequence[Version]
-    place: Ints
-
-
-def _newest(rows: Rows, versions: Sequence[Version], moments_ns: Ints) -> _Newest:
-    times, furthest = rows.column("time_ns"), list[Version]()
-    for version in sorted(versions, key=lambda one: int(times[one.at])):
-        furthest.append(version if not furthest or version.end >= furthest[-1].end else furthest[-1])
-    applied_ns = np.sort(np.array([times[version.at] for version in versions], dtype=np.int64))
-    return _Newest(furthest, np.searchsorted(applied_ns, moments_ns, side="right") - 1)
+    order = np.argsort(times[versions.at], kind="stable")
+    ends = versions.end[order]
+    reached = np.maximum.accumulate(np.where(ends == np.maximum.accumulate(ends), np.arange(len(ends)), -1))
+    before = np.searchsorted(times[versions.at[order]], moments_ns, side="right") - 1
+    return np.where(before >= 0, order[reached[before]], -1)
 
 
 def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
@@ -101,9 +96,11 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
         if not len(rows.where(kind="trace", f="append", queue=queue)):
             continue
         settings = _settings(every, queue)
-        appended = {node: _appended(rows, queue, node) for node in {version.writer for version in versions}}
-        adding = [after for before, after in pairwise(versions) if after.end > before.end and after.segments]
-        for place, version in enumerate(adding):
+        appended = {node: _appended(rows, queue, node) for node in versions.writers}
+        longer = (np.flatnonzero(np.diff(versions.end) > 0) + 1).tolist()
+        adding = [number for number in longer if versions[number].segments]
+        for place, which in enumerate(adding):
+            version = versions[which]
             segment = version.segments[-1]
             known = settings.get((version.writer, version.version), _Settings())
             base, bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
@@ -113,7 +110,7 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
             is_full = size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0
             if is_full or began_ns < 0 or age_ms >= PART * known.old_ms:
                 continue
-            first = adding[max(0, place - IN_A_ROW + 1)]
+            first = versions[adding[max(0, place - IN_A_ROW + 1)]]
             span_ns = times[first.at] - before_ns, times[version.at]
             yield Crumb(
                 queue=queue,

@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import NEVER, Flags, Ints, pairs_occur, ranges
+from checkers._views.arrays import NEVER, Flags, Ints, among, pairs_occur, ranges
 from checkers._views.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group, are_owned
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
@@ -66,9 +66,11 @@ class Passed:
 def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
     """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
     nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
-    ``least``, -1 where retention tells). Of each range: the place of its queue, its ends. Of each
-    ``blank`` offset, at which nothing came that can be told from other messages: the place of its queue, and itself."""
+    ``least``, -1 where retention tells; both are -1 where no row of the queue is this shard's own). Of each range: the
+    place of its queue, its ends. Of each ``blank`` offset, at which nothing came that can be told from other messages:
+    the place of its queue, and itself."""
     floor, known = retention.lawful_floors(rows, context, group.queues)
+    mine = among(group.queues, retention.own_queues(rows))
     answered = given.pulls.only(given.pulls.ok)
     least = np.zeros(len(group.queues), dtype=np.int64)
     np.maximum.at(least, group.place(answered.queue), rows.numbers("minimum", answered.done))
@@ -84,8 +86,8 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
         "since_ns": views.since_load_ns(rows, done),
         "begin": given.begin,
         "last": last,
-        "floor": floor,
-        "least": np.where(known, -1, least),
+        "floor": np.where(mine, floor, -1),
+        "least": np.where(known | ~mine, -1, least),
         **dict(zip(("of", "first", "until"), ranges(given.of[inside], got[inside]), strict=True)),
         **dict(zip(("blank_of", "blank"), _blank(rows, given.at[inside], given.of[inside]), strict=True)),
     }
@@ -178,6 +180,7 @@ def _add(known: dict[int, Known], fact: Mapping[str, Any]) -> None:
         before = known.setdefault(queue, one)
         before.begin = min(filter(lambda offset: offset >= 0, (before.begin, one.begin)), default=-1)
         before.last = max(before.last, one.last)
+        before.floor = max(before.floor, one.floor)
         before.least = max(before.least, one.least)
         mine = slice(starts[number], starts[number + 1])
         before.given.append((first[mine], until[mine]))

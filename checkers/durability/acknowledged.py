@@ -17,7 +17,7 @@ from checkers._views import reads
 from checkers._views.arrays import first_in, places_in, slots
 from checkers._views.claims import ByPlace, Claims
 from checkers._views.reads import callers, everywhere, own
-from checkers.durability.evidence import ACKED, END, Reached, by_final, decided, present
+from checkers.durability.evidence import ACKED, ENDS, Reached, by_final, decided, present
 from checkers.durability.permitted import loss_permitted
 from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
 
@@ -33,7 +33,7 @@ NEEDS = Needs(
         callers("pull"),
         everywhere("trace", "applied"),
         *(reads.RUN, reads.FAULTS),
-        *(*reads.REPLICAS, *reads.FINAL_LOGS, *END),
+        *(*reads.REPLICAS, *reads.FINAL_LOGS, *ENDS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),

@@ -16,12 +16,10 @@ from checkers._views.claims import Claims
 from checkers.durability import tops
 from checkers.durability.promise import PROMISE
 
-#: What tells of each queue, wherever its rows stand, how far it goes, how far it was read, and where it may begin.
-END = (
-    tops.READS,
-    reads.beside("op", "drain"),
-    *reads.RETENTION_OF_PARTS,
-)
+#: What tells of each queue, wherever its rows stand, how far it goes, and how far it was read.
+END = (tops.READS, reads.beside("op", "drain"))
+#: And where it may begin.
+ENDS = (*END, *reads.RETENTION_OF_PARTS)
 #: What a run must have shown, and what is said where it has not.
 ACKED = ("was_acked", "no acknowledged send: nothing was promised")
 DRAINED = ("was_drained", "no queue was read to its end after the run")

@@ -12,10 +12,10 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import places_in
+from checkers._views.arrays import among, places_in
 from checkers._views.reads import everywhere, own
 from checkers._views.retention import EARLY_RETENTION
-from checkers.durability.evidence import DRAINED, END, Floors, Reached, decided
+from checkers.durability.evidence import DRAINED, ENDS, Floors, Reached, decided
 from checkers.durability.promise import PROMISE
 
 NEEDS = Needs(
@@ -23,8 +23,9 @@ NEEDS = Needs(
     key=Key.OFFSET,
     rows=(
         own("op", "send", "delivered", "pull", "bounds"),
+        own("trace", "append", "store_cas"),
         reads.RUN,
-        *(*reads.REPLICAS, everywhere("final", "complete"), *END),
+        *(*reads.REPLICAS, everywhere("final", "complete"), *ENDS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),
@@ -46,7 +47,7 @@ class Queues:
             _not_drained(end, of_all)
         if judged.any():
             floors = end.floors(rows.beside, context, judged, of_all)
-            _unexplained(end, floors, of_all)
+            _unexplained(rows, end, floors, of_all)
             _denied(rows, found, end, floors)
         retention.examine(rows.beside, context, of_all)
         return found.partial().merge(of_all.partial())
@@ -64,8 +65,8 @@ def _not_drained(end: Reached, found: Findings) -> None:
         found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
 
 
-def _unexplained(end: Reached, floors: Floors, found: Findings) -> None:
-    for place in np.flatnonzero(floors.unexplained).tolist():
+def _unexplained(rows: Rows, end: Reached, floors: Floors, found: Findings) -> None:
+    for place in np.flatnonzero(floors.unexplained & among(end.queues, retention.own_queues(rows))).tolist():
         found.gap(
             f"queue {int(end.queues[place])} begins at offset {int(end.begin[place])}, and nothing tells whether that "
             "was lawful retention"

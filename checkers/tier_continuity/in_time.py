@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, tier, uploads
-from checkers._views.reads import beside, own
+from checkers._views.reads import own
 from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
 
 UPLOADS = Needs(
@@ -21,7 +21,7 @@ UPLOADS = Needs(
     rows=(
         own("op", "send"),
         own("trace", "append"),
-        beside("trace", "store_cas", "tier_commit"),
+        reads.MANIFESTS_OF_PARTS,
         *(reads.RUN, reads.FAULTS),
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),

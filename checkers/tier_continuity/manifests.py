@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,8 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, retention, tier
 from checkers._views.reads import everywhere, own
-from checkers._views.tier import Version
+from checkers._views.segments import name_of
+from checkers._views.tier import Version, Versions
 from checkers.tier_continuity.held import FAR, local_minimums, repeated
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
 
@@ -44,7 +44,7 @@ class TierContinuity:
         found = Findings(PROMISE)
         for queue, versions in rows.memo(tier.manifests).items():
             found.count("manifest_versions", len(versions))
-            for version in versions:
+            for version in versions.out_of_order():
                 _segments(rows, found, version)
             _deletes(rows, found, queue, versions)
             _stays(rows, found, queue)
@@ -90,17 +90,17 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
         )
 
 
-def _deletes(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+def _deletes(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
     """An object is deleted only once the current version of the manifest does not name it."""
     index = rows.column("index")
-    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    applied = index[versions.at]
     for at in rows.where(kind="trace", f="store_delete", queue=queue):
         key = rows.value(at).get("key")
         place = int(np.searchsorted(applied, index[at])) - 1
         if rows.value(at).get("outcome") != "deleted" or place < 0:
             continue
         current = versions[place]
-        if any(segment.get("key") == key for segment in current.segments):
+        if any(key == known for known in current.segments.names()):
             found.add(
                 TIER_MISSING_OBJECT,
                 f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
@@ -137,7 +137,7 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
             )
 
 
-def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
     """A segment stands for an object that was there before, once, with the very bytes that the manifest tells."""
     index, content = rows.column("index"), rows.column("hash")
     created: dict[str, int] = {}
@@ -157,13 +157,9 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
                 queue=queue,
             )
     history = _history_of_objects(rows, queue)
-    named: set[str] = set()
-    for version in versions:
-        before, named = named, {str(segment.get("key", "")) for segment in version.segments}
-        for segment in version.segments:
-            key, wanted, base = str(segment.get("key", "")), segment.get("hash"), retention.number(segment, "base")
-            if key in before:
-                continue
+    for version, added in versions.added():
+        for segment in added:
+            key, wanted, base = name_of(segment), segment.get("hash"), retention.number(segment, "base")
             at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < version.at), (-1, False))
             if (is_there and content[at] == wanted) or ((is_there or at < 0) and not isinstance(wanted, int)):
                 continue
@@ -190,7 +186,7 @@ def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, boo
     return found
 
 
-def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Version]) -> None:
+def _beginning(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
     """What lies below the first tiered offset is still in some replica's log."""
     first = next((version for version in versions if version.segments), None)
     appended = rows.where(kind="trace", f="append", queue=queue)
@@ -210,14 +206,12 @@ def _beginning(rows: Rows, found: Findings, queue: int, versions: Sequence[Versi
         )
 
 
-def _local_meets_tier(
-    rows: Rows, context: RunContext, found: Findings, queue: int, versions: Sequence[Version]
-) -> None:
+def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: int, versions: Versions) -> None:
     """Every replica's local log begins at or before the tier's end: at each deletion, when an empty one was given where
     to begin, and after the run."""
     index = rows.column("index")
-    ends = np.maximum.accumulate(np.array([version.end for version in versions], dtype=np.int64))
-    applied = np.array([index[version.at] for version in versions], dtype=np.int64)
+    ends = np.maximum.accumulate(versions.end)
+    applied = index[versions.at]
     claims = [
         (int(at), (rows.value(at).get("minimums") or {}).get(str(queue)))
         for at in rows.where(kind="trace", f="retention")

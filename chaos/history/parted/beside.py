@@ -28,12 +28,13 @@ class Beside:
         self._part = part
         self._summaries = [Summary(sieve) for sieve in part.summaries]
         self._callers = Callers()
+        self._queues = Queues()
         self._kept: Ints | None = None
 
     @property
     def learns(self) -> bool:
         """Whether anything depends on what stands in the shards."""
-        return bool(self._part.summaries or self._part.callers)
+        return bool(self._part.summaries or self._part.callers or self._part.of_queues)
 
     def learn(self, block: pa.Table, chooser: Chooser, number: Ints) -> None:
         for summary in self._summaries:
@@ -41,6 +42,8 @@ class Beside:
             summary.add(block, np.where(chooser.any_of(summary.sieve.rows), number + 1, -1))
         if self._part.callers:
             self._callers.learn(Operations.of(self._part, block, chooser, number))
+        if self._part.of_queues:
+            self._queues.learn(chooser.keys("queue"), number, chooser.of(self._part)[1])
 
     def places(self, block: pa.Table, chooser: Chooser, number: Ints) -> BesideRows | None:
         """None where nothing stands beside in this part."""
@@ -52,19 +55,22 @@ class Beside:
         every = chooser.any_of(self._part.beside)
         if len(self._kept):
             every |= numbers.among(block["index"].to_numpy(), self._kept)
+        of_queues = self._queues.places(chooser.keys("queue"), chooser.any_of(self._part.of_queues))
         if not self._part.callers:
-            return BesideRows(every, number, *np.empty((4, 0), np.int64))
+            return BesideRows(every, number, of_queues, *np.empty((4, 0), np.int64))
         seen = Operations.of(self._part, block, chooser, number)
-        return BesideRows(every, number, seen.rows, seen.calls, *self._callers.of(seen))
+        return BesideRows(every, number, of_queues, seen.rows, seen.calls, *self._callers.of(seen))
 
 
 @dataclass(frozen=True, slots=True)
 class BesideRows:
-    """The rows of one block that stand beside. ``every``: which do so in every shard; ``rows``: positions of those of
+    """The rows of one block that stand beside. ``every``: which do so in every shard; ``of_queues``: which do so in
+    those of their queues; ``rows``: positions of those of
     operations, ``calls``: which operations; ``op`` and ``shard``: which of them stand where."""
 
     every: Flags
     number: Ints
+    of_queues: OfQueues
     rows: Ints
     calls: Ints
     op: Ints
@@ -73,6 +79,7 @@ class BesideRows:
     def of(self, shard: int) -> Flags:
         """Which rows stand beside the own ones of this shard."""
         found = self.every.copy()
+        found[self.of_queues.of(shard)] = True
         here = self.op[self.shard == shard]
         if len(here):
             found[self.rows[numbers.among(self.calls, here)]] = True
@@ -107,6 +114,38 @@ class Operations:
             early=op[read] > index[read],
             least=int(index.min(initial=np.iinfo(np.int64).max)),
         )
+
+
+class Queues:
+    """Learns which queues the own rows of each shard name; those of rows that stand in every shard, each does."""
+
+    def __init__(self) -> None:
+        self._pairs = np.empty((2, 0), np.int64)
+        self._every = np.full(1, -1, np.int64)
+
+    def learn(self, queue: Ints, number: Ints, everywhere: Flags) -> None:
+        own = number >= 0
+        self._pairs = _joined(self._pairs, numbers.distinct_pairs(np.stack([number[own], queue[own]])))
+        self._every = numbers.distinct(np.append(self._every, queue[everywhere]))
+
+    def places(self, queue: Ints, chosen: Flags) -> OfQueues:
+        """Where these rows of a block stand."""
+        rows = np.flatnonzero(chosen)
+        return OfQueues(rows, queue[rows], self._pairs, self._every)
+
+
+@dataclass(frozen=True, slots=True)
+class OfQueues:
+    """Rows of one block (positions), their queues, and which shards name which; ``every`` shard names some."""
+
+    rows: Ints
+    queue: Ints
+    pairs: Ints
+    every: Ints
+
+    def of(self, shard: int) -> Ints:
+        named = np.append(self.pairs[1, self.pairs[0] == shard], self.every)
+        return self.rows[numbers.among(self.queue, named)]
 
 
 class Callers:

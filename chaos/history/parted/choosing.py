@@ -67,8 +67,9 @@ class Part:
     ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
     more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
 
-    Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
-    ``callers`` those operations of which it has deliveries."""
+    Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, of ``callers``
+    those operations of which it has deliveries, and of ``of_queues`` the rows of queues that its own rows name, and
+    those without a queue."""
 
     name: str
     key: str
@@ -78,13 +79,14 @@ class Part:
     split: tuple[Part, ...] = ()
     beside: tuple[Chosen, ...] = ()
     callers: tuple[Chosen, ...] = ()
+    of_queues: tuple[Chosen, ...] = ()
     summaries: tuple[Sieve, ...] = ()
     sifted: tuple[Sieve, ...] = ()
 
     @property
     def has_beside(self) -> bool:
         """Whether its shards tell their own rows from others."""
-        return bool(self.beside or self.callers or self.summaries)
+        return bool(self.beside or self.callers or self.of_queues or self.summaries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +162,7 @@ class Chooser:
     def stand(self, part: Part) -> Flags:
         """Which rows stand in any shard of a part, whatever was delivered."""
         own, everywhere, _ = self.of(part)
-        return own | everywhere | self.any_of(part.beside)
+        return own | everywhere | self.any_of(part.beside) | self.any_of(part.of_queues)
 
     def any_of(self, chosen: Sequence[Chosen]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)

@@ -41,6 +41,7 @@ PART = Part(
     own=(Chosen("op", ("send", "delivered")),),
     beside=(Chosen("op", ("drain",)),),
     callers=(Chosen("op", ("pull",)),),
+    of_queues=(Chosen("trace", ("store_cas",)),),
     summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), lowest),),
 )
 PULL = [op("pull", "invoke", offset=0), op("pull", "ok", 0)]
@@ -75,6 +76,26 @@ def test_what_is_kept_of_each_shard_stands_beside_in_the_others() -> None:
     assert [*parted(rows, 4).values()] == [([0, 1, 2, 3], [4]), ([4], [0])]
 
 
+def test_what_is_of_a_queue_stands_beside_where_the_queue_does() -> None:
+    part = Part(
+        "range",
+        "offset",
+        own=(Chosen("op"),),
+        everywhere=(Chosen("fault"),),
+        of_queues=(Chosen("trace"),),
+    )
+    told = [{"kind": "trace", "f": "store_cas", "queue": queue} for queue in (-1, 0, 1, 2)]
+    rows = [op("send", "ok", offset=offset) for offset in (0, 1)] + [{**op("send", "ok", offset=0), "queue": 1}]
+    whole = Part("queue", "queue", own=(Chosen("op"),), split=(part,))
+    for more, named in (([], []), ([{"kind": "fault", "queue": 2}], [6])):
+        found = {
+            name: set(table["index"].to_numpy()[table[BESIDE].to_numpy()].tolist())
+            for name, table in shards.parts(table_of([*told, *rows[:2], *more, *rows[2:]]), (whole,), 1, 1)
+        }
+        last = [3] if named else []
+        assert [*found.values()] == [{0, 1, *last}, {0, 1, *last}, {0, 2, *last}]
+
+
 def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number in range(60):
@@ -86,6 +107,8 @@ def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:
         if sound and f == "pull" and type == "ok":
             type = "invoke"  # whoever delivers has ended before
         rows.append(op(f, type, of if type == "ok" else -1, rng.randrange(-1, 9)))
+        if rng.random() < 0.1:
+            rows[-1] = {"kind": "trace", "f": "store_cas", "type": "", "op": -1, "queue": rng.randrange(-1, 2)}
     return rows
 
 

@@ -81,6 +81,7 @@ PLAN = (
                 everywhere=(Chosen("harness"),),
                 beside=(Chosen("op", ("commit",)),),
                 callers=(Chosen("op", ("pull",)),),
+                of_queues=(Chosen("trace", ("role", "append")), Chosen("final")),
                 summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
             ),
             Part("other.message", "message", own=(Chosen("op"),), callers=(Chosen("op", ("pull",)),)),
