@@ -13,8 +13,8 @@ from chaos.judging.findings import Findings
 from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints, distinct, places_in
-from checkers._views.manifests import Manifests
-from checkers._views.segments import Named
+from checkers._views.manifests.segments import Named
+from checkers._views.manifests.told import Manifests
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"

@@ -18,8 +18,8 @@ from chaos.law import Partial, Promise, Rows, RunContext
 from chaos.verdict import Validity, Verdict
 from checkers import _views as views
 from checkers._views import retention
-from checkers._views.manifests import Manifests
-from checkers._views.segments import Named, name_of
+from checkers._views.manifests.segments import Named, name_of
+from checkers._views.manifests.told import Manifests
 
 #: So long what waits to be uploaded may lie outside the tier after recovery, and so long an uploader may not know what
 #: it has committed.

@@ -12,8 +12,8 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads, retention, tier
+from checkers._views.manifests.segments import name_of
 from checkers._views.reads import everywhere, own
-from checkers._views.segments import name_of
 from checkers._views.tier import Version, Versions
 from checkers.tier_continuity.held import FAR, local_minimums, repeated
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP

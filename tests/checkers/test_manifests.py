@@ -12,7 +12,7 @@ from histories import History
 
 from chaos.judging.shard import Shard
 from checkers._views import retention, tier
-from checkers._views.segments import extended, part, places, size, without
+from checkers._views.manifests.segments import extended, part, places, size, without
 from checkers._views.tier import Version, Versions
 from reference.objectstore.changes import Traced
 

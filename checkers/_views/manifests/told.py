@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.segments import Named, Segments, Spans, extended, part, size
+from checkers._views.manifests.segments import Named, Segments, Spans, extended, part, size
 
 
 class Manifests:
