@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -301,9 +303,19 @@ def test_a_failure_that_does_not_come_again_is_told(
 @pytest.mark.full
 def test_a_killed_worker_ends_the_search_in_a_sentence(case: Case, tmp_path: Path) -> None:
     with Workers(seed=1, mutant=MUTANT, scratch=tmp_path, processes=1) as some:
-        some.on_try = lambda: [os.kill(process, signal.SIGKILL) for process in some._pool._processes]
+        killer = threading.Thread(target=_kill_the_first, args=(some._pool,))
+        killer.start()
         with pytest.raises(MachineError, match="a worker process died"):
             some.first(case.documents, case.wanted)
+        killer.join()
+
+
+def _kill_the_first(pool: Executor) -> None:
+    """Kill a worker as soon as there is one: it is still importing what it needs."""
+    assert isinstance(pool, ProcessPoolExecutor)
+    while not (processes := list(pool._processes)):
+        time.sleep(0.01)
+    os.kill(processes[0], signal.SIGKILL)
 
 
 @pytest.mark.full
