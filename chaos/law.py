@@ -86,9 +86,11 @@ class Reads:
 
     ``beside``: the kernel looks for them in :attr:`Rows.beside`. Where queues are whole they are rows like others, of
     the shard's own queues. Where a queue is parted, each shard is given these besides its own: ``everywhere``, all of
-    them; with a ``sieve``, what that keeps of each shard, of this one and all others; else the operations that
-    delivered what stands in the shard, with all of their rows of this kind and ``f``. What stands beside is never the
-    shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
+    them; with ``own_queues`` besides, those of queues that the shard's own rows name, and those without a queue; with a
+    ``sieve``, what that keeps of each shard, of this one and all others; else the operations that delivered what stands
+    in the shard, with all of their rows of this kind and ``f``. What stands beside is never the shard's own: it may
+    stand in others too, so a kernel neither counts it nor judges it. A kernel with ``own_queues`` judges no queue but
+    those that its own rows name: it may lack rows of any other one.
 
     A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
     parted, and where the key is the run or nodes, only those that the sieve keeps. A kernel must find the same with
