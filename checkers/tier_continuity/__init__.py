@@ -9,6 +9,7 @@ from checkers.tier_continuity.at_once import AtOnce
 from checkers.tier_continuity.in_time import Uploads
 from checkers.tier_continuity.left_behind import Garbage
 from checkers.tier_continuity.manifests import TierContinuity
+from checkers.tier_continuity.objects import OF_EACH, Objects
 from checkers.tier_continuity.own_tiers import OwnTiers
 from checkers.tier_continuity.promise import PROMISE
 from checkers.tier_continuity.same_reads import SameReads
@@ -21,5 +22,14 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[TierContinuity | SameReads | Garbage | Uploads | AtOnce | OwnTiers]:
-    return (TierContinuity(), SameReads(), Garbage(), Uploads(), AtOnce(), OwnTiers())
+def create(options: Options) -> Sequence[TierContinuity | SameReads | Garbage | Uploads | AtOnce | OwnTiers | Objects]:
+    return (
+        TierContinuity(),
+        SameReads(),
+        Garbage(),
+        Uploads(),
+        AtOnce(),
+        OwnTiers(),
+        Objects(),
+        Objects(needs=OF_EACH),
+    )

@@ -15,15 +15,18 @@ from checkers._views import reads, retention, tier
 from checkers._views.manifests.segments import name_of
 from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version, Versions
-from checkers.tier_continuity.held import FAR, local_minimums, repeated
+from checkers.tier_continuity import objects
+from checkers.tier_continuity.held import local_minimums
+from checkers.tier_continuity.objects import Told, is_complete, with_gaps
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
 
 NEEDS = Needs(
     key=Key.QUEUE,
+    joins=objects.OF_ALL.part,
     rows=(
         own("trace", "store_cas", "store_put", "store_get", "store_delete"),
         reads.FIRST_APPENDS,
-        own("final", "tiered", "manifest"),
+        own("final", "manifest"),
         everywhere("trace", "retention", "bootstrap"),
         everywhere("final", "node", "complete"),
         reads.RUN,
@@ -52,9 +55,10 @@ class TierContinuity:
             _beginning(rows, found, queue, versions)
             _local_meets_tier(rows, context, found, queue, versions)
             _objects(rows, found, versions[-1])
-        return found.partial()
+        return with_gaps(found.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        partial = partial.merge(_held(partial))
         return tier.judge(PROMISE, partial, context, [("manifest_versions", "no manifest was committed")])
 
 
@@ -240,9 +244,7 @@ def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: i
 
 
 def _objects(rows: Rows, found: Findings, last: Version) -> None:
-    """Every offset that the last manifest claims to hold was found in an object, once."""
-    tiered = rows.memo(views.tiered)
-    mine = tiered.only(tiered.queue == last.queue)
+    """Every offset that the last manifest claims to hold was found in an object, once: what it claims."""
     finals = rows.where(kind="final", f="manifest", queue=last.queue)
     if not len(finals):
         store = rows.text("node", last.at)
@@ -261,23 +263,34 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
     final = rows.value(finals[-1]).get("content") or {}
     if isinstance(final, dict) and "start" in final:  # what was read may be a version of its own, cleaned up later
         start, end = int(final["start"]), int(final.get("end", end))
-    found.count("tiered_records", len(mine.at))
-    held = mine.offset[(mine.offset >= start) & (mine.offset < end)]
-    far = min(end, int(held.max(initial=start - 1)) + 1 + FAR)  # a manifest may claim any number
-    missing = np.setdiff1d(np.arange(start, far), held)
-    for name, offsets, what in (
-        (TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
-        (TIER_OVERLAP, repeated(held), "holds this offset more than once"),
-    ):
-        found.add_each(
-            name,
-            offsets,
-            lambda offset, name=name, what=what: found.add(  # type: ignore[misc]
+    index = rows.column("index")
+    found.fact(claimed=last.queue, start=start, end=end, row=int(index[last.at]), final=int(index[finals[-1]]))
+
+
+def _held(partial: Partial) -> Partial:
+    """What is wrong with the objects of each queue, of which one fact tells the offsets that the last manifest claims
+    to hold, and others those that were found."""
+    found, told = Findings(PROMISE), Told.by_node(partial.facts)[""]
+    for claim in (fact for fact in partial.facts if "claimed" in fact):
+        queue, start, end = claim["claimed"], claim["start"], claim["end"]
+        found.count("tiered_records", told.records(queue))
+        several = told.several(queue)
+        several = several[(several >= start) & (several < end)]
+        missing = told.missing(queue, start, end) if is_complete(partial) else several[:0]
+        for name, offsets, what in (
+            (TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
+            (TIER_OVERLAP, several, "holds this offset more than once"),
+        ):
+            found.add_each(
                 name,
-                f"Queue {last.queue}, offset {offset}: the manifest {what}.",
-                int(rows.column("index")[last.at]),
-                int(rows.column("index")[finals[-1]]),
-                queue=last.queue,
-                offset=offset,
-            ),
-        )
+                offsets,
+                lambda offset, name=name, what=what, claim=claim: found.add(  # type: ignore[misc]
+                    name,
+                    f"Queue {claim['claimed']}, offset {offset}: the manifest {what}.",
+                    claim["row"],
+                    claim["final"],
+                    queue=claim["claimed"],
+                    offset=offset,
+                ),
+            )
+    return found.partial()

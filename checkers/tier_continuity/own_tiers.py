@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.reads import everywhere, own
-from checkers.tier_continuity.held import FAR, local_minimums, repeated
+from checkers.tier_continuity import objects
+from checkers.tier_continuity.held import local_minimums
+from checkers.tier_continuity.objects import Told, is_complete, with_gaps
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
 
 OWN = Needs(
     part="the tier that each replica has of its own",
     key=Key.QUEUE,
+    joins=objects.OF_EACH.part,
     rows=(
-        own("final", "tiered", "tier_queue", "tier_damage"),
+        own("final", "tier_queue", "tier_damage"),
         everywhere("final", "node", "complete", "tier_unread"),
         reads.RUN,
     ),
@@ -41,13 +41,16 @@ class OwnTiers:
             return Partial()
         found = Findings(PROMISE)
         index, queues, offsets = rows.column("index"), rows.column("queue"), rows.column("offset")
-        records = rows.where(kind="final", f="tiered")
-        nodes = np.array([rows.text("node", at) for at in records.tolist()], dtype=np.str_)
         for at in rows.where(kind="final", f="tier_queue").tolist():
             found.count("tier_queues", 1)
-            node, queue = rows.text("node", at), int(queues[at])
-            held = offsets[records[(nodes == node) & (queues[records] == queue)]]
-            _holds_all(rows, found, at, held)
+            told = rows.value(at)
+            found.fact(
+                claimed=int(queues[at]),
+                node=rows.text("node", at),
+                start=int(told.get("minimum", -1)),
+                end=int(told.get("maximum", -1)),
+                row=int(index[at]),
+            )
             _reaches_the_log(rows, found, at)
         for at in rows.where(kind="final", f="tier_unread").tolist():
             why = rows.value(at).get("reason", "no reason was recorded")
@@ -62,31 +65,37 @@ class OwnTiers:
                     queue=int(queues[at]),
                     offset=int(offsets[at]),
                 )
-        return found.partial()
+        return with_gaps(found.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        partial = partial.merge(_held(partial))
         needs = [("tier_queues", "no replica's tier was read after the run")] if tier.has_own_tiers(context) else []
         return tier.judge(PROMISE, partial, context, needs)
 
 
-def _holds_all(rows: Rows, found: Findings, at: int, held: views.Ints) -> None:
-    """Every offset between the first and the last one that this tier claims to hold of a queue is there, once."""
-    told, queue = rows.value(at), int(rows.column("queue")[at])
-    start, end = int(told.get("minimum", -1)), int(told.get("maximum", -1))
-    far = min(end, int(held.max(initial=start - 1)) + 1 + FAR)
-    missing = np.setdiff1d(np.arange(max(start, 0), far), held)
-    for name, offsets, what in ((TIER_GAP, missing, "lacks"), (TIER_OVERLAP, repeated(held), "holds more than once")):
-        found.add_each(
-            name,
-            offsets,
-            lambda offset, name=name, what=what: found.add(  # type: ignore[misc]
+def _held(partial: Partial) -> Partial:
+    """Every offset from the first to the last one that a replica's tier claims to hold of a queue is there, once."""
+    found, tiers = Findings(PROMISE), Told.by_node(partial.facts)
+    for claim in (fact for fact in partial.facts if "claimed" in fact):
+        told = tiers.get(claim["node"], tiers[""])
+        several = told.several(claim["claimed"])
+        missing = several[:0]
+        if is_complete(partial):
+            missing = told.missing(claim["claimed"], max(claim["start"], 0), claim["end"])
+        for name, offsets, what in ((TIER_GAP, missing, "lacks"), (TIER_OVERLAP, several, "holds more than once")):
+            found.add_each(
                 name,
-                f"The tier of {rows.text('node', at)}, from {start} to {end} of queue {queue}, {what} offset {offset}.",
-                int(rows.column("index")[at]),
-                queue=queue,
-                offset=offset,
-            ),
-        )
+                offsets,
+                lambda offset, name=name, what=what, claim=claim: found.add(  # type: ignore[misc]
+                    name,
+                    f"The tier of {claim['node']}, from {claim['start']} to {claim['end']} of queue {claim['claimed']},"
+                    f" {what} offset {offset}.",
+                    claim["row"],
+                    queue=claim["claimed"],
+                    offset=offset,
+                ),
+            )
+    return found.partial()
 
 
 def _reaches_the_log(rows: Rows, found: Findings, at: int) -> None:

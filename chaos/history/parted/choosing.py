@@ -199,7 +199,7 @@ class Chooser:
         if key == "call":
             return self._places.calls(self._table)
         if key == "message":
-            return _places.messages(self._table)
+            return self._places.messages(self._table)
         codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
         numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
         return numbers[codes]

@@ -17,6 +17,8 @@ from chaos.history.values import whole_numbers
 OFFSETS = 1 << 12
 #: So many numbers of operations are never parted.
 CALLS = 1 << 12
+#: So many numbers of messages that follow one another are never parted: what one pull delivers mostly stands together.
+MESSAGES = 1 << 12
 #: Hashes of messages are that many.
 HASHES = 1 << 12
 #: Rows that stand at their own offset, not at that of the operation which they belong to.
@@ -71,20 +73,25 @@ class Places:
         none. The columns are as above."""
         index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
         begins = _is(block, "kind", ("op",)) & _is(block, "type", ("invoke",))
-        return np.where(begins, index, op) // (CALLS if self._offsets == OFFSETS else self._offsets)
+        return np.where(begins, index, op) // self._together(CALLS)
+
+    def messages(self, block: pa.Table) -> Ints:
+        """Numbers below :data:`HASHES` that the rows of one message share, and of those with numbers close to it; -1
+        for rows of none."""
+        message = np.asarray(block["message"].to_numpy(), np.int64)
+        close = message // self._together(MESSAGES)
+        mixed = close.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth's hash
+        return np.where(message < 0, -1, (mixed >> np.uint64(52)).astype(np.int64) & (HASHES - 1))
+
+    def _together(self, many: int) -> int:
+        """So many numbers that follow one another are never parted; fewer, where fewer offsets are."""
+        return many if self._offsets == OFFSETS else self._offsets
 
     def _end(self, op: Ints, place: Ints) -> None:
         """Remember where operations end: the last end counts, whether it stands in this block or in a later one."""
         every, places = np.append(self._op, op[::-1]), np.append(self._place, place[::-1])
         self._op, first = np.unique(every, return_index=True)
         self._place = places[first]
-
-
-def messages(block: pa.Table) -> Ints:
-    """Numbers below :data:`HASHES` that the rows of one message share; -1 for those of none."""
-    message = np.asarray(block["message"].to_numpy(), np.int64)
-    mixed = message.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth's hash
-    return np.where(message < 0, -1, (mixed >> np.uint64(52)).astype(np.int64) & (HASHES - 1))
 
 
 def _maximum(values: pa.Array) -> Ints:

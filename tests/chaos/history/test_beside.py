@@ -14,7 +14,7 @@ from chaos.history.columns import BESIDE, INTEGERS, VALUE, WORDS
 from chaos.history.parted import beside
 from chaos.history.parted.beside import Beside, Callers
 from chaos.history.parted.choosing import Chooser, Chosen, Ints, Part, Sieve
-from chaos.history.parted.places import HASHES, messages
+from chaos.history.parted.places import HASHES, MESSAGES, Places
 from chaos.judging.shard import Shard
 
 
@@ -154,11 +154,13 @@ def test_what_is_remembered_of_operations_does_not_grow_with_the_run() -> None:
 
 
 def test_messages_are_spread_and_those_of_one_stand_together() -> None:
-    ids = [queue << 40 | sequence for queue in range(4) for sequence in range(5_000)]
-    found = messages(table_of([{"message": message} for message in [-1, *ids, *ids]]))
+    ids = [queue << 40 | sequence * MESSAGES for queue in range(4) for sequence in range(5_000)]
+    found = Places().messages(table_of([{"message": message} for message in [-1, *ids, *ids]]))
     assert found[0] == -1 and np.array_equal(found[1 : len(ids) + 1], found[len(ids) + 1 :])
     counts = np.bincount(found[1:], minlength=HASHES)
     assert len(counts) == HASHES and counts.max() < 5 * counts.mean()
+    close = Places().messages(table_of([{"message": message + MESSAGES - 1} for message in ids]))
+    assert np.array_equal(close, found[1 : len(ids) + 1]), "a pull gives messages with numbers that follow one another"
 
 
 def test_only_who_asks_finds_what_stands_beside() -> None:
