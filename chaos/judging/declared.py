@@ -26,7 +26,8 @@ class Declared:
     def __init__(self, rows: Rows, needs: Needs, *, strict: bool = False, beside: bool = False) -> None:
         """``beside``: what stands beside may be read, too."""
         self._rows = rows
-        self._besides = self if beside else None
+        self._is_beside = beside
+        self._besides: Declared | None = None
         self._needs = needs
         self._readable = [reads for reads in needs.rows if beside or not reads.beside]
         self._columns = frozenset((*needs.columns, *ALWAYS))
@@ -39,6 +40,8 @@ class Declared:
 
     @property
     def beside(self) -> Declared:
+        if self._is_beside:
+            return self
         if self._besides is None:
             self._besides = Declared(self._rows.beside, self._needs, strict=self._strict, beside=True)
         return self._besides

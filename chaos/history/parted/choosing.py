@@ -22,9 +22,8 @@ ALWAYS = ("index", "kind", "f", "queue")
 LIVED = ("node", "incarnation", "step")
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.
 MOST_SHARDS = 1 << 12
-#: Parts of less than a queue, of which some hold ranges of numbers: those that follow one another share shards.
-RANGES = ("offset", "call")
-OF_QUEUES = (*RANGES, "message")
+#: Parts of less than a queue: keys that follow one another share shards.
+OF_QUEUES = ("offset", "call", "message")
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -99,8 +98,8 @@ class Buckets:
     @classmethod
     def of(cls, part: Part, keys: Ints, rows: Ints, most: int) -> Buckets:
         """For these different keys, which ascend, of so many rows each: as few shards as it takes until none has too
-        many, or each key stands alone. Ranges that follow one another share shards."""
-        if part.key in RANGES:
+        many, or each key stands alone. Of parts of a queue, keys that follow one another share shards."""
+        if part.key in OF_QUEUES:
             return cls(keys, (np.cumsum(rows) - rows) // most)
         count = 1
         while count < min(len(keys), MOST_SHARDS) and int(np.bincount(keys % count, rows).max(initial=0)) > most:
