@@ -55,6 +55,7 @@ ELSEWHERE = (
     "how many sends were acknowledged, and when the others were answered",
     "messages that are questions",
     *("where messages are", "how many reads were answered"),
+    *("what the objects hold", "what each replica's own tier holds"),
     *("what groups were given", "what orderly groups were given in order"),
 )
 #: Kernels about what :func:`uploaders` tell.
