@@ -7,7 +7,7 @@ import pytest
 
 from chaos.history.columns import COLUMNS, VALUE
 from chaos.history.stream import SCHEMA
-from chaos.judging import engine, shard
+from chaos.judging import shard
 from chaos.judging.shard import Shard
 
 
