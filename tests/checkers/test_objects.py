@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -11,10 +13,11 @@ from histories import BROKERS, History
 from names import A, L
 from test_own_tiers import META
 from test_ranges import KERNELS, OFFSETS, check, merged
-from test_tier import Tiered
+from test_tier import Tiered, good
 
 from chaos.history import shards
 from chaos.judging.declared import Declared
+from chaos.judging.engine import judge_files
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
@@ -130,3 +133,18 @@ def test_gaps_of_a_kernel_itself_do_not_hide_what_others_lack() -> None:
     history.rows = [row for row in history.rows if (row["f"], row["offset"]) != ("tiered", 1)]
     assert "of queue 1 was not read" in history.verdict(L.TIER_CONTINUITY).why
     history.expect(L.TIER_CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
+
+
+def test_rows_are_gone_as_soon_as_they_are_examined(tmp_path: Path) -> None:
+    """What kernels share refers to the rows. Shards of millions of rows can't wait until somebody looks for cycles."""
+    history, path = good().finals(0, 1, 2, 3), tmp_path / f"{shards.WHOLE}.parquet"
+    shards.write_one(history.table(), path)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(one, Shard) for one in gc.get_objects())
+        verdicts = judge_files([path], history.context())
+        assert sum(isinstance(one, Shard) for one in gc.get_objects()) == before
+    finally:
+        gc.enable()
+    assert any(verdict.validity is Validity.VALID for verdict in verdicts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from pathlib import Path
 from random import Random
@@ -14,12 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history.columns import COLUMNS, INTEGERS, WORDS
-from chaos.history.shards import FORM, WHOLE
+from chaos.history.shards import FORM
 from chaos.judging import forms
-from chaos.judging.engine import judge_files
 from chaos.judging.shard import Shard
-from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, History, table_of
+from tests.checkers.histories import table_of
 
 
 def whole(told: list[dict[str, Any]]) -> pa.Table:
@@ -106,26 +103,3 @@ def test_few_texts_are_searched_as_many_are(monkeypatch: pytest.MonkeyPatch) -> 
         for number in (2**63, -(2**63) - 1, 10**30):
             with pytest.raises(pa.ArrowInvalid):
                 Shard(whole([{"kind": "op", "f": "x", "value": f'{{"n":{number}}}'}])).numbers("n", at[:1])
-
-
-def test_rows_are_gone_as_soon_as_they_are_examined(tmp_path: Path) -> None:
-    """What kernels share refers to the rows. Shards of millions of rows can't wait until somebody looks for cycles."""
-    history = History()
-    history.phase("load")
-    for sequence in range(4):
-        history.send(sequence)
-        for node in BROKERS:
-            history.append(node, sequence)
-    history.pull(0, *range(4))
-    history.finish(*range(4))
-    path = tmp_path / f"{WHOLE}.parquet"
-    pq.write_table(history.table(), path, **FORM)
-    gc.collect()
-    gc.disable()
-    try:
-        before = sum(isinstance(one, Shard) for one in gc.get_objects())
-        verdicts = judge_files([path], history.context())
-        assert sum(isinstance(one, Shard) for one in gc.get_objects()) == before
-    finally:
-        gc.enable()
-    assert any(verdict.validity is Validity.VALID for verdict in verdicts)
