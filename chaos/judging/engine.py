@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
@@ -227,8 +226,7 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
         return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
     except (OSError, pa.ArrowException, KeyError) as error:
         return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
-    with closing(rows):
-        return examine_shard(task.name, rows, task.context, known)
+    return examine_shard(task.name, rows, task.context, known)
 
 
 def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:

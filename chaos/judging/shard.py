@@ -100,13 +100,6 @@ class Shard:
     def __len__(self) -> int:
         return self._length
 
-    def close(self) -> None:
-        """Let go of what kernels have made of the rows: it mostly refers to them, and such a cycle would stay in memory
-        until somebody looks for it."""
-        for one in (self, self._besides):
-            if one is not None:
-                one._memo.clear()
-
     @property
     def beside(self) -> Shard:
         if not self._hides:

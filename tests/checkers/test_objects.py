@@ -136,7 +136,7 @@ def test_gaps_of_a_kernel_itself_do_not_hide_what_others_lack() -> None:
 
 
 def test_rows_are_gone_as_soon_as_they_are_examined(tmp_path: Path) -> None:
-    """What kernels share refers to the rows. Shards of millions of rows can't wait until somebody looks for cycles."""
+    """Shards of millions of rows can't wait until somebody looks for cycles of references."""
     history, path = good().finals(0, 1, 2, 3), tmp_path / f"{shards.WHOLE}.parquet"
     shards.write_one(history.table(), path)
     gc.collect()
