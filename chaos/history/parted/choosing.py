@@ -179,8 +179,8 @@ class Chooser:
         if column not in self._words:
             self._words[column] = coded(self._table, column)
         codes, texts = self._words[column]
-        wanted = [_code(texts, word) for word in words]
-        return np.isin(codes, wanted) if len(wanted) > 1 else np.asarray(codes == wanted[0])
+        found: Flags = np.array([*(text in words for text in texts), False], np.bool_)[codes]
+        return found
 
     def keys(self, key: str) -> Ints:
         """A number for each row that rows of one key share, also in another process."""
@@ -202,10 +202,6 @@ class Chooser:
         codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
         numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
         return numbers[codes]
-
-
-def _code(texts: Sequence[str], text: str) -> int:
-    return texts.index(text) if text in texts else -2
 
 
 def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
