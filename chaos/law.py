@@ -128,6 +128,9 @@ class Sieve:
     ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
     keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
 
+    ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
+    wherever they stand: what each node tells of itself may come long after what others tell of it.
+
     ``remember``, ``sure``: for rows of nodes, of which each is chosen by those that the node lived before and after.
     They take ``index`` for the order in which a node lived its rows. The rows are given some at a time, in that order:
     ``sure`` returns the positions of those that are kept whatever comes later, ``remember`` those that must be known to
@@ -150,6 +153,7 @@ class Sieve:
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
     forward: bool = False
+    before: tuple[Reads, ...] = ()
     remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     sure: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     together: bool = False

@@ -171,9 +171,14 @@ def sifted(
         if sieve.remember is not None:
             found[sieve] = _lived(sieve, partial(blocks, _columns(sieve)))
             continue
-        summary = Summary(sieve)
-        for block in (blocks if sieve.forward else backwards)(_columns(sieve)):
-            summary.add(block, np.where(Chooser(block).any_of(sieve.rows), 0, -1))
+        summary, in_order = Summary(sieve), blocks if sieve.forward else backwards
+        if sieve.before:
+            for block in in_order(_columns(sieve)):
+                summary.add(block, np.where(Chooser(block).any_of(sieve.before), 0, -1))
+        for block in in_order(_columns(sieve)):
+            chooser = Chooser(block)
+            chosen = chooser.any_of(sieve.rows) & ~chooser.any_of(sieve.before)
+            summary.add(block, np.where(chosen, 0, -1))
         found[sieve] = numbers.distinct(summary.kept())
     return found
 

@@ -85,7 +85,8 @@ class _Keep:
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
     remember, sure = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure))
-    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember, sure, sieve.forward)
+    before = _chosen(sieve.before)
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, _Keep(sieve.keep), remember, sure, sieve.forward, before)
 
 
 def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:

@@ -104,6 +104,7 @@ CONFIRMED_BY_OTHERS = (
             columns=("node", "epoch", "position", "value"),
             keep=logs.confirms_beyond,
             streamed=True,
+            before=(own("trace", "synced", "recovered", "bootstrap"),),
             many_clocks=True,
         ),
     ),

@@ -19,6 +19,7 @@ from recorded import recording
 from chaos.driver import Evidence
 from chaos.history import shards
 from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.parted import beside
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
@@ -253,14 +254,16 @@ def replicated(rng: Random, count: int) -> pa.Table:
 
 
 def kept_in_pieces(sieve: Sieve, seen: pa.Table, rng: Random) -> list[int]:
-    """What a streamed sieve keeps of these rows, the last ones first."""
-    ends = sorted(rng.choices(range(seen.num_rows + 1), k=rng.choice((0, 1, 5))))
+    """What a streamed sieve keeps of these rows, the last ones first, but those first that it must know before."""
+    before = chosen(seen, sieve.before)
     held = seen.slice(0, 0)
-    for begin, end in reversed([*zip([0, *ends], [*ends, seen.num_rows], strict=True)]):
-        held = pa.concat_tables([seen.slice(begin, end - begin), held]).unify_dictionaries()
-        rows = Shard(held)
-        wanted = rows.column("index")[sieve.keep(rows)]
-        held = held.filter(pa.array(np.isin(held["index"].to_numpy(), wanted)))
+    for part in (seen.filter(pa.array(before)), seen.filter(pa.array(~before))):
+        ends = sorted(rng.choices(range(part.num_rows + 1), k=rng.choice((0, 1, 5))))
+        for begin, end in reversed([*zip([0, *ends], [*ends, part.num_rows], strict=True)]):
+            held = pa.concat_tables([part.slice(begin, end - begin), held]).unify_dictionaries()
+            rows = Shard(held)
+            wanted = rows.column("index")[sieve.keep(rows)]
+            held = held.filter(pa.array(np.isin(held["index"].to_numpy(), wanted)))
     return sorted(held["index"].to_pylist())
 
 
@@ -338,6 +341,36 @@ def test_laws_across_nodes_find_the_same_in_few_rows_of_harmed_runs(name: str) -
 @pytest.mark.parametrize("name", ACROSS_NODES)
 def test_laws_across_nodes_find_the_same_in_few_rows_of_all_harmed_runs(name: str) -> None:
     check_harmed(name, every=1)
+
+
+def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traces of processes come one after the other, and with the last one all confirm offsets of the master."""
+    monkeypatch.setattr(beside, "HELD_ROWS", 100)
+    held: list[int] = []
+    fold = beside.Summary._fold
+
+    def folded(summary: beside.Summary) -> None:
+        fold(summary)
+        held.append(summary._rows)
+
+    monkeypatch.setattr(beside.Summary, "_fold", folded)
+    told: list[dict[str, Any]] = []
+    for node, f in (("a", "synced"), ("b", "synced"), ("c", "confirm")):
+        value = json.dumps({"set": ["a", "b"], "proposed": []}) if f == "confirm" else ""
+        row = {"kind": "trace", "f": f, "node": node, "incarnation": 1, "epoch": 1, "time_ns": 0, "value": value}
+        told += [row | {"step": step, "position": min(step, 990) if node == "b" else step} for step in range(1_000)]
+    table = whole(told)
+    (sieve,) = (one.sieve for one in reads.CONFIRMED_BY_OTHERS if one.sieve is not None)
+    needs = Needs(key=Key.RUN, rows=reads.CONFIRMED_BY_OTHERS, columns=sieve.columns)
+    (part,) = plan({("law", 0): SimpleNamespace(needs=needs)}, {"deployment": "process"})  # type: ignore[dict-item]
+
+    def blocks(columns: list[str]) -> Iterable[pa.Table]:
+        return (table.select(columns).slice(begin, 50) for begin in range(2_950, -50, -50))
+
+    (kept,) = shards.sifted([part], blocks, blocks).values()
+    confirms = [at for at in kept.tolist() if told[at]["f"] == "confirm"]
+    assert [told[at]["position"] for at in confirms] == [*range(991, 1_000)], "which b never had on its disk"
+    assert max(held) < 20
 
 
 def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
