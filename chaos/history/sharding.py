@@ -26,7 +26,7 @@ from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
 
 #: So many shards are written at the same time; for more, the rows are read again.
-MOST_OPEN = 32
+MOST_OPEN = 128
 #: Rows of a shard that are held until they are written together.
 HELD_ROWS = 1 << 15
 #: What a row's place among the shards depends on.
