@@ -42,10 +42,10 @@ class Chosen:
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
     ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, some at a time, and one of
-    ``Part.sifted`` those of all: the last ones first, or the first ones if it is ``forward``; but those that it must
-    know of ``before`` come before all others. ``remember`` and ``sure``
-    are for sieves of nodes' rows (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known
-    of these rows to choose among later ones, and of what is kept whatever these are."""
+    ``Part.sifted`` those of all: the last ones first, or the first ones if it is ``forward``, and those that must be
+    known ``before`` ahead of all others. ``remember`` and ``sure`` are for sieves of nodes' rows
+    (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known of these rows to choose among
+    later ones, and of what is kept whatever these are."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
