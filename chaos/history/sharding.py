@@ -27,8 +27,8 @@ from chaos.history.stream import SCHEMA
 
 #: So many shards are written at the same time; for more, the rows are read again.
 MOST_OPEN = 128
-#: Rows of a shard that are held until they are written together.
-HELD_ROWS = 1 << 15
+#: Rows of a shard that are held until they are written together, and rows of all shards that are: some 200 MB.
+HELD_ROWS, ALL_HELD_ROWS = 1 << 15, 1 << 20
 #: What a row's place among the shards depends on.
 _KEYS = {"kind", "f", "queue", "node"}
 #: How many rows each key of a part has.
@@ -82,6 +82,7 @@ def fill(folder: Path, rows: Blocks, plan: Sequence[Part], most: int = SHARD_ROW
                         writer.add(chosen[shard.parted].of(shard.bucket))
                     else:
                         writer.add(block.filter(pa.array(_left(chooser, plan))))
+                _relieve([writer for _, writer in writers])
 
 
 def _blocks(
@@ -181,24 +182,34 @@ class _Writer:
         schema = SCHEMA.append(pa.field(BESIDE, pa.bool_())) if has_beside else SCHEMA
         self._writer = pq.ParquetWriter(path, schema, **FORM)
         self._held: list[pa.Table] = []
-        self._rows = 0
+        self.rows = 0
 
     def __enter__(self) -> _Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is None:
-            self._flush()
+            self.flush()
         self._writer.close()
 
     def add(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self._held.append(rows)
-            self._rows += rows.num_rows
-        if self._rows >= HELD_ROWS:
-            self._flush()
+            self.rows += rows.num_rows
+        if self.rows >= HELD_ROWS:
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._held:
             self._writer.write_table(pa.concat_tables(self._held).unify_dictionaries())
-        self._held, self._rows = [], 0
+        self._held, self.rows = [], 0
+
+
+def _relieve(writers: Sequence[_Writer]) -> None:
+    """Write what is held of some shards, if too much is of all of them."""
+    held = sum(writer.rows for writer in writers)
+    for writer in sorted(writers, key=lambda one: one.rows, reverse=True):
+        if held <= ALL_HELD_ROWS:
+            break
+        held -= writer.rows
+        writer.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Sequence
 from errno import ENOSPC
 from pathlib import Path
 from random import Random
@@ -239,7 +240,16 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
     monkeypatch.setattr(stream, "BLOCK_ROWS", 40)
     monkeypatch.setattr(sharding, "MOST_OPEN", most_open)
     monkeypatch.setattr(sharding, "HELD_ROWS", 30)
+    monkeypatch.setattr(sharding, "ALL_HELD_ROWS", 50)
     monkeypatch.setattr(beside, "HELD_ROWS", 20)
+    held: list[int] = []
+    relieve = sharding._relieve
+
+    def relieved(writers: Sequence[sharding._Writer]) -> None:
+        relieve(writers)
+        held.append(sum(writer.rows for writer in writers))
+
+    monkeypatch.setattr(sharding, "_relieve", relieved)
     for seed in range(3 if most > 10 else 1):
         run = tmp_path / str(seed)
         record(run, seed)
@@ -259,6 +269,7 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
         for name, part in wanted.items():
             found = pq.read_table(run / "parted" / f"{name}.parquet").sort_by("index")
             assert plain(found).equals(plain(part)), name
+    assert 0 < max(held) <= 50
 
 
 def test_the_rows_that_are_wanted_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
