@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from controller_runs import CONTROLLERS, Run, run
 from histories import BROKERS
@@ -320,46 +318,6 @@ def test_a_refusal_is_an_answer_and_who_is_down_owes_none() -> None:
     it.expect(LAW, validity=Validity.VALID)
 
 
-def cut_off(**meta: Any) -> Run:
-    """The leader of the first term can't reach the others, who are led by another one."""
-    it = run(**meta)
-    it.inject("partition", "controller-0")
-    it.leads("controller-1", 2)
-    return it
-
-
-def test_who_leads_an_older_term_answers_nothing_that_is_asked_from_then_on() -> None:
-    it = cut_off()
-    it.ask("read", "controller-1")
-    it.expect(LAW, validity=Validity.VALID)
-    it.ask("read", "controller-0", type="fail")
-    it.expect(LAW, validity=Validity.VALID)
-    it.ask("read", "controller-0")
-    found = it.expect(LAW, A.OLD_LEADER_ANSWERED).anomalies[0]
-    assert "as the leader of term 1" in found.explanation and "controller-1 led term 2" in found.explanation
-    assert len(found.rows) == 4
-
-
-def test_an_older_leader_may_answer_what_was_asked_before_and_what_it_is_asked_as_a_follower() -> None:
-    early = run()
-    early.inject("partition", "controller-0")
-    asked = early.invoke("read", value={"object": "o", "to": "controller-0"})
-    early.leads("controller-1", 2)
-    early.complete(asked, node="controller-0")
-    early.expect(LAW, validity=Validity.VALID)
-    follower = cut_off()
-    follower.trace("controller-0", "raft", epoch=1, value={"role": "follower", "leader": ""})
-    follower.ask("read", "controller-0")
-    follower.expect(LAW, validity=Validity.VALID)
-    again = cut_off()
-    again.leads("controller-0", 3)
-    again.ask("read", "controller-0")
-    again.expect(LAW, validity=Validity.VALID)
-    apart = cut_off(deployment="process")
-    apart.ask("read", "controller-0")
-    assert not apart.verdict(LAW).anomalies, "index does not order what processes do"
-
-
 @pytest.mark.parametrize(("seconds", "found"), [(19, False), (22, True)])
 def test_a_controller_whose_disk_was_lost_owes_answers_again_one_bound_later(seconds: int, found: bool) -> None:
     it = run()
@@ -596,8 +554,5 @@ def test_it_keeps_the_contract_of_laws() -> None:
     unmoved.alter("broker-0")
     bad = [(replaced.table(), [A.NEEDLESS_ELECTION]), (silent.table(), [A.READ_UNANSWERED])]
     bad += [(late.table(), [A.LATE_ELECTION]), (unmoved.table(), [A.NEEDLESS_CHANGE])]
-    answering = cut_off()
-    answering.ask("read", "controller-0")
-    bad += [(answering.table(), [A.OLD_LEADER_ANSWERED])]
     kernels = [known.kernels[number] for number in known.of(LAW)]
     check_law(kernels, bad=bad, near_miss=[good.table()], context=good.context())

@@ -135,6 +135,14 @@ def test_gaps_of_a_kernel_itself_do_not_hide_what_others_lack() -> None:
     history.expect(L.TIER_CONTINUITY, A.TIER_MISSING_OBJECT, validity=Validity.INVALID)
 
 
+def test_tiers_of_replicas_that_hold_nothing_and_need_not_are_not_judged() -> None:
+    history = History(meta={**META, "uses": ["objects"]})
+    history.phase("collect")
+    history.expect(L.TIER_CONTINUITY, validity=Validity.NOT_APPLICABLE)
+    history.meta = META
+    history.expect(L.TIER_CONTINUITY, validity=Validity.UNKNOWN)
+
+
 def test_rows_are_gone_as_soon_as_they_are_examined(tmp_path: Path) -> None:
     """Shards of millions of rows can't wait until somebody looks for cycles of references."""
     history, path = good().finals(0, 1, 2, 3), tmp_path / f"{shards.WHOLE}.parquet"
