@@ -24,6 +24,7 @@ from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Flags, In
 from chaos.history.shards import FORM, REST, SHARD_ROWS
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
+from chaos.memory import give_back
 
 #: So many shards are written at the same time; for more, the rows are read again.
 MOST_OPEN = 128
@@ -69,6 +70,7 @@ def fill(folder: Path, rows: Blocks, plan: Sequence[Part], most: int = SHARD_ROW
             for one in parts:
                 one.learn(block, chooser)
     for begin in range(0, len(wanted), MOST_OPEN):
+        give_back()
         with ExitStack() as stack:
             writers = [
                 (shard, stack.enter_context(_Writer(folder / f"{shard.name}.parquet", shard)))

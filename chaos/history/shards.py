@@ -21,6 +21,7 @@ from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
 from chaos.history.parted.places import Places
+from chaos.memory import give_back
 
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
 WHOLE = "all-0"
@@ -180,6 +181,7 @@ def sifted(
             chosen = chooser.any_of(sieve.rows) & ~chooser.any_of(sieve.before)
             summary.add(block, np.where(chosen, 0, -1))
         found[sieve] = numbers.distinct(summary.kept())
+        give_back()
     return found
 
 

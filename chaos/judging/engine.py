@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chaos.errors import ChaosError
 from chaos.history import uris
-from chaos.history.shards import WHOLE
+from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -25,6 +25,7 @@ from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
 from chaos.law import Law, Partial, Promise, RunContext
+from chaos.memory import give_back
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [
@@ -226,7 +227,12 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
         return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
     except (OSError, pa.ArrowException, KeyError) as error:
         return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
-    return examine_shard(task.name, rows, task.context, known)
+    found = examine_shard(task.name, rows, task.context, known)
+    is_large = len(rows) >= SINGLE_SHARD_ROWS
+    del rows
+    if is_large:
+        give_back()
+    return found
 
 
 def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:

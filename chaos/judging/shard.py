@@ -91,11 +91,12 @@ class Shard:
         source = _opened(path) if uris.is_uri(str(path)) else path
         with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
             constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
-            beside = [BESIDE] if BESIDE in file.schema_arrow.names else []
-            table = file.read(columns=[*(name for name in wanted if name not in constants), *beside])
-        if missing := [name for name in wanted if name not in constants and name not in table.column_names]:
+            there = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names and name not in constants]
+            # one by one, since a column is held twice while its chunks are put together
+            columns = {name: file.read(columns=[name])[name].combine_chunks() for name in there}
+        if missing := [name for name in wanted if name not in constants and name not in columns]:
             raise KeyError(f"it has no column {', '.join(missing)}")
-        return cls(table, constants)
+        return cls(pa.table(columns), constants)
 
     def __len__(self) -> int:
         return self._length

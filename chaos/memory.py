@@ -1,0 +1,30 @@
+"""Memory that nobody holds any more, given back to the machine.
+
+Allocators keep what is freed for whoever asks next. With shards of a hundred megabytes, one after the other, each of
+which leaves holes of its own size, that is half of what a process seems to need.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+
+def give_back() -> None:
+    """Have the allocators of Arrow and of the C library return what is free. It takes milliseconds, and what is asked
+    for next costs its pages again: call it between large pieces of work. A C library that can't do it keeps it."""
+    pa.default_memory_pool().release_unused()
+    if trim := _trim():
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    """``malloc_trim`` of the GNU C library; None where there is another one."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return None
