@@ -16,7 +16,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import old_leaders, promptness, reads, requests
+from checkers._views import deserted_leaders, old_leaders, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
 from checkers._views.faults import Fault
 from checkers._views.reads import own
@@ -36,6 +36,7 @@ _UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
 LATE_ELECTION, NEEDLESS_CHANGE = promptness.LATE_ELECTION, promptness.NEEDLESS_CHANGE
 LOG_KEPT, OLD_LEADER = "log-kept", old_leaders.OLD_LEADER
+LEADER_DESERTED = deserted_leaders.LEADER_DESERTED
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
 UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
 PROMISE = Promise(
@@ -54,6 +55,9 @@ PROMISE = Promise(
         AnomalyKind(
             name=OLD_LEADER, meaning="a controller answered as the leader of a term when a later one was led already"
         ),
+        AnomalyKind(
+            name=LEADER_DESERTED, meaning="a controller turned to a candidate although it had just heard its leader"
+        ),
         AnomalyKind(name=LOG_KEPT, meaning="a controller's log was not replaced by a snapshot in time"),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
@@ -65,7 +69,7 @@ _TOLD = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")
 DECISIONS = Needs(
     part="decisions",
     key=Key.RUN,
-    rows=(own("trace", "applied", "raft", "members"), own("op", "read"), reads.RUN, reads.FAULTS),
+    rows=(own("trace", "applied", "raft", "term_raised", "members"), own("op", "read"), reads.RUN, reads.FAULTS),
     columns=(*_TOLD, "op", "queue", "offset"),
     evidence=(Evidence.ELECTIONS,),
 )
@@ -110,6 +114,7 @@ class Decisions:
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
         _logs(rows, found, applied)
+        deserted_leaders.too_early(rows, found)
         if context.one_clock:
             old_leaders.answers_of_old_leaders(rows, found)
         return found.partial()

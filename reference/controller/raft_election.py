@@ -68,11 +68,16 @@ class Election(Reads):
         else:
             self._lead(env)
 
+    def _silence_ns(self, env: Env) -> int | None:
+        """For how long this node has not heard its leader; None if it never has."""
+        if self.role == LEADER:
+            return 0
+        return None if self._leader_heard_ns is None else env.mono_ns() - self._leader_heard_ns
+
     def _leader_is_fresh(self, env: Env) -> bool:
         """Whether this node has heard its leader lately: then it grants no votes against it."""
-        if self.role == LEADER:
-            return True
-        return self._leader_heard_ns is not None and env.mono_ns() - self._leader_heard_ns < self._election_ns
+        silence_ns = self._silence_ns(env)
+        return silence_ns is not None and silence_ns < self._election_ns
 
     def _on_pre_vote(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
         granted = (
@@ -91,6 +96,7 @@ class Election(Reads):
         if term > self.term and self._leader_is_fresh(env) and "transfer" not in fields:
             return
         if term > self.term:
+            self._trace_raised(env, source, term, is_transfer="transfer" in fields)
             self._follow(env, term, "")
         granted = term == self.term and self.may_vote(source, term, fields["last"], fields["last_term"])
         if granted and self.log.vote != source:
@@ -98,6 +104,12 @@ class Election(Reads):
             self._set_deadline(env)
         answer = {"answer": 1, "term": self.term, "granted": int(granted)}
         self._send(env, source, Request.RAFT_VOTE, answer, after=self.answer_token(env))
+
+    def _trace_raised(self, env: Env, source: str, term: int, *, is_transfer: bool) -> None:
+        silence_ns = self._silence_ns(env)
+        told = {} if silence_ns is None else {"silence_ms": silence_ns // 1_000_000}
+        election_ms = self._election_ns // 1_000_000
+        env.trace("term_raised", epoch=term, by=source, election_ms=election_ms, transfer=int(is_transfer), **told)
 
     def _on_vote_answer(self, env: Env, source: str, code: int, fields: Mapping[str, int]) -> None:
         ballot = self._ballot

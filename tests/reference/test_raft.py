@@ -101,6 +101,8 @@ def check_safety(world: World, storm: Storm) -> None:
     for name, _, f, value in world.traces:
         if f == "raft" and value["role"] == LEADER:
             assert leader_of_term.setdefault(value["epoch"], name) == name, f"two leaders in term {value['epoch']}"
+        elif f == "term_raised" and not value["transfer"]:
+            assert value.get("silence_ms", value["election_ms"]) >= value["election_ms"], f"{name} deserted its leader"
         elif f == "applied":
             entry = (value["epoch"], value["data"])
             assert entry_at.setdefault(value["position"], entry) == entry, f"two entries at {value['position']}"
