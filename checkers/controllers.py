@@ -16,9 +16,10 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import deserted_leaders, old_leaders, promptness, reads, requests
+from checkers._views import promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
 from checkers._views.faults import Fault
+from checkers._views.leaders import deserted, old
 from checkers._views.reads import own
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
@@ -35,8 +36,8 @@ _UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that 
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
 LATE_ELECTION, NEEDLESS_CHANGE = promptness.LATE_ELECTION, promptness.NEEDLESS_CHANGE
-LOG_KEPT, OLD_LEADER = "log-kept", old_leaders.OLD_LEADER
-LEADER_DESERTED = deserted_leaders.LEADER_DESERTED
+LOG_KEPT, OLD_LEADER = "log-kept", old.OLD_LEADER
+LEADER_DESERTED = deserted.LEADER_DESERTED
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
 UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
 PROMISE = Promise(
@@ -114,9 +115,9 @@ class Decisions:
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
         _logs(rows, found, applied)
-        deserted_leaders.too_early(rows, found)
+        deserted.too_early(rows, found)
         if context.one_clock:
-            old_leaders.answers_of_old_leaders(rows, found)
+            old.answers_of_old_leaders(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 from chaos.history import shards
 from chaos.history.columns import BESIDE, COLUMNS
 from chaos.history.directory import SHARDS
+from chaos.history.memory import give_back
 from chaos.history.parted import places
 from chaos.history.parted.beside import Beside, BesideRows
 from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.shards import FORM, REST, SHARD_ROWS
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
-from chaos.memory import give_back
 
 #: So many shards are written at the same time; for more, the rows are read again.
 MOST_OPEN = 128

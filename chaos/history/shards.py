@@ -16,12 +16,12 @@ from chaos.errors import MachineError
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
 from chaos.history.manifest import Manifest
+from chaos.history.memory import give_back
 from chaos.history.parted import numbers
 from chaos.history.parted.beside import Beside, BesideRows, Summary
 from chaos.history.parted.choosing import Buckets, Chooser, Flags, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
 from chaos.history.parted.places import Places
-from chaos.memory import give_back
 
 #: The only shard of a small run, and the rows of a large one that no part of the plan wants.
 WHOLE = "all-0"

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from chaos.errors import ChaosError
 from chaos.history import uris
+from chaos.history.memory import give_back
 from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
@@ -25,7 +26,6 @@ from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
 from chaos.law import Law, Partial, Promise, RunContext
-from chaos.memory import give_back
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [

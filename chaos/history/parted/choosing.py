@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from chaos.history.columns import VALUE
 from chaos.history.parted import numbers
 from chaos.history.parted import places as _places
+from chaos.history.parted.words import coded
 
 #: Columns by which rows are chosen and told apart.
 ALWAYS = ("index", "kind", "f", "queue")
@@ -135,6 +136,7 @@ class Chooser:
         self._keys: dict[str, Ints] = {}
         self._parts: dict[Part, tuple[Flags, Flags, Ints]] = {}
         self._words: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
+        self._pairs: npt.NDArray[Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -166,23 +168,37 @@ class Chooser:
         return own | everywhere | self.any_of(part.beside) | self.any_of(part.of_queues)
 
     def any_of(self, chosen: Sequence[Chosen]) -> Flags:
-        found = np.zeros(self._table.num_rows, dtype=np.bool_)
+        if not chosen:
+            return np.zeros(self._table.num_rows, dtype=np.bool_)
+        found = self._looked_up([one for one in chosen if not one.queueless])
+        if queueless := [one for one in chosen if one.queueless]:
+            found |= self._looked_up(queueless) & (self.keys("queue") < 0)
+        return found
+
+    def _looked_up(self, chosen: Sequence[Chosen]) -> Flags:
+        """Which rows have these kinds and ``f``: one look for each row into a table of all pairs of them."""
+        kinds, fs = (self._coded(column)[1] for column in ("kind", "f"))
+        wanted = np.zeros((len(kinds) + 1, len(fs) + 1), dtype=np.bool_)
         for one in chosen:
-            mask = self.are("kind", one.kind)
-            if one.f:
-                mask &= self.are("f", *one.f)
-            if one.queueless:
-                mask &= self.keys("queue") < 0
-            found |= mask
+            of_kind = np.array([*(kind == one.kind for kind in kinds), False], np.bool_)
+            of_f = np.array([*(not one.f or f in one.f for f in fs), not one.f], np.bool_)
+            wanted |= np.outer(of_kind, of_f)
+        if self._pairs is None:
+            (kind, _), (f, _) = self._coded("kind"), self._coded("f")
+            self._pairs = np.where(kind < 0, len(kinds), kind) * (len(fs) + 1) + np.where(f < 0, len(fs), f)
+        found: Flags = wanted.ravel()[self._pairs]
         return found
 
     def are(self, column: str, *words: str) -> Flags:
         """Which rows have one of these words in a column."""
-        if column not in self._words:
-            self._words[column] = coded(self._table, column)
-        codes, texts = self._words[column]
+        codes, texts = self._coded(column)
         found: Flags = np.array([*(text in words for text in texts), False], np.bool_)[codes]
         return found
+
+    def _coded(self, column: str) -> tuple[npt.NDArray[Any], list[str]]:
+        if column not in self._words:
+            self._words[column] = coded(self._table, column)
+        return self._words[column]
 
     def keys(self, key: str) -> Ints:
         """A number for each row that rows of one key share, also in another process."""
@@ -204,13 +220,6 @@ class Chooser:
         codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
         numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
         return numbers[codes]
-
-
-def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
-    """Each row's word in this column as a number, -1 for none, and the words that the numbers stand for."""
-    array = table.select([column]).unify_dictionaries().combine_chunks()[column]
-    chunk = array.chunk(0) if array.num_chunks else pa.array([], pa.string()).dictionary_encode()
-    return pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False), chunk.dictionary.to_pylist()
 
 
 def _groups(table: pa.Table) -> tuple[npt.NDArray[Any], list[str]]:

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from chaos.history.columns import BESIDE
 from chaos.history.parted import numbers
-from chaos.history.parted.choosing import Chooser, Flags, Ints, Sieve, coded
+from chaos.history.parted.choosing import Chooser, Flags, Ints, Sieve
+from chaos.history.parted.words import coded
 
 #: Where more rows must be known to choose among later ones, no row is left out: to ask about all of them with each
 #: block would take ever longer.

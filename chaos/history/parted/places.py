@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.history.columns import VALUE
+from chaos.history.parted.words import among
 from chaos.history.values import whole_numbers
 
 #: So many offsets of a queue are never parted.
@@ -50,14 +47,14 @@ class Places:
         index, op, queue, offset = (
             np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op", "queue", "offset")
         )
-        is_op = _is(block, "kind", ("op",))
-        telling = np.flatnonzero(is_op & _is(block, "f", TELLING))
+        is_op = among(block, "kind", ("op",))
+        telling = np.flatnonzero(is_op & among(block, "f", TELLING))
         if len(telling):
             offset = offset.copy()
             offset[telling] = _maximum(block[VALUE].take(pa.array(telling)).combine_chunks().cast(pa.string())) - 1
         place = (queue + 1) * (1 << 40) + np.clip(offset // self._offsets, -1, _MOST) + 1
-        paired = np.flatnonzero(is_op & ~_is(block, "f", (DELIVERED,)))
-        begins = _is(block, "type", ("invoke",))[paired]
+        paired = np.flatnonzero(is_op & ~among(block, "f", (DELIVERED,)))
+        begins = among(block, "type", ("invoke",))[paired]
         first, ends = paired[begins], paired[~begins]
         ends = ends[(op[ends] >= 0) & (op[ends] < index[ends])]
         self._end(op[ends], place[ends])
@@ -72,7 +69,7 @@ class Places:
         """Numbers that the rows of one operation share, and of those that began about the same time; -1 for rows of
         none. The columns are as above."""
         index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
-        begins = _is(block, "kind", ("op",)) & _is(block, "type", ("invoke",))
+        begins = among(block, "kind", ("op",)) & among(block, "type", ("invoke",))
         return np.where(begins, index, op) // self._together(CALLS)
 
     def messages(self, block: pa.Table) -> Ints:
@@ -109,8 +106,3 @@ def _find(known: Ints, numbers: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """For each number its place among known ones, which ascend, and whether it is there."""
     slot = np.minimum(np.searchsorted(known, numbers), max(0, len(known) - 1))
     return slot, known[slot] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
-
-
-def _is(block: pa.Table, column: str, words: Sequence[str]) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = pc.is_in(block[column], pa.array(words, pa.string())).to_numpy(zero_copy_only=False)
-    return found

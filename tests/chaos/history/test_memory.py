@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chaos.memory import give_back
+from chaos.history.memory import give_back
 
 PIECES, BYTES = 4_000, 10_000
 
