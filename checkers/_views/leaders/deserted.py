@@ -2,7 +2,8 @@
 
 Who has heard a leader within an election timeout ignores votes that are asked for, unless the leader itself wants
 another one (Ongaro's thesis, 4.2.3). A lease counts on that (6.4): as long as it lasts, no majority elects anybody
-else. So each controller that does otherwise has broken a promise, whether or not an old leader answers a read meanwhile.
+else. So each controller that does otherwise has broken a promise, whether or not an old leader answers a read
+meanwhile.
 """
 
 from __future__ import annotations
