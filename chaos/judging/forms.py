@@ -19,6 +19,8 @@ from chaos.law import Form
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 
+#: Of so many texts the numbers are sought at a time, which takes ten times as many bytes as they have.
+MOST_TEXTS = 1 << 15
 #: So many texts are searched one by one.
 FEW = 64
 _INT64 = range(-(2**63), 2**63)
@@ -48,21 +50,35 @@ def forms(texts: pa.Array) -> list[Form]:
     a form is not what it seems (a text within it looks like a key and its number), its texts are parsed one by one, so
     that nothing depends on how they were written.
     """
-    if not len(texts):
-        return []
-    whole = pa.array(texts.fill_null(""), pa.large_string())
-    bounds = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
-    data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
-    masked = Masked.of(data, bounds - bounds[0])
+    pieces: dict[bytes, list[tuple[Ints, list[Ints] | None]]] = {}
+    for begin in range(0, len(texts), MOST_TEXTS):
+        masked = _masked(texts.slice(begin, MOST_TEXTS))
+        for form, at in masked.groups():
+            pieces.setdefault(form, []).append((at + begin, masked.columns(form, at)))
     found: list[Form] = []
-    odd: list[Ints] = [masked.first[:0]]
-    for form, at in masked.groups():
-        together = _together(form, at, masked.columns(form, at))
+    odd: list[Ints] = [np.empty(0, np.int64)]
+    for form, parts in pieces.items():
+        at = np.concatenate([at for at, _ in parts])
+        together = _together(form, at, _joined([columns for _, columns in parts]))
         if together is None:
             odd.append(at)
         else:
             found.append(together)
     return [*found, *_one_by_one(np.sort(np.concatenate(odd)), texts)]
+
+
+def _masked(texts: pa.Array) -> Masked:
+    decoded = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    whole = pa.array(decoded.fill_null(""), pa.large_string())
+    bounds = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
+    return Masked.of(data, bounds - bounds[0])
+
+
+def _joined(parts: list[list[Ints] | None]) -> list[Ints] | None:
+    """The numbers of one form from all pieces; None if any of them has what looks like a mask and is none."""
+    whole = [columns for columns in parts if columns is not None]
+    return [np.concatenate(column) for column in zip(*whole, strict=True)] if len(whole) == len(parts) else None
 
 
 def _together(form: bytes, at: Ints, columns: list[Ints] | None) -> Form | None:

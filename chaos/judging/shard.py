@@ -151,8 +151,7 @@ class Shard:
         return found
 
     def forms(self, at: Positions) -> Sequence[Form]:
-        texts = self._value_column().take(pa.array(at, pa.int64()))
-        return forms(texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts)
+        return forms(self._value_column().take(pa.array(at, pa.int64())))
 
     def where(self, **equals: str | int) -> Positions:
         return self._all_of(tuple(sorted(equals.items())))
