@@ -62,19 +62,23 @@ def check(texts: list[str | None]) -> None:
     assert sorted(places) == list(range(len(texts)))
 
 
+@pytest.mark.parametrize("most", [7, 1 << 15])
 @pytest.mark.parametrize("copies", [0, 1, 30])
-def test_values_of_all_kinds_are_parsed_alike(copies: int) -> None:
+def test_values_of_all_kinds_are_parsed_alike(copies: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.judging.forms.MOST_TEXTS", most)
     rng = Random(copies)
     texts: list[str | None] = [varied(text, rng) for text in TEXTS for _ in range(copies)]
     rng.shuffle(texts)
     check([*texts, None])
 
 
-def test_values_that_differ_in_numbers_are_parsed_once() -> None:
+def test_values_that_differ_in_numbers_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [json.dumps({"position": n, "acks": {"a": -n, "b": 7}}) for n in range(1000)]
-    (form,) = forms(pa.array(texts))
-    assert form.value["position"].tolist() == list(range(1000))
-    assert form.value["acks"]["a"].tolist() == [-n for n in range(1000)]
+    whole, coded = pa.array(texts), pa.array(texts).dictionary_encode()
+    monkeypatch.setattr("chaos.judging.forms.MOST_TEXTS", 300)
+    for (form,) in forms(whole), forms(coded), forms(coded.take(pa.array(range(1000)))):
+        assert form.value["position"].tolist() == list(range(1000))
+        assert form.value["acks"]["a"].tolist() == [-n for n in range(1000)]
 
 
 @pytest.mark.parametrize("bad", ['{"a":5', '{"a":007}', '{"a":5,}', "nonsense", '{"a":-}'])
