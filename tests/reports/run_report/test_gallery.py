@@ -94,7 +94,8 @@ EXHIBITS = (
         scenario="register",
         law="linearizable",
         title="A controller answers with an old value",
-        remark="Each object has a picture of the few calls that contradict each other, and a timeline of all.",
+        remark="The first sentence is of the law `controllers`, which needs no wrong value for it. Below it each "
+        "object has a picture of the few calls that contradict each other, and a timeline of all.",
     ),
 )
 
