@@ -45,6 +45,13 @@ class VotesTwice(Raft):
         return self.is_up_to_date(last_index, last_term)
 
 
+class DesertsLeader(Raft):
+    """Whoever asks for votes in a later term is followed into it, however lately the leader was heard."""
+
+    def _leader_is_fresh(self, env: Env) -> bool:
+        return False
+
+
 class CommitsEarlierTerm(Raft):
     """No entry begins a leader's term. So it counts replicas of what earlier terms have left, and commits that."""
 
@@ -123,6 +130,13 @@ MUTANTS = (
         stands_for="members that forget their vote and vote again (RethinkDB 2.2.3 across a reconfiguration)",
         parts={"controller": {"raft": VotesTwice}},
         scenario="two_leaders",
+    ),
+    Planted(
+        name="deserts-leader",
+        law="controllers",
+        stands_for="Raft as in its paper, without the thesis' 4.2.3: who comes back deposes a leader that all hear",
+        parts={"controller": {"raft": DesertsLeader}},
+        scenario="second_votes",
     ),
     Planted(
         name="commits-earlier-term",

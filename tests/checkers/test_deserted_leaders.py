@@ -39,6 +39,11 @@ def test_a_leader_may_ask_for_another_one_and_who_has_heard_none_may_turn_to_any
     raised(None).expect(LAW, validity=Validity.VALID)
 
 
+def test_what_nobody_can_compare_is_unknown() -> None:
+    raised(1, election_ms=None).expect(LAW, validity=Validity.UNKNOWN)
+    raised(None, silence_ms="1").expect(LAW, validity=Validity.UNKNOWN)
+
+
 def test_it_keeps_the_contract_of_laws() -> None:
     known = registry()
     early, late = raised(120), raised(900)

@@ -20,9 +20,13 @@ def too_early(rows: Rows, found: Findings) -> None:
     for at in rows.where(kind="trace", f="term_raised").tolist():
         told = rows.value(at)
         silence, timeout = told.get("silence_ms"), told.get("election_ms")
-        if not isinstance(silence, int) or not isinstance(timeout, int) or told.get("transfer"):
+        if silence is None or told.get(
+            "transfer"
+        ):  # it never heard a leader, or the leader itself asks for another one
             continue
-        if silence < timeout:
+        if not isinstance(silence, int) or not isinstance(timeout, int):
+            found.gap(f"{rows.text('node', at)} does not tell as a number how long it ignores candidates, or did")
+        elif silence < timeout:
             found.add(
                 LEADER_DESERTED,
                 f"{rows.text('node', at)} followed {told.get('by', 'a candidate')} into term "
