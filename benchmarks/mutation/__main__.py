@@ -22,6 +22,8 @@ from chaos.errors import BadInput, ChaosError
 #: The published sample, and the seed that draws it: another one whenever laws were made for survivors of the last.
 SAMPLE, SEEDS, DRAW = 300, 100, 13
 SWARM = "swarm"
+#: So many seeds the swarm has at least, however many examples there are.
+DRAWN_STORMS = 20
 SAY_EVERY_S = 60.0
 
 
@@ -32,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Ctrl-C stops it; the same command goes on where it was, as long as the code is the same.",
     )
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants to draw (default: %(default)s)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="run the seeds 1 to this (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="run each with so many at most (default: %(default)s)")
     parser.add_argument("--draw", type=int, default=DRAW, help="the seed that draws mutants (default: %(default)s)")
     parser.add_argument(
         "--experiment",
@@ -87,7 +89,7 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
     sound = _sound(plan, state, options.workers, run=not options.publish)
     reach = Reach(sound, state.known)
     if not options.publish:
-        _mutants(drawn.mutants, reach, state, options.workers, ruled)
+        _mutants(drawn.mutants, reach, state, options, ruled)
     fates = [_fate(mutant, reach, state, ruled) for mutant in drawn.mutants]
     return score.Score(
         fates=list(takewhile(lambda fate: fate.begun, fates)),
@@ -106,19 +108,21 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
 
 def _plan(experiments: Sequence[str] | None, seeds: int) -> list[Place]:
     """The experiment of each seed. Unless experiments are named, each example has one seed, since it reaches a corner
-    that a drawn storm seldom does; the others are the swarm's, whose storms are all different."""
-    if not experiments:
-        examples = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml") if path.stem != SWARM)
-        experiments = [*examples, *[SWARM] * (seeds - len(examples))]
-    return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
+    that a drawn storm seldom does; the others are the swarm's, whose storms are all different. So there may be more of
+    them than a mutant runs with, and each runs with those that promise most."""
+    if experiments:
+        return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
+    examples = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml") if path.stem != SWARM)
+    storms = max(DRAWN_STORMS, seeds - len(examples))
+    return [(experiment, seed) for seed, experiment in enumerate([*examples, *[SWARM] * storms], start=1)]
 
 
 def _mutants(
-    drawn: Sequence[Mutant], reach: Reach, state: State, workers: int, ruled: Mapping[str, score.Ruling]
+    drawn: Sequence[Mutant], reach: Reach, state: State, options: argparse.Namespace, ruled: Mapping[str, score.Ruling]
 ) -> None:
     """Run each mutant with one seed, then each with two, four, and so on: most are found early, so what is known says
     much at any time. Those ruled equivalent have one seed at first, and the others last of all."""
-    orders = {mutant.id: reach.order(mutant) for mutant in drawn}
+    orders = {mutant.id: reach.order(mutant)[: options.seeds] for mutant in drawn}
     most = max(map(len, orders.values()), default=0)
     equivalent = {one for one, ruling in ruled.items() if ruling.verdict == score.EQUIVALENT}
     passes = [1 << power for power in range(most.bit_length())] + [most]
@@ -128,7 +132,7 @@ def _mutants(
             for mutant in drawn
             if last or few == 1 or mutant.id not in equivalent
         ]
-        _run(f"mutants, up to {few} seeds", jobs, state, workers)
+        _run(f"mutants, up to {few} seeds", jobs, state, options.workers)
 
 
 def _job(mutant: Mutant, order: Sequence[Place], few: int, state: State) -> Job:

@@ -27,11 +27,11 @@ _METHOD = """
 ## How it is measured
 
 `python -m benchmarks.mutation --sample N --seeds K` (`make power`) draws N of all mutants of `reference/` by a seed and
-runs each in the simulator with the seeds 1 to K until it is found. Each example has one of these seeds; the others are
-the example `swarm`'s, which draws its storm and its configuration. Mutants run in the order in which they were drawn,
-first all of them with one seed, then those not found with two, four, and so on. So whatever was run when this page was
-made is a fair sample: the first of those drawn. Left out are the planted bugs, the programs that people start, and the
-switches by which the harness makes the object store fail. A mutant changes one place:
+runs each in the simulator until it is found, with K seeds at most. Each example has one seed; others are the example
+`swarm`'s, which draws its storm and its configuration. Mutants run in the order in which they were drawn, first all of
+them with one seed, then those not found with two, four, and so on. So whatever was run when this page was made is a
+fair sample: the first of those drawn. Left out are the planted bugs, the programs that people start, and the switches
+by which the harness makes the object store fail. A mutant changes one place:
 
 | operator | change |
 |---|---|
