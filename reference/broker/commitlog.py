@@ -163,10 +163,6 @@ class CommitLog:
         """Where the records of later epochs begin; the end of the log, if there are none."""
         return next((start for later, start in self.epochs if later > epoch), self.end)
 
-    def epoch_start(self, position: int) -> int:
-        at = bisect_right(self.epochs, position, key=lambda entry: entry[1])
-        return self.epochs[at - 1][1] if at else 0
-
     # Recovery
 
     def load(self, env: Env) -> None:

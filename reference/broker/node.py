@@ -141,9 +141,11 @@ class Broker:
         return queue.confirmed
 
     def takes_role(self, assignment: Assignment) -> bool:
-        """A higher epoch than any before; a slave that has just started may go on in the same one."""
+        """A higher epoch than any before; a slave that has just started may go on in the same one. Who is cutting its
+        log does not become master: nobody knows yet where its own epoch would begin."""
         becomes_master = assignment.master_id == self.membership.broker_id
-        if self._recovering or self._rebuilding is not None or (becomes_master and self.log.bootstrapping):
+        unsettled = self.log.bootstrapping or self.replication.slave.is_changing
+        if self._recovering or self._rebuilding is not None or (becomes_master and unsettled):
             return False
         if assignment.epoch == self.epoch:
             return self.is_fenced and not becomes_master

@@ -190,7 +190,7 @@ class Replicas:
                 return Outcome()
             return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"id {broker} of {name} belongs to another replica")
         if broker < group.next_id:
-            return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"id 1 of {name} was given away before")
+            return Outcome(Response.CONTROLLER_BROKER_ID_INVALID, f"id {broker} of {name} was given away before")
         address = check_code.rpartition(";")[0]
         retired = [other for other in sorted(group.replicas) if group.replicas[other].address == address]
         removed = [address] if any(other in group.members for other in retired) else []
