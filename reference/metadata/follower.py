@@ -20,8 +20,8 @@ from reference.wire.fields import item, read_object, request_number, text, to_js
 TIMER = "metadata"
 #: How long an answer may take beyond the time that a poll waits, and after how long the next controller is asked.
 TIMEOUT_NS, RETRY_NS = POLL_NS + 500_000_000, 100_000_000
-#: Numbers of requests that a node's other parts don't use.
-_FIRST = 1 << 19
+#: Whose requests these are, for their numbers.
+_PART = 1
 #: Nothing is known yet.
 NOTHING = -1
 
@@ -97,7 +97,7 @@ class Follower:
 
     def _ask(self, env: Env) -> None:
         self._requests += 1
-        self._call = request_number(env.incarnation, _FIRST + self._requests % _FIRST)
+        self._call = request_number(env.incarnation, self._requests, _PART)
         after = NOTHING if self._knows_gap else self.view.revision
         fields = {"after": str(after)}
         env.send(self._controller, Message(code=Request.METADATA_WATCH, opaque=self._call, fields=fields))

@@ -15,8 +15,8 @@ from chaos.node import INVALID_PARAMETER, Malformed
 
 T = TypeVar("T")
 
-#: So many lives of a node, and requests of each, have numbers of their own.
-_LIVES, _REQUESTS = 1 << 11, 1 << 20
+#: So many lives of a node, requests of each, and parts that ask the same nodes have numbers of their own.
+_LIVES, _REQUESTS, _PARTS = 1 << 11, 1 << 19, 2
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 #: Names of groups, clusters, nodes and the like; RocketMQ's limit.
 MAX_NAME_BYTES = 255
@@ -25,10 +25,10 @@ MAX_DEPTH = 64
 _SHOWN = 80
 
 
-def request_number(incarnation: int, count: int) -> int:
+def request_number(incarnation: int, count: int, part: int = 0) -> int:
     """The ``opaque`` of a life's request. An answer to an earlier life may come late, on this life's connection: it
-    must find nobody."""
-    return (incarnation % _LIVES) * _REQUESTS + count % _REQUESTS
+    must find nobody. ``part``: 1 for what follows the metadata, which asks controllers, as the membership does."""
+    return ((incarnation % _LIVES) * _PARTS + part) * _REQUESTS + count % _REQUESTS
 
 
 def to_json(value: object) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 
 from chaos.node import ONEWAY, RESPONSE, Message
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
+from reference.wire.fields import request_number
 
 CODEC = RemotingCodec()
 
@@ -169,3 +170,12 @@ def test_a_wrong_length_is_noticed_before_the_bytes_that_it_announces_have_come(
     frame[1] ^= 1
     with pytest.raises(ValueError, match="damaged"):
         CODEC.decode(frame[:60])
+
+
+def test_requests_of_lives_and_of_parts_of_a_node_have_numbers_of_their_own() -> None:
+    most = 1 << 19
+    lives, counts = (0, 1, 2047), (0, 1, most - 1)
+    numbers = [request_number(life, count, part) for life in lives for part in (0, 1) for count in counts]
+    assert len({*numbers}) == len(numbers) and all(0 <= number < 1 << 31 for number in numbers)
+    assert request_number(1, most) == request_number(1, 0), "after so many they begin anew, among their own"
+    assert request_number(1, 2 * most - 1, 1) == request_number(1, most - 1, 1)
