@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -22,14 +23,41 @@ EARLY_RETENTION = "early-retention"
 BY_SIZE = "size"
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a ``store_cas`` row tells of a manifest (``told``), and the manifest of itself (``content``), without its
+    segments."""
+
+    told: Mapping[str, Any]
+    content: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, rows: Rows, at: int) -> Header:
+        told, content = rows.value(at), header(rows, at)
+        return cls(_only(told, "outcome", "version", "caller"), _only(content, "version", "start", "confirm", "writer"))
+
+    @property
+    def is_applied(self) -> bool:
+        return bool(self.told.get("outcome") == "applied")
+
+
+def _only(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    return {name: told[name] for name in names if name in told}
+
+
+def headers(rows: Rows) -> dict[int, Header]:
+    """Row → header, of all manifests. To be remembered: a long run has more manifests than values that are kept
+    parsed."""
+    return {at: Header.of(rows, at) for at in rows.where(kind="trace", f="store_cas").tolist()}
+
+
 def versions(rows: Rows) -> dict[int, list[int]]:
     """Queue → rows of the manifest versions that the store has applied, by version."""
     applied: dict[int, list[tuple[int, int]]] = {}
-    for at in rows.where(kind="trace", f="store_cas"):
-        told = rows.value(at)
-        if told.get("outcome") == "applied":
-            queue = int(rows.column("queue")[at])
-            applied.setdefault(queue, []).append((int(told.get("version", -1)), int(at)))
+    queues = rows.column("queue")
+    for at, known in rows.memo(headers).items():
+        if known.is_applied:
+            applied.setdefault(int(queues[at]), []).append((int(known.told.get("version", -1)), at))
     return {queue: [at for _, at in sorted(found)] for queue, found in sorted(applied.items())}
 
 
@@ -125,17 +153,14 @@ def _is_traced(rows: Rows) -> bool:
 def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
     """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
     the newest segment stays, whatever its size."""
-    kept_bytes = {
-        int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
-        for at in rows.where(kind="trace", f="tier_commit", queue=queue)
-    }
+    known_of = rows.memo(headers)
+    starts = [int(known_of[at].content.get("start", 0)) for at in manifests]
+    trims = [place for place, (old, new) in enumerate(pairwise(starts), start=1) if new > old]
+    kept_bytes = rows.memo(_kept_bytes) if trims else {}
     floor, known = 0, True
-    for before, after in pairwise(manifests):
-        old, new = header(rows, before), header(rows, after)
-        start = int(new.get("start", 0))
-        if start <= int(old.get("start", 0)):
-            continue
-        retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
+    for place in trims:
+        before, after, start = manifests[place - 1], manifests[place], starts[place]
+        retain = kept_bytes.get((queue, int(known_of[after].told.get("version", -1))))
         parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
         told = [(base, size) for base, size in parts if base is not None and size is not None]
         if not isinstance(retain, int) or len(told) < len(parts):
@@ -150,14 +175,21 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
             continue
         found.add(
             EARLY_RETENTION,
-            f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
-            f"{views.at_s(rows, after)}, " + _kept(retain, total),
+            f"{known_of[after].content.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
+            f"offset {start} at {views.at_s(rows, after)}, " + _kept(retain, total),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),
             queue=queue,
             offset=start,
         )
     return floor, known
+
+
+def _kept_bytes(rows: Rows) -> dict[tuple[int, int], Any]:
+    """Queue and version → how many bytes its uploader was to keep."""
+    queues = rows.column("queue")
+    commits = ((at, rows.value(at)) for at in rows.where(kind="trace", f="tier_commit").tolist())
+    return {(int(queues[at]), int(told.get("version", -1))): told.get("retain_bytes") for at, told in commits}
 
 
 def _kept(retain: int, total: int) -> str:

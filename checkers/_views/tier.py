@@ -152,7 +152,8 @@ class Versions(Sequence[Version]):
 
 def _told(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
     """Number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
-    told, content = rows.value(at), retention.header(rows, at)
+    known = rows.memo(retention.headers)[at]
+    told, content = known.told, known.content
     retention.named(rows, at)
     writer = str(content.get("writer") or told.get("caller", ""))
     return (

@@ -63,7 +63,7 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     began, done = made.began[made.ok], made.done[made.ok]
     queues = {*distinct(rows.column("queue")[done]).tolist()}
     for queue in sorted(queues if has_store(context) else queues & known.keys()):
-        oldest_ms = max((one.old_ms for one in _settings(rows.beside, queue).values()), default=0)
+        oldest_ms = max((one.old_ms for one in rows.beside.memo(_settings).get(queue, {}).values()), default=0)
         bound_s = within_s + oldest_ms / 1e3
         bound_ns = int(bound_s * 1e9)
         mine = np.flatnonzero(rows.column("queue")[done] == queue)
@@ -95,7 +95,7 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
     for queue, versions in every.memo(manifests).items():
         if not len(rows.where(kind="trace", f="append", queue=queue)):
             continue
-        settings = _settings(every, queue)
+        settings = every.memo(_settings).get(queue, {})
         appended = {node: _appended(rows, queue, node) for node in versions.writers}
         longer = (np.flatnonzero(np.diff(versions.end) > 0) + 1).tolist()
         adding = [number for number in longer if versions[number].segments]
@@ -167,16 +167,17 @@ class _Settings:
     old_ms: int = 0
 
 
-def _settings(rows: Rows, queue: int) -> dict[tuple[str, int], _Settings]:
-    """Uploader and version → its settings."""
-    times, found = rows.column("time_ns"), dict[tuple[str, int], _Settings]()
-    for at in rows.where(kind="trace", f="tier_commit", queue=queue).tolist():
+def _settings(rows: Rows) -> dict[int, dict[tuple[str, int], _Settings]]:
+    """Queue → uploader and version → its settings."""
+    times, queues = rows.column("time_ns"), rows.column("queue")
+    found: dict[int, dict[tuple[str, int], _Settings]] = {}
+    for at in rows.where(kind="trace", f="tier_commit").tolist():
         told = rows.value(at)
         full_bytes, full_records, old_ms = (
             int(told.get(name) or 0) for name in ("segment_bytes", "segment_records", "max_age_ms")
         )
         key = (rows.text("node", at), int(told.get("version", -1)))
-        found[key] = _Settings(int(times[at]), full_bytes, full_records, old_ms)
+        found.setdefault(int(queues[at]), {})[key] = _Settings(int(times[at]), full_bytes, full_records, old_ms)
     return found
 
 
