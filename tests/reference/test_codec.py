@@ -179,3 +179,12 @@ def test_requests_of_lives_and_of_parts_of_a_node_have_numbers_of_their_own() ->
     assert len({*numbers}) == len(numbers) and all(0 <= number < 1 << 31 for number in numbers)
     assert request_number(1, most) == request_number(1, 0), "after so many they begin anew, among their own"
     assert request_number(1, 2 * most - 1, 1) == request_number(1, most - 1, 1)
+
+
+@pytest.mark.parametrize("half", [b"\\ud800", b"\xed\xa0\x80"], ids=["escaped", "as bytes"])
+@pytest.mark.parametrize("blank", [b"", b" "])
+def test_half_a_character_which_no_node_could_write_again_is_refused(half: bytes, blank: bytes) -> None:
+    header = blank + b'{"code":11,"extFields":{"topic":"' + half + b'"}}'
+    frame = struct.pack(">II", 4 + len(header), len(header)) + header
+    with pytest.raises(ValueError, match="no JSON"):
+        RemotingCodec().decode(bytearray(frame))

@@ -36,6 +36,8 @@ def of_frames(topic: str) -> dict[str, Question]:
         "a field that is a number": _with(extFields={"a": 1}),
         "a remark that is a number": _with(remark=1),
         "a number of 33 bits": _with(flag=1 << 33),
+        "half a character": _with(extFields={"topic": "\ud800"}),
+        "the bytes of half a character": _half_a_character,
         "a wrong checksum": _damaged,
         "too great a length": _too_long,
     }
@@ -94,9 +96,9 @@ def _of_peers(answer: Message) -> list[str]:
 
 
 def in_pieces(request: Message) -> Sequence[bytes]:
-    """Cut in the middle of its length, of its checksum, and before its last byte."""
+    """Cut in the middle of both its lengths, of its checksum, and before its last byte."""
     frame = Codec().encode(request)
-    return frame[:2], frame[2:30], frame[30:-1], frame[-1:]
+    return frame[:2], frame[2:6], frame[6:30], frame[30:-1], frame[-1:]
 
 
 def binary(request: Message) -> Sequence[bytes]:
@@ -118,8 +120,16 @@ def _with(**members: object) -> MakeFrame:
     return lambda request: (_json({"code": request.code, "opaque": request.opaque, **members}),)
 
 
+def _half_a_character(request: Message) -> Sequence[bytes]:
+    header = {"code": request.code, "opaque": request.opaque, "extFields": {"topic": "\ud800"}}
+    return (_framed(json.dumps(header, ensure_ascii=False).encode("utf-8", "surrogatepass")),)
+
+
 def _json(header: Mapping[str, object]) -> bytes:
-    text = json.dumps(header).encode()
+    return _framed(json.dumps(header).encode())
+
+
+def _framed(text: bytes) -> bytes:
     return _START.pack(4 + len(text), len(text)) + text
 
 
