@@ -9,6 +9,7 @@ from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.messages import Messages
 from checkers.durability.promise import PROMISE
 from checkers.durability.queues import Queues
+from checkers.durability.removed import Removed
 
 __all__ = ["PROMISE", "Options", "create"]
 
@@ -18,5 +19,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues]:
-    return (Acknowledged(), Messages(), Queues())
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Removed]:
+    return (Acknowledged(), Messages(), Queues(), Removed())
