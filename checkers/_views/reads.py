@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaos.law import Reads, Rows, Sieve
-from checkers._views import clients, committed, retention
+from checkers._views import clients, committed
 from checkers._views.arrays import Ints
 from checkers._views.nodes import logs
 
@@ -109,22 +109,10 @@ CONFIRMED_BY_OTHERS = (
         ),
     ),
 )
-#: What was lawfully removed: of deletions those that no later one exceeds.
+#: What was lawfully removed.
 RETENTION = (
     own("trace", "store_cas", "tier_commit"),
-    everywhere("trace", "start", "recovered", "role"),
-    Reads(
-        kind="trace",
-        f=("retention",),
-        everywhere=True,
-        sieve=Sieve(
-            rows=(own("trace", "retention"),),
-            columns=("node", "incarnation", "step", "value"),
-            keep=retention.highest_deletions,
-            sure=retention.no_deletions,
-            remember=retention.highest_deletions,
-        ),
-    ),
+    everywhere("trace", "retention", "start", "recovered", "role"),
 )
 #: The manifests of a queue, for each part of it.
 MANIFESTS_OF_PARTS = Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True, own_queues=True)

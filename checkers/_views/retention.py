@@ -141,25 +141,6 @@ def _minimums(rows: Rows) -> tuple[Ints, Ints]:
     return queues, np.array([told[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
-def highest_deletions(rows: Rows) -> Ints:
-    """For each queue a deletion that no other one exceeds; and the first deletion of all, whatever it tells: that any
-    was told counts, too."""
-    at, forms = rows.memo(_deletions)
-    highest: dict[int, tuple[int, int]] = {}
-    for form in forms:
-        for text, minimum in (form.value.get("minimums") or {}).items():
-            told = form.whole(minimum)
-            place = int(np.argmax(told))
-            found = int(told[place]), int(at[form.at[place]])
-            highest[int(text)] = max(highest.get(int(text), found), found)
-    return distinct(np.array([*at[:1].tolist(), *(row for _, row in highest.values())], dtype=np.int64))
-
-
-def no_deletions(rows: Rows) -> Ints:
-    """None is kept whatever comes later."""
-    return np.empty(0, dtype=np.int64)
-
-
 def _highest(number: Any) -> int:
     return int(number.max() if isinstance(number, np.ndarray) else number)
 
@@ -219,8 +200,8 @@ def _kept(retain: int, total: int) -> str:
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept. ``rows`` are
-    those of whole queues: only of these it is known what manifests hold."""
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept. ``rows``
+    with what stands beside; only of a shard's own queues it is known what manifests hold."""
     _by_size(rows, found)
     if Evidence.TIER in context.tells:
         for queue, at, minimum in _tiered_deletions(rows):

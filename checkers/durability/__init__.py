@@ -9,7 +9,6 @@ from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.messages import Messages
 from checkers.durability.promise import PROMISE
 from checkers.durability.queues import Queues
-from checkers.durability.removed import Removed
 
 __all__ = ["PROMISE", "Options", "create"]
 
@@ -19,5 +18,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Removed]:
-    return (Acknowledged(), Messages(), Queues(), Removed())
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues]:
+    return (Acknowledged(), Messages(), Queues())

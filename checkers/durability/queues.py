@@ -1,4 +1,4 @@
-"""Queues were read to their end after the run, and no client is told that more was removed than retention lets be."""
+"""Queues were read to their end after the run, and nobody says that more was removed than retention lets be."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Queues:
             floors = end.floors(rows.beside, context, judged, of_all)
             _unexplained(rows, end, floors, of_all)
             _denied(rows, found, end, floors)
+        retention.examine(rows.beside, context, of_all)
         return found.partial().merge(of_all.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
