@@ -227,8 +227,10 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
         return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
     except (OSError, pa.ArrowException, KeyError) as error:
         return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
-    found = examine_shard(task.name, rows, task.context, known)
     is_large = len(rows) >= SINGLE_SHARD_ROWS
+    if is_large:
+        give_back()
+    found = examine_shard(task.name, rows, task.context, known)
     del rows
     if is_large:
         give_back()

@@ -65,7 +65,7 @@ class Shard:
         table = table.combine_chunks()
         index = _integers(table, "index")
         self._own = _own(table)
-        self._order = None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
+        self._order = _order(index)
         self._table = table
         self._length = len(index) if self._order is None else len(self._order)
         if self._own is not None:
@@ -92,8 +92,9 @@ class Shard:
         with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
             constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
             there = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names and name not in constants]
-            # one by one, since a column is held twice while its chunks are put together
-            columns = {name: file.read(columns=[name])[name].combine_chunks() for name in there}
+            # one by one, since a column is held twice while its chunks are put together and its rows in order
+            order = _order(_integers(file.read(columns=["index"]), "index")) if "index" in there else None
+            columns = {name: _in_order(file.read(columns=[name])[name].combine_chunks(), order) for name in there}
         if missing := [name for name in wanted if name not in constants and name not in columns]:
             raise KeyError(f"it has no column {', '.join(missing)}")
         return cls(pa.table(columns), constants)
@@ -214,6 +215,15 @@ class Shard:
 
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
+
+
+def _order(index: Positions) -> Positions | None:
+    """Which rows to take, and in which order, so that ``index`` ascends; None where it does."""
+    return None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
+
+
+def _in_order(column: pa.ChunkedArray, order: Positions | None) -> pa.ChunkedArray:
+    return column if order is None else column.take(pa.array(order))
 
 
 def _own(table: pa.Table) -> npt.NDArray[np.bool_] | None:

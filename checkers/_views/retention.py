@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -25,24 +26,30 @@ BY_SIZE = "size"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a ``store_cas`` row tells of a manifest (``told``), and the manifest of itself (``content``), without its
-    segments."""
+    """What a ``store_cas`` row tells of a manifest besides its segments, whatever that is. ``number`` is the version
+    that the store names, ``version`` the manifest's own where the store names none; ``trimmed_to`` is ``start``, or 0
+    where it is not told."""
 
-    told: Mapping[str, Any]
-    content: Mapping[str, Any]
+    is_applied: bool
+    number: Any
+    version: Any
+    start: Any
+    trimmed_to: Any
+    confirm: Any
+    writer: str
 
     @classmethod
     def of(cls, rows: Rows, at: int) -> Header:
         told, content = rows.value(at), header(rows, at)
-        return cls(_only(told, "outcome", "version", "caller"), _only(content, "version", "start", "confirm", "writer"))
-
-    @property
-    def is_applied(self) -> bool:
-        return bool(self.told.get("outcome") == "applied")
-
-
-def _only(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    return {name: told[name] for name in names if name in told}
+        return cls(
+            is_applied=_is_applied(rows, at),
+            number=told.get("version", -1),
+            version=told.get("version", content.get("version", -1)),
+            start=content.get("start", -1),
+            trimmed_to=content.get("start", 0),
+            confirm=content.get("confirm", -1),
+            writer=intern(str(content.get("writer") or told.get("caller", ""))),
+        )
 
 
 def headers(rows: Rows) -> dict[int, Header]:
@@ -57,7 +64,7 @@ def versions(rows: Rows) -> dict[int, list[int]]:
     queues = rows.column("queue")
     for at, known in rows.memo(headers).items():
         if known.is_applied:
-            applied.setdefault(int(queues[at]), []).append((int(known.told.get("version", -1)), at))
+            applied.setdefault(int(queues[at]), []).append((int(known.number), at))
     return {queue: [at for _, at in sorted(found)] for queue, found in sorted(applied.items())}
 
 
@@ -154,13 +161,13 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
     """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
     the newest segment stays, whatever its size."""
     known_of = rows.memo(headers)
-    starts = [int(known_of[at].content.get("start", 0)) for at in manifests]
+    starts = [int(known_of[at].trimmed_to) for at in manifests]
     trims = [place for place, (old, new) in enumerate(pairwise(starts), start=1) if new > old]
     kept_bytes = rows.memo(_kept_bytes) if trims else {}
     floor, known = 0, True
     for place in trims:
         before, after, start = manifests[place - 1], manifests[place], starts[place]
-        retain = kept_bytes.get((queue, int(known_of[after].told.get("version", -1))))
+        retain = kept_bytes.get((queue, int(known_of[after].number)))
         parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
         told = [(base, size) for base, size in parts if base is not None and size is not None]
         if not isinstance(retain, int) or len(told) < len(parts):
@@ -175,7 +182,7 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
             continue
         found.add(
             EARLY_RETENTION,
-            f"{known_of[after].content.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
+            f"{header(rows, after).get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
             f"offset {start} at {views.at_s(rows, after)}, " + _kept(retain, total),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),

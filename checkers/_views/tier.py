@@ -153,14 +153,12 @@ class Versions(Sequence[Version]):
 def _told(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
     """Number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
     known = rows.memo(retention.headers)[at]
-    told, content = known.told, known.content
     retention.named(rows, at)
-    writer = str(content.get("writer") or told.get("caller", ""))
     return (
-        int(told.get("version", content.get("version", -1))),
-        int(content.get("start", -1)),
-        int(content.get("confirm", -1)),
-        writers.setdefault(writer, len(writers)),
+        int(known.version),
+        int(known.start),
+        int(known.confirm),
+        writers.setdefault(known.writer, len(writers)),
     )
 
 
