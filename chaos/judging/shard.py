@@ -92,8 +92,10 @@ class Shard:
         with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
             constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
             there = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names and name not in constants]
-            # one by one, since a column is held twice while its chunks are put together and its rows in order
             order = _order(_integers(file.read(columns=["index"]), "index")) if "index" in there else None
+            # One by one, and that of values first, which takes most: a column is held twice while its chunks are put
+            # together and its rows in order.
+            there.sort(key=lambda name: name != VALUE)
             columns = {name: _in_order(file.read(columns=[name])[name].combine_chunks(), order) for name in there}
         if missing := [name for name in wanted if name not in constants and name not in columns]:
             raise KeyError(f"it has no column {', '.join(missing)}")
