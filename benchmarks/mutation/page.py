@@ -77,10 +77,10 @@ who had not read the first reason: one was wrong, since operators may switch mor
 
 The sample is not run to its end yet: survivors had up to 64 of their 100 seeds. The score stays as it was measured;
 what became of the survivors since then, or what it would take to find them, stands with each of them below, from
-reading alone unless it names a run. Whoever is named *open* may still be found by somebody's run. Reading them found three bugs
-of the reference system itself, all mended since: a broker that was cutting its log after an unclean election could be
-made master, and never served; one frame with the bytes of half a character ended a node; and after 524,288 requests in
-one life, an answer could be taken for one to another request.
+reading alone unless it names a run. Whoever is named *open* may still be found by somebody's run. Reading mutants found
+three bugs of the reference system itself, all mended since: a broker that was cutting its log after an unclean election
+could be made master, and never served; one frame with the bytes of half a character ended a node; and after 524,288
+requests in one life, an answer could be taken for one to another request.
 
 Earlier samples were measured in the same way with the laws of their time: 63.0 % of those not shown equivalent
 (`--draw 11`) and 66.2 % (`--draw 13`). Laws, storms and examples were then made for their survivors;
