@@ -224,7 +224,7 @@ def _order(index: Positions) -> Positions | None:
     return None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
 
 
-def _in_order(column: pa.ChunkedArray, order: Positions | None) -> pa.ChunkedArray:
+def _in_order(column: pa.Array, order: Positions | None) -> pa.Array:
     return column if order is None else column.take(pa.array(order))
 
 

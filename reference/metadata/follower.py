@@ -20,7 +20,7 @@ from reference.wire.fields import item, read_object, request_number, text, to_js
 TIMER = "metadata"
 #: How long an answer may take beyond the time that a poll waits, and after how long the next controller is asked.
 TIMEOUT_NS, RETRY_NS = POLL_NS + 500_000_000, 100_000_000
-#: Whose requests these are, for their numbers.
+#: The part of a node whose requests these are (:func:`.request_number`).
 _PART = 1
 #: Nothing is known yet.
 NOTHING = -1

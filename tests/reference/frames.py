@@ -176,8 +176,10 @@ class Fuzzer:
         rng = self._rng
         deep = b"[" * 50_000
         lone = b'{"code":11,"extFields":{"topic":"\\ud800"}}'
+        half = b'{"code":11,"extFields":{"topic":"\xed\xa0\x80"}}'
         typed = b'{"code":"11","opaque":[],"flag":null}'
         big = b'{"code":%b}' % (b"9" * 5000)
+        headers = (deep, lone, half, typed, big)
         return rng.choice(
             (
                 struct.pack(">II", MAX_FRAME_BYTES, 10),
@@ -185,7 +187,7 @@ class Fuzzer:
                 struct.pack(">II", 3, 0),
                 struct.pack(">II", 100, 0x02000000 | 10) + b"x" * 100,
                 struct.pack(">II", (2 << 20) + 4, 2 << 20),
-                *(struct.pack(">II", len(header) + 4, len(header)) + header for header in (deep, lone, typed, big)),
+                *(struct.pack(">II", len(header) + 4, len(header)) + header for header in headers),
                 b'{"from":"stranger","to":',
                 b"\x16\x03\x01\x02\x00\x01\x00",
                 b"GET / HTTP/1.1\r\n\r\n",
