@@ -169,7 +169,7 @@ class Election(Reads):
         env.set_timer(HEARTBEAT, self._heartbeat_ns)
 
     def _heartbeat_timer(self, env: Env) -> None:
-        """Tell the followers that we lead; step down when no majority has been heard for an election timeout."""
+        """Tell the followers that we lead; step down when no majority has been heard for two election timeouts."""
         if self.role != LEADER:
             return
         self.log.note_bound()

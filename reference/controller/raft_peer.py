@@ -35,9 +35,9 @@ class CatchUp:
 class Peer:
     """``next`` is the next entry to send, ``match`` the last one that the follower is known to have on its disk. While
     ``probing``, one append is under way at a time. ``untold``: it is still to be told the newest commit index, since
-    too much was under way. ``sending``: the snapshot that it is sent instead of entries. ``is_far_behind``: it needed
-    one, and has not been sent all entries behind it yet.
-    ``catch_up``: how a learner does."""
+    it is being probed, or too much was under way. ``sending``: the snapshot that it is sent instead of entries.
+    ``is_far_behind``: it needed one, and has not been sent all entries behind it yet. ``catch_up``: how a learner
+    does."""
 
     next: int
     match: int = 0

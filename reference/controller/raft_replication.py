@@ -99,12 +99,11 @@ class LogReplication(Election):
             self._tell_commit(env)
 
     def _tell_commit(self, env: Env) -> None:
-        """Followers apply (and answer reads) without waiting for the next heartbeat. They are none once we lead no
-        more."""
+        """Followers apply (and answer reads) without waiting for the next heartbeat; one that is being probed is told
+        when its answer ends that. They are none once we lead no more."""
         for name, peer in self._peers.items():
-            if not peer.probing:
-                peer.untold = True
-                self._send_ready(env, name, peer)
+            peer.untold = True
+            self._send_ready(env, name, peer)
 
     # The follower's side
 

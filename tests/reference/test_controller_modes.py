@@ -47,7 +47,7 @@ def answers(world: World) -> dict[int, int]:
 # Classic
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 2, 4])
 def test_classic_controllers_never_split_and_the_group_recovers(seed: int) -> None:
     world = make(seed, mode=CLASSIC)
     storm(world, seed, 40)
