@@ -94,6 +94,9 @@ def of_reads(topic: str) -> dict[str, Question]:
         "a read far behind the end": _pull(
             BROKER, topic, "another offset, or to come again", _behind_the_end, queueOffset=_FAR, **any_replica
         ),
+        "a read of the tier far behind its end": _pull(
+            BROKER, topic, "nothing, or to come again", _not_there, queueOffset=_FAR, demandSource="tier", **any_replica
+        ),
         "a commit before the beginning": _commit(topic, commitOffset=-1),
         "a commit behind the end": _commit(topic, commitOffset=_FAR),
         "a commit of a group with too long a name": _commit(
@@ -246,6 +249,11 @@ def _in_bounds(answer: Message) -> str:
 def _behind_the_end(answer: Message) -> str:
     able = (Response.PULL_OFFSET_MOVED, Response.PULL_RETRY_IMMEDIATELY)
     return "another offset, or to come again" if answer.code in able else code(answer)
+
+
+def _not_there(answer: Message) -> str:
+    able = (Response.PULL_NOT_FOUND, Response.PULL_RETRY_IMMEDIATELY)
+    return "nothing, or to come again" if answer.code in able else code(answer)
 
 
 def _of_json(read: Callable[[dict[str, Any]], str]) -> Callable[[Message], str]:
