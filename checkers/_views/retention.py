@@ -207,9 +207,10 @@ def _kept(retain: int, total: int) -> str:
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept. ``rows``
-    with what stands beside; only of a shard's own queues it is known what manifests hold."""
-    _by_size(rows, found)
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
+    tier, only where that is set. ``rows`` with what stands beside; only of a shard's own queues it is known what
+    manifests hold."""
+    _by_option(rows, found)
     if Evidence.TIER in context.tells:
         for queue, at, minimum in _tiered_deletions(rows):
             _by_tier(rows, context, found, queue, at, minimum)
@@ -255,27 +256,40 @@ def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: I
     found.add_each(EARLY_RETENTION, np.flatnonzero(minimum > covered), tell)
 
 
-def _by_size(rows: Rows, found: Findings) -> None:
-    """Who is to keep 0 bytes is to keep everything, unless it names another rule by which it deletes."""
+def _by_option(rows: Rows, found: Findings) -> None:
+    """What a replica's own options permit: by size, only what is beyond the size; who is to keep 0 bytes is to keep
+    everything, unless it names another rule by which it deletes. What no tier holds goes only where that is set."""
     at, forms = rows.memo(_deletions)
     position = rows.column("position")
     wrong = [at[:0]]
     for form in forms:
         inputs, by_size = form.value.get("inputs") or {}, form.value.get("rule", BY_SIZE) == BY_SIZE
-        kept, end = inputs.get("retain_bytes"), inputs.get("end")
-        if isinstance(kept, int | np.ndarray) and isinstance(end, int | np.ndarray):
-            kept, end, mine = form.whole(kept), form.whole(end), at[form.at]
+        kept, end, mine = inputs.get("retain_bytes"), inputs.get("end"), at[form.at]
+        if _is_untiered(inputs):
+            wrong.append(mine)
+        elif isinstance(kept, int | np.ndarray) and isinstance(end, int | np.ndarray):
+            kept, end = form.whole(kept), form.whole(end)
             wrong.append(mine[np.where(kept > 0, position[mine] > end - kept, by_size)])
 
     def tell(at: int) -> None:
         inputs = rows.value(at).get("inputs") or {}
-        kept = int(inputs["retain_bytes"])
-        what = f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} must keep {what}, but deleted up to position {int(position[at])} when the log "
-            f"ended at {inputs.get('end')}.",
+            f"{rows.text('node', at)} must keep {_to_be_kept(inputs)}, but deleted up to position {int(position[at])} "
+            f"when the log ended at {inputs.get('end')}.",
             int(rows.column("index")[at]),
         )
 
     found.add_each(EARLY_RETENTION, np.sort(np.concatenate(wrong)), tell)
+
+
+def _is_untiered(inputs: Mapping[str, Any]) -> bool:
+    """Does a replica tell that no tier holds what it deleted, and that it may not delete that?"""
+    return inputs.get("tiered") is False and inputs.get("delete_untiered") is False
+
+
+def _to_be_kept(inputs: Mapping[str, Any]) -> str:
+    if _is_untiered(inputs):
+        return "what no tier holds"
+    kept = int(inputs["retain_bytes"])
+    return f"the last {kept} bytes of its log" if kept > 0 else "its whole log"

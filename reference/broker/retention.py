@@ -95,6 +95,7 @@ class Retention:
                 "pinned": pinned,
                 "retain_bytes": self._retain_bytes,
                 "tiered": broker.is_tiered,
+                "delete_untiered": self._delete_untiered,
                 "views": views,
             },
             minimums={str(queue.index): queue.first for queue in broker.queues.by_index},

@@ -318,6 +318,26 @@ def trimmed(retain_bytes: int | None, *, dropped: int = 1) -> History:
     return history
 
 
+def test_what_no_tier_holds_is_deleted_only_where_that_is_set() -> None:
+    """Whoever does not tell the option may have it."""
+
+    def run(**told: bool) -> History:
+        history = sent(0, 1, 2)
+        inputs = {"retain_bytes": 100, "end": 300, **told}
+        history.trace("broker-0", "retention", position=200, value={"inputs": inputs, "minimums": {"0": 2}})
+        history.phase("recover")
+        history.recovered()
+        history.phase("drain")
+        history.drain(2, begin=2)
+        return history
+
+    bad = run(tiered=False, delete_untiered=False)
+    (found,) = bad.expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID).anomalies
+    assert "broker-0 must keep what no tier holds, but deleted up to position 200" in found.explanation
+    for lawful in ({"tiered": False, "delete_untiered": True}, {"tiered": False}, {"delete_untiered": False}):
+        run(**lawful).expect(LAW, validity=Validity.VALID)
+
+
 def test_a_trimmed_tier_is_lawful_only_beyond_the_size_that_is_kept() -> None:
     trimmed(500).expect(LAW, validity=Validity.VALID)
     trimmed(1000).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)

@@ -103,6 +103,8 @@ class RandomRows(Table):
         rng = self.rng
         minimums = {str(queue): rng.choice((0, 0, 1, 2)) for queue in range(rng.choice((1, 2, 3)))}
         inputs = {"end": position + rng.randrange(9), "retain_bytes": rng.choice((0, 5, 9)), "tiered": self.likely(0.3)}
+        if self.likely(0.5):
+            inputs["delete_untiered"] = self.likely(0.7)
         told: dict[str, Any] = {"rule": "size", "inputs": inputs, "minimums": minimums}
         return told if self.likely(0.9) else {}
 

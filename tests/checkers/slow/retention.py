@@ -97,12 +97,13 @@ def _kept(retain: int, total: int) -> str:
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept."""
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
+    tier, only where that is set."""
     own = set(np.unique(rows.column("queue")).tolist())
     for at in rows.where(kind="trace", f="retention"):
         told = rows.value(at)
         tiered = bool((told.get("inputs") or {}).get("tiered"))
-        _by_size(rows, at, told, found)
+        _by_option(rows, at, told, found)
         if Evidence.TIER not in context.tells:
             continue
         for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
@@ -130,16 +131,19 @@ def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int,
         )
 
 
-def _by_size(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
+def _by_option(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
     inputs = told.get("inputs") or {}
     kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
-    if not isinstance(kept, int) or not isinstance(end, int):
+    if inputs.get("tiered") is False and inputs.get("delete_untiered") is False:
+        what = "what no tier holds"
+    elif not isinstance(kept, int) or not isinstance(end, int):
         return
-    if position > end - kept if kept > 0 else told.get("rule", "size") == "size":
+    elif position > end - kept if kept > 0 else told.get("rule", "size") == "size":
         what = f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
-        found.add(
-            EARLY_RETENTION,
-            f"{rows.text('node', at)} must keep {what}, but deleted up to position {position} when the log ended at "
-            f"{end}.",
-            int(rows.column("index")[at]),
-        )
+    else:
+        return
+    found.add(
+        EARLY_RETENTION,
+        f"{rows.text('node', at)} must keep {what}, but deleted up to position {position} when the log ended at {end}.",
+        int(rows.column("index")[at]),
+    )
