@@ -1,4 +1,5 @@
-"""An uploader has no more requests to the object store under way at a time than its broker was told."""
+"""An uploader has no more requests to the object store under way at a time than its broker was told, and does not press
+a store that does not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from checkers import _views as views
 from checkers._views import reads, tier
 from checkers._views.arrays import Flags, Ints
 from checkers._views.reads import own
-from checkers.tier_continuity.promise import PROMISE, TOO_MANY_REQUESTS
+from checkers.tier_continuity import back_off
+from checkers.tier_continuity.promise import NO_BACK_OFF, PROMISE, TOO_MANY_REQUESTS
 
 #: The rows by which a store tells that it has done what a request asked for.
 DONE = ("store_put", "store_cas", "store_get", "store_delete")
@@ -34,7 +36,7 @@ REQUESTS = Reads(
     sieve=Sieve(rows=(own("trace", *ASKED),), columns=(), keep=_nothing, streamed=True, many_clocks=True),
 )
 AT_ONCE = Needs(
-    part="how many requests are under way",
+    part="how uploaders ask the store",
     key=Key.RUN,
     rows=(REQUESTS, reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.LIVES, "epoch", "queue", "type", "process"),
@@ -45,7 +47,8 @@ AT_ONCE = Needs(
 @dataclass(frozen=True, slots=True)
 class AtOnce:
     """An uploader has no more requests to the object store under way than it may. A request is under way from the step
-    that sends it until the store has done it, at least; where nobody can compare these times, nothing is judged."""
+    that sends it until the store has done it, at least; where nobody can compare these times, nothing is judged. And who
+    gets no answer waits longer each time."""
 
     promise: Promise = PROMISE
     needs: Needs = AT_ONCE
@@ -64,6 +67,16 @@ class AtOnce:
                     int(index[first]),
                     int(index[last]),
                 )
+        for series in back_off.unrested(rows):
+            found.add(
+                NO_BACK_OFF,
+                f"{rows.text('node', series.first)} asked for {series.key} {back_off.IN_A_ROW} times in a row within "
+                f"{series.within_s:.1f} s from {views.at_s(rows, series.first)} on, and for nothing else of queue "
+                f"{series.queue}: who gets no answer is to wait longer each time.",
+                int(index[series.first]),
+                int(index[series.last]),
+                queue=series.queue,
+            )
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

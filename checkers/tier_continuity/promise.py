@@ -14,6 +14,7 @@ OBJECT_RETURNED = "object-returned"
 LATE_UPLOAD = "late-upload"
 HASTY_UPLOAD = "hasty-upload"
 TOO_MANY_REQUESTS = "too-many-requests"
+NO_BACK_OFF = "no-back-off"
 PROMISE = Promise(
     name="tier-continuity",
     place=60,
@@ -37,5 +38,6 @@ PROMISE = Promise(
         AnomalyKind(
             name=TOO_MANY_REQUESTS, meaning="an uploader had more requests to the object store under way than it may"
         ),
+        AnomalyKind(name=NO_BACK_OFF, meaning="an uploader that got no answer asked again and again without a pause"),
     ),
 )

@@ -98,3 +98,62 @@ def test_a_request_that_was_never_done_does_not_count_nor_does_anything_outside_
     history = three()
     history.meta["deployment"] = "process"
     assert not found(history)
+
+
+def pressed(
+    *,
+    count: int = 16,
+    gap_s: float = 0.1,
+    epochs: int = 1,
+    between: str = "",
+    skewed: str = "",
+    declared: bool = True,
+    queues: int = 1,
+) -> Tiered:
+    """An uploader asks for a manifest again and again, and in the middle for something ``between``, if anything."""
+    history = told(Tiered().begin())
+    if skewed:
+        history.inject("clock", skewed, effects={"skews_clocks": [skewed]} if declared else None)
+    for number in range(count):
+        history.wait(gap_s)
+        epoch, queue = 1 + number * epochs // count, number % queues
+        value = {"verb": "get", "key": f"manifest-{queue}", "request": f"r{number}"}
+        history.trace("broker-0", "tier_request", queue=queue, epoch=epoch, value=value)
+        if between and number == count // 2:
+            value = {"verb": between, "key": "manifest-0", "request": "between"}
+            history.trace("broker-0", "tier_request", queue=0, epoch=-1 if between == "get" else 1, value=value)
+    return history
+
+
+def restless(history: Tiered) -> list[str]:
+    return [one.explanation for one in history.verdict(LAW).anomalies if one.name == A.NO_BACK_OFF]
+
+
+def test_an_uploader_that_asks_again_without_a_pause_is_found_once_for_each_queue() -> None:
+    (text,) = restless(pressed(count=40))
+    assert "broker-0 asked for manifest-0 16 times in a row within 1.6 s" in text
+    assert len(restless(pressed(count=64, queues=2))) == 2
+    assert restless(pressed(between="get")), "reads of clients are none of an uploader's requests"
+    assert restless(pressed(skewed="broker-2")), "a clock of somebody else"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"count": 15},
+        {"gap_s": 0.7},  # sixteen take more than ten seconds
+        {"count": 28, "between": "cas"},  # it got an answer, and went on
+        {"count": 30, "epochs": 2},
+        {"count": 30, "queues": 2},
+        {"skewed": "broker-0"},
+        {"skewed": "broker-0", "declared": False},
+    ],
+)
+def test_who_waits_or_gets_on_or_has_a_strange_clock_is_patient(how: dict[str, Any]) -> None:
+    assert not restless(pressed(**how))
+
+
+def test_how_often_one_asks_is_judged_in_the_simulator_alone() -> None:
+    history = pressed()
+    history.meta["deployment"] = "process"
+    assert not restless(history)
