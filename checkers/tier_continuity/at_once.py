@@ -47,8 +47,8 @@ AT_ONCE = Needs(
 @dataclass(frozen=True, slots=True)
 class AtOnce:
     """An uploader has no more requests to the object store under way than it may. A request is under way from the step
-    that sends it until the store has done it, at least; where nobody can compare these times, nothing is judged. And who
-    gets no answer waits longer each time."""
+    that sends it until the store has done it, at least; where nobody can compare these times, nothing is judged.
+    Besides, who gets no answer waits longer each time."""
 
     promise: Promise = PROMISE
     needs: Needs = AT_ONCE
