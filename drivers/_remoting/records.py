@@ -49,7 +49,8 @@ class BadRecord(ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One message as a broker stored it. ``offset`` is its number in its queue, ``position`` its first byte in the
-    commit log of the broker's group; times in ms since 1970."""
+    commit log of the broker's group; times in ms since 1970. ``born_host``: the address and the port that it was sent
+    from; ``store_host``: those at which it was taken."""
 
     size: int
     queue_id: int
@@ -58,7 +59,9 @@ class Record:
     position: int
     sys_flag: int
     born_ms: int
+    born_host: bytes
     store_ms: int
+    store_host: bytes
     reconsumed: int
     prepared: int
     body: bytes
@@ -92,9 +95,11 @@ def decode(data: Buffer, at: int = 0) -> Record:
     size, _ = outline(data, at)
     _, magic, checksum, queue_id, flag, offset, position, sys_flag, born_ms = _HEAD.unpack_from(data, at)
     end = at + size
-    place = at + _HEAD.size + _host_bytes(sys_flag, _BORN_LONG)
-    store_ms = int.from_bytes(data[place : place + 8], "big", signed=True)
-    place += 8 + _host_bytes(sys_flag, _STORE_LONG)
+    born_at = at + _HEAD.size
+    stored = born_at + _host_bytes(sys_flag, _BORN_LONG)
+    store_ms = int.from_bytes(data[stored : stored + 8], "big", signed=True)
+    place = stored + 8 + _host_bytes(sys_flag, _STORE_LONG)
+    store_host = bytes(data[stored + 8 : place])
     reconsumed, prepared, body_bytes = _TAIL.unpack_from(data, place)
     place += _TAIL.size
     body = bytes(data[place : place + body_bytes])
@@ -118,7 +123,9 @@ def decode(data: Buffer, at: int = 0) -> Record:
         position=position,
         sys_flag=sys_flag,
         born_ms=born_ms,
+        born_host=bytes(data[born_at:stored]),
         store_ms=store_ms,
+        store_host=store_host,
         reconsumed=reconsumed,
         prepared=prepared,
         body=body,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from chaos.driver import Network, TakesFrames
+from chaos.driver import Dials, Network, TakesFrames
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting import records
@@ -13,7 +13,7 @@ from drivers._remoting.client import NOT_STORED, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask, number
 from drivers.reference.client import QueueClient
 from drivers.reference.questions import questions
-from drivers.reference.questions.messages import MESSAGES, MessageQuestion
+from drivers.reference.questions.messages import MESSAGES, NO_HOST, MessageQuestion
 from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_temporary
 from reference.wire.codes import Request, Response
 
@@ -89,7 +89,7 @@ class LimitsClient(QueueClient):
         )
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
-            if one.expected == Response.SUCCESS and (wrong := await self._differs(one, queue, offset, key, body)):
+            if one.expected == Response.SUCCESS and (wrong := await self._differs(one, queue, key, body, answer)):
                 said = {**said, "told": f"{said['told']}, and readers are given it with {wrong}"[:300]}
             return replace(result, offset=offset, position=position, value=said)
         self._forget(queue)
@@ -99,8 +99,10 @@ class LimitsClient(QueueClient):
         says_nothing = is_temporary(answer) and said["told"] != said["expected"]
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
-    async def _differs(self, one: MessageQuestion, queue: QueueRef, offset: int, key: str, body: bytes) -> str:
-        """How a reader is given the message otherwise than it was sent; "" also where no reader is given it now."""
+    async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Message) -> str:
+        """How a reader is given the message otherwise than it was sent, and than the answer ``sent`` says; "" also where
+        no reader is given it now."""
+        offset, message_id = number(sent.fields, "queueOffset"), sent.fields.get("msgId", "")
         fields = {
             "topic": queue.topic,
             "queueId": queue.queue_id,
@@ -118,4 +120,5 @@ class LimitsClient(QueueClient):
         except (Failed, Unknown, ValueError):
             return ""
         mine = [given for given in found if given.offset == offset and given.properties.get("UNIQ_KEY") == key]
-        return one.differs(queue, key, body, mine[0]) if mine else ""
+        born_host = b"" if isinstance(self._network, Dials) else NO_HOST  # behind a proxy nobody knows it
+        return one.differs(queue, key, body, mine[0], message_id, born_host) if mine else ""

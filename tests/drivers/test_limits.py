@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected, MakeFrame
-from chaos.node import Message
+from chaos.node import NOWHERE, Message
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers._remoting import records as remoting
 from drivers.reference.limits import LimitsClient
@@ -194,9 +194,10 @@ def test_a_conversation_that_goes_otherwise_is_no_answer_and_says_why() -> None:
 def given(what: str, **other: Any) -> bytes:
     """The record that a broker would make of a message, with ``other`` things in it than were sent."""
     sent = MESSAGES[what].request(QUEUE, "K", b"body")
-    made = {"flag": 7, "reconsume_times": 3, "born_ms": 1_600_000_000_001, "properties": b"UNIQ_KEY\x01K\x02", **other}
+    made = {"flag": 7, "reconsume_times": 3, "born_ms": 1_600_000_000_001, "properties": b"UNIQ_KEY\x01K\x02"}
+    made = {"position": 70, **made, **other}
     assert sent.code == Request.SEND_MESSAGE_V2
-    return records.encode(topic="storm", queue_id=0, offset=7, position=70, body=sent.body, **made)
+    return records.encode(topic="storm", queue_id=0, offset=7, body=sent.body, **made)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +207,9 @@ def given(what: str, **other: Any) -> bytes:
         ({"flag": 8}, "flag 8"),
         ({"reconsume_times": 0}, "reconsumeTimes 0"),
         ({"sys_flag": 1, "born_ms": 5}, "sysFlag 1, bornTimestamp 5"),
+        ({"store_host": ("127.0.0.2", 0)}, "msgId 7F000002000000000000000000000046"),
+        ({"position": 71}, "msgId 7F000001000000000000000000000047"),
+        ({"born_host": ("0.0.0.0", 0)}, f"bornHost {bytes(8)}"),
     ],
 )
 def test_a_message_is_given_back_as_it_was_sent(other: dict[str, Any], wrong: str) -> None:
@@ -214,7 +218,7 @@ def test_a_message_is_given_back_as_it_was_sent(other: dict[str, Any], wrong: st
     def answering(message: Message) -> Message:
         if message.code == Request.PULL_MESSAGE:
             return message.reply(body=given(what, **other))
-        return message.reply(fields={"queueOffset": "7", "position": "70"})
+        return message.reply(fields={"queueOffset": "7", "position": "70", "msgId": records.message_id(NOWHERE, 70)})
 
     told = asyncio.run(client(answering).send_question(what, QUEUE, "K", b"body")).value["told"]
     assert told == ("code 0" if not wrong else f"code 0, and readers are given it with {wrong}")

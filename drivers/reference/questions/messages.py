@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 
-from chaos.node import Message
+from chaos.node import NOWHERE, Message
 from chaos.ops import QueueRef
 from drivers._remoting.records import Record
 from drivers.reference.questions.question import ASKER
@@ -25,6 +27,8 @@ _SHORT = {
     "batch": "m",
 }
 _SEAL = b"__CRC32#\x01"
+#: The host in a record that stands for none, and what follows a host in the id of a message.
+NO_HOST, _POSITION = struct.pack(">4si", IPv4Address(NOWHERE[0]).packed, NOWHERE[1]), struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,9 @@ class MessageQuestion:
             texts, code = {_SHORT[name]: value for name, value in texts.items()}, Request.SEND_MESSAGE_V2
         return Message(code=code, fields=texts, body=body if self.body is None else self.body)
 
-    def differs(self, queue: QueueRef, key: str, body: bytes, given: Record) -> str:
-        """What a reader was given otherwise than it was sent; "" for nothing."""
+    def differs(self, queue: QueueRef, key: str, body: bytes, given: Record, message_id: str, born_host: bytes) -> str:
+        """What a reader was given otherwise than it was sent; "" for nothing. ``message_id``: what its producer was
+        told; ``born_host``: where it sent from, "" where nobody knows."""
         sent = self.request(queue, key, body)
         fields = sent.fields if not self.short else {long: sent.fields.get(word, "") for long, word in _SHORT.items()}
         properties = fields["properties"].encode()
@@ -72,6 +77,8 @@ class MessageQuestion:
             "reconsumeTimes": int(fields.get("reconsumeTimes") or 0),
             "properties": properties if properties.endswith(b"\x02") else properties + b"\x02",
             "body": sent.body,
+            "msgId": message_id,
+            "bornHost": born_host or given.born_host,
         }
         told: Mapping[str, object] = {
             "topic": given.topic,
@@ -82,6 +89,8 @@ class MessageQuestion:
             "reconsumeTimes": given.reconsumed,
             "properties": given.raw_properties.partition(_SEAL)[0],
             "body": given.body,
+            "msgId": (given.store_host + _POSITION.pack(given.position)).hex().upper(),
+            "bornHost": given.born_host,
         }
         return ", ".join(f"{name} {str(told[name])[:40]}" for name in documented if told[name] != documented[name])
 
