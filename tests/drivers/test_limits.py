@@ -18,7 +18,7 @@ from drivers.reference.questions.messages import MESSAGES
 from drivers.reference.questions.question import CLOSED, Talk
 from reference.broker import records
 from reference.broker.records import MAX_USER_PROPERTIES_BYTES
-from reference.wire.codec import RemotingCodec
+from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import Request, Response
 
 QUEUE = QueueRef(index=0, topic="storm", queue_id=0)
@@ -131,6 +131,12 @@ def test_each_form_of_a_frame_says_the_same(frame: MakeFrame) -> None:
     request = Message(code=30, opaque=7, fields={"topic": "storm", "queueId": "0"})
     (read,) = RemotingCodec().decode(bytearray(b"".join(frame(request))))
     assert (read.code, read.opaque, dict(read.fields)) == (30, 7, dict(request.fields))
+
+
+def test_the_longest_frame_is_as_long_as_it_may_be() -> None:
+    frame = b"".join(frames.longest(Message(code=28, opaque=7)))
+    (read,) = RemotingCodec().decode(bytearray(frame))
+    assert len(frame) == MAX_FRAME_BYTES and (read.code, read.opaque) == (28, 7)
 
 
 @pytest.mark.parametrize("what", ["fields that are a list", "a remark that is a number", "too great a length"])

@@ -44,6 +44,7 @@ def of_frames(topic: str) -> dict[str, Question]:
     return {
         **good,
         **{f"a frame with {what}": asked(BROKER, info, CLOSED, frame=frame) for what, frame in bad.items()},
+        "a frame of the greatest length": asked(BROKER, info, taken, frame=longest),
         "the reason for a refusal": asked(
             BROKER,
             _UNKNOWN,
@@ -114,6 +115,16 @@ def binary(request: Message) -> Sequence[bytes]:
 def plain(request: Message) -> Sequence[bytes]:
     """Without a checksum, as clients of other make send it."""
     return (_json({"code": request.code, "opaque": request.opaque, "extFields": dict(request.fields)}),)
+
+
+def longest(request: Message) -> Sequence[bytes]:
+    """As large as a frame may be."""
+    (frame,) = plain(request)
+    length, header = _START.unpack_from(frame)
+    return (
+        _START.pack(MAX_FRAME_BYTES - _WORD.size, header) + frame[_START.size :],
+        bytes(MAX_FRAME_BYTES - len(frame)),
+    )
 
 
 def _with(**members: object) -> MakeFrame:
