@@ -12,7 +12,7 @@ from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, tier
+from checkers._views import reads, retention, tier
 from checkers._views.arrays import Ints, distinct, pairs_occur
 from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
@@ -219,8 +219,7 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
     version is there twice. What a store tells again after a crash is one and the same request."""
     index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
     newest: dict[int, tuple[int, tuple[str, int], int]] = {}
-    at = rows.where(kind="trace", f="store_cas")
-    for row in views.in_node_order(rows, at).tolist():
+    for row in views.in_node_order(rows, retention.manifest_rows(rows)).tolist():
         told = rows.value(row)
         if told.get("outcome") != "applied":
             continue

@@ -144,12 +144,15 @@ def returned(rows: Rows) -> Iterator[Returned]:
     store may delete while it is read after the run: what it held then says nothing of deletions since the drain."""
     if may_lack_ends(rows):
         return
+    changes = rows.where(kind="trace", f="store_cas")
     told = [rows.where(kind="trace", f=f) for f in ("store_put", "store_delete")]
+    told.append(changes[rows.column("queue")[changes] < 0])  # nobody deletes manifests
     at = np.concatenate([in_node_order(rows, np.sort(np.concatenate(told))), rows.where(kind="final", f="orphan")])
     keys, names = rows.labels("key", at)
     outcome = np.array(rows.words("outcome", at), dtype=object)
     after = rows.column("kind")[at] == rows.code("kind", "final")
     outcome[after] = HELD
+    outcome[outcome == "applied"] = "created"
     at, keys, outcome = only(np.isin(outcome, ("created", *_SHOWN)), at, keys, outcome)
     order, _ = groups(keys, rows.column("node")[at])
     at, keys, outcome, node = at[order], keys[order], outcome[order], rows.column("node")[at[order]]

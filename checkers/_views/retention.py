@@ -52,10 +52,17 @@ class Header:
         )
 
 
+def manifest_rows(rows: Rows) -> Ints:
+    """The ``store_cas`` rows that are about manifests: whoever changes another object by a compare-and-set names no
+    queue."""
+    at = rows.where(kind="trace", f="store_cas")
+    return at[rows.column("queue")[at] >= 0]
+
+
 def headers(rows: Rows) -> dict[int, Header]:
     """Row → header, of all manifests. To be remembered: a long run has more manifests than values that are kept
     parsed."""
-    return {at: Header.of(rows, at) for at in rows.where(kind="trace", f="store_cas").tolist()}
+    return {at: Header.of(rows, at) for at in manifest_rows(rows).tolist()}
 
 
 def versions(rows: Rows) -> dict[int, list[int]]:

@@ -148,6 +148,19 @@ def test_an_object_may_be_there_after_its_deletion(shown: Callable[[Tiered], Tie
     assert A.OBJECT_RETURNED not in {anomaly.name for anomaly in shown(history).verdict(LAW).anomalies}
 
 
+def test_an_object_may_be_made_by_a_compare_and_set_which_is_no_manifest_where_it_names_no_queue() -> None:
+    history = deleted_once()
+    for version in (1, 2, 1):
+        told = {"key": KEY, "caller": "limits", "outcome": "applied", "version": version, "content": {}}
+        history.trace("store-0", "store_cas", queue=-1, hash=version, value=told)
+    delete(history)
+    history.upload(4)
+    history.finals(0, 1, 2, 3)
+    for law in (LAW, L.UPLOAD_BOUND, L.SINGLE_UPLOADER, L.TIER_METADATA):
+        history.expect(law)
+    again(history).expect(LAW, A.OBJECT_RETURNED)
+
+
 def untrimmed(
     retain_bytes: int, *, waits: Sequence[float] = (1, 3, 3), last_epoch: int = 1, trims_at: int = -1
 ) -> Tiered:
