@@ -24,6 +24,7 @@ def of_groups() -> dict[str, Question]:
         "ids of replicas": talked(LEADER, _ids),
         "masters of a group": talked(LEADER, _masters),
         "changes of a SyncStateSet": talked(LEADER, _sets),
+        "a replica in the set whose count of lives went back": talked(LEADER, _goes_back),
         "the SyncStateSets of several groups": talked(LEADER, _several),
         "the controllers as one of them knows them": talked(CONTROLLER, _controllers),
         "heartbeats of two brokers over one connection": talked(CONTROLLER, _heartbeats),
@@ -129,7 +130,8 @@ async def _masters(talk: Talk) -> None:
     body = of_json(answer)
     talk.must_be("the set of a new master", body.get("syncStateSet"), [other])
     members = cast(Mapping[str, Any], body.get("brokerMemberGroup") or {})
-    talk.must_be("the replicas of the group", sorted(members.get("brokerAddrs", {}))[:2], ["1", "2"])
+    told_ids = {"1", "2"} & {*members.get("brokerAddrs", {})}
+    talk.must_be("those of its replicas that are always there", sorted(told_ids), ["1", "2"])
     talk.must_be("the name of the group", (members.get("brokerName"), members.get("cluster")), (_GROUP, _CLUSTER))
     after = await _group(talk)
     talk.must_be("the master after the election", {key: after.fields.get(key) for key in documented}, documented)
@@ -179,6 +181,27 @@ async def _sets(talk: Talk) -> None:
     answer = await _alters(talk, 0, now, [master])
     talk.must_be("the smaller set", _set_of(answer), ([master], set_epoch + 2))
     await talk.expect(Response.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, Request.CLEAN_BROKER_DATA, **nobody)
+
+
+async def _goes_back(talk: Talk) -> None:
+    """It counts its lives, but has no words for them. So the count alone says that its disk has forgotten some."""
+    before = await _begin(talk)
+    master, mine, word = number(before.fields, "masterBrokerId"), await _next_id(talk), f"{talk.client}-{talk.number}"
+    await _applies(talk, 0, mine, word)
+    register: dict[str, Any] = {"brokerId": mine, "brokerAddress": f"{word}-at"}
+    await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=2, **register)
+    taken = await _alters(talk, 0, before, [master, mine])
+    set_epoch = cast(int, _set_of(taken)[1])
+    await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=3, **register)
+    documented = ([master, mine], set_epoch)
+    talk.must_be("the set after a later life", _set_of(await _group(talk)), documented)
+    told = await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=2, **register)
+    talk.must_be("the set after an earlier life", _set_of(told), ([master], set_epoch + 1))
+    after = await _group(talk)
+    talk.must_be("the set from then on", _set_of(after), ([master], set_epoch + 1))
+    talk.must_be("the master's epoch", number(after.fields, "masterEpoch"), number(before.fields, "masterEpoch"))
+    clean: dict[str, Any] = {"brokerControllerIdsToClean": mine, "isCleanLivingBroker": "true"}
+    await _expect(talk, 0, Request.CLEAN_BROKER_DATA, **clean)
 
 
 async def _states(talk: Talk, *groups: str) -> Mapping[str, Any]:

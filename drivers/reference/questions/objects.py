@@ -23,6 +23,7 @@ def of_objects() -> dict[str, Question]:
         "an object from its creation to its deletion": talked(STORE, _life),
         "a list of objects": talked(STORE, _list),
         "requests for one object at once": talked(STORE, _at_once),
+        "changes of one object at once": talked(STORE, _changes_at_once),
         "an object that is larger than a manifest may be": talked(STORE, _large),
     }
 
@@ -80,6 +81,23 @@ async def _at_once(talk: Talk) -> None:
 
 async def _served(talk: Talk, code: int, expected: int, named: dict[str, Any]) -> None:
     await talk.expect(expected, code, **named)
+
+
+async def _changes_at_once(talk: Talk) -> None:
+    """Each compares with what the one before it has left."""
+    named: dict[str, Any] = {"key": f"{_PREFIX}changed-at-once", "request": ASKER}
+    await _absent(talk, named["key"])
+    contents = {version: f'{{"version":{version}}}'.encode() for version in (1, 2, 3, 4)}
+    await talk.expect(0, Request.STORE_CAS, contents[1], expected=-1, **named)
+
+    async def change(expected: int, version: int) -> None:
+        answer = await talk.expect(expected, Request.STORE_CAS, contents[version], expected=1, **named)
+        talk.must_be("the version after a change", answer.fields.get("version"), "2")
+        if expected == Response.STORE_CONFLICT:
+            talk.must_be("the content in the way of a change", answer.body, contents[2])
+
+    await gather(change(0, 2), change(Response.STORE_CONFLICT, 3), change(Response.STORE_CONFLICT, 4))
+    await _absent(talk, named["key"])
 
 
 async def _list(talk: Talk) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.driver import Connection, Disconnected, MakeFrame, Network, TakesFrames
-from chaos.node import Message
+from chaos.node import ONEWAY, Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask
@@ -66,6 +66,17 @@ class Talk:
         answer = await self.ask(code, body, line=line, may=(expected,), **fields)
         self.must_be(f"the answer to {Request(code).name}", answer.code, int(expected))
         return answer
+
+    async def silence(self, code: int, wait_s: float, /, **fields: Any) -> Message | None:
+        """What a request that wants no answer is answered with all the same, within ``wait_s``; None for nothing.
+        Raises :class:`Failed` and :class:`Unknown` where it may not have arrived."""
+        texts = {key: str(value) for key, value in fields.items()}
+        try:
+            return await self._connection("").request(Message(code=code, flags=ONEWAY, fields=texts), wait_s)
+        except TimeoutError:
+            return None
+        except Disconnected as error:
+            raise Unknown(f"connection lost: {error}") from error
 
     def must_be(self, what: str, told: object, documented: object) -> None:
         """Raises :class:`Failed`: a fault may have come between the requests of a conversation, so only one that never

@@ -20,6 +20,9 @@ _MAY_WAIT = 2
 #: clock does: none runs faster than ten times.
 _SHORT_MS, _LONG_MS, _LEAST_S = 700, 1400, 0.05
 _FOR_EVER_MS = 60_000
+#: For so long one waits for an answer that must not come.
+_SILENT_S = 0.3
+_NO_ANSWER = "no answer"
 #: At the end of many reads that wait for different times, one more comes.
 _TIMES_MS, _LATE_MS = range(100, 1600, 100), 1250
 
@@ -31,9 +34,13 @@ def of_waiting(topic: str) -> dict[str, Question]:
     async def does_not(talk: Talk) -> None:
         await _read_that_does_not_wait(talk, topic)
 
+    async def silent(talk: Talk) -> str:
+        return await _one_way(talk, topic)
+
     return {
         "reads that wait while others commit, and leave": talked(MASTER, waits),
         "a read that may not wait": talked(MASTER, does_not),
+        "a commit that wants no answer": Question(MASTER, _NO_ANSWER, silent),
         "who consumes in a group": talked(BROKER, _consumers),
     }
 
@@ -108,6 +115,18 @@ async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:
     answer = await talk.ask(Request.PULL_MESSAGE, suspendTimeoutMillis=_FOR_EVER_MS, consumerGroup=ASKER, **pull)
     if answer.code not in (Response.PULL_NOT_FOUND, Response.SUCCESS):
         raise Failed(f"a read at the end: code {answer.code}: {answer.remark}")
+
+
+async def _one_way(talk: Talk, topic: str) -> str:
+    """It takes effect, but is not answered."""
+    about: Mapping[str, Any] = {"consumerGroup": f"{talk.client}-one-way", "topic": topic, "queueId": 0}
+    commit = {**about, "commitOffset": talk.number % 2}
+    answer = await talk.silence(Request.UPDATE_CONSUMER_OFFSET, _SILENT_S, **commit)
+    if answer is not None:
+        return f"code {answer.code}"
+    told = await talk.expect(0, Request.QUERY_CONSUMER_OFFSET, **about)
+    talk.must_be("the offset of a commit that was not answered", told.fields.get("offset"), str(talk.number % 2))
+    return _NO_ANSWER
 
 
 async def _consumers(talk: Talk) -> None:
