@@ -100,8 +100,8 @@ class LimitsClient(QueueClient):
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
     async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Message) -> str:
-        """How a reader is given the message otherwise than it was sent, and than the answer ``sent`` says; "" also where
-        no reader is given it now."""
+        """How a reader is given the message otherwise than it was sent, and than its producer was told by ``sent``; ""
+        also where no reader is given it now."""
         offset, message_id = number(sent.fields, "queueOffset"), sent.fields.get("msgId", "")
         fields = {
             "topic": queue.topic,

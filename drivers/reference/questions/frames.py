@@ -120,7 +120,7 @@ def plain(request: Message) -> Sequence[bytes]:
 def longest(request: Message) -> Sequence[bytes]:
     """As large as a frame may be."""
     (frame,) = plain(request)
-    length, header = _START.unpack_from(frame)
+    _, header = _START.unpack_from(frame)
     return (
         _START.pack(MAX_FRAME_BYTES - _WORD.size, header) + frame[_START.size :],
         bytes(MAX_FRAME_BYTES - len(frame)),

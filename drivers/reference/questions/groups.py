@@ -17,6 +17,8 @@ _CLUSTER, _GROUP = "unattended", "limits"
 _NOBODY = "nobody-knows-this"
 #: No id that is ever given away here.
 _UNKNOWN = 1 << 20
+#: So many elections one conversation asks for at most.
+_ELECTIONS = 16
 
 
 def of_groups() -> dict[str, Question]:
@@ -25,6 +27,7 @@ def of_groups() -> dict[str, Question]:
         "masters of a group": talked(LEADER, _masters),
         "changes of a SyncStateSet": talked(LEADER, _sets),
         "a replica in the set whose count of lives went back": talked(LEADER, _goes_back),
+        "a replica at the address of a broker": talked(LEADER, _at_a_broker),
         "the SyncStateSets of several groups": talked(LEADER, _several),
         "the controllers as one of them knows them": talked(CONTROLLER, _controllers),
         "heartbeats of two brokers over one connection": talked(CONTROLLER, _heartbeats),
@@ -200,6 +203,30 @@ async def _goes_back(talk: Talk) -> None:
     after = await _group(talk)
     talk.must_be("the set from then on", _set_of(after), ([master], set_epoch + 1))
     talk.must_be("the master's epoch", number(after.fields, "masterEpoch"), number(before.fields, "masterEpoch"))
+    clean: dict[str, Any] = {"brokerControllerIdsToClean": mine, "isCleanLivingBroker": "true"}
+    await _expect(talk, 0, Request.CLEAN_BROKER_DATA, **clean)
+
+
+async def _at_a_broker(talk: Talk) -> None:
+    """A broker of another group lives at the address of a replica. What becomes of this group does not concern it, and
+    it is not told, though each election here makes the epoch higher than any that it knows."""
+    known = cast(Mapping[str, Any], of_json(await talk.expect(0, Request.DESCRIBE))["groups"])
+    brokers = [(one["epoch"], one["master"]) for one in known.values() if one["master"] in one["alive"]]
+    if not brokers:
+        raise Failed("no master lives")
+    epoch, address = max(brokers)
+    await _begin(talk)
+    mine, word = await _next_id(talk), f"{talk.client}-{talk.number}"
+    await _applies(talk, 0, mine, word)
+    register = Request.CONTROLLER_REGISTER_BROKER
+    await _expect(talk, 0, register, brokerId=mine, brokerAddress=address, generation=1, life=word)
+    for _ in range(_ELECTIONS):
+        group = await _group(talk)
+        await _alters(talk, 0, group, [1, 2])
+        other = 3 - number(group.fields, "masterBrokerId")
+        elected = await _expect(talk, 0, Request.CONTROLLER_ELECT_MASTER, brokerId=other, designateElect="true")
+        if number(elected.fields, "masterEpoch") > epoch:
+            break
     clean: dict[str, Any] = {"brokerControllerIdsToClean": mine, "isCleanLivingBroker": "true"}
     await _expect(talk, 0, Request.CLEAN_BROKER_DATA, **clean)
 
