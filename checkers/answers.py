@@ -116,7 +116,8 @@ def _nothing_owed(context: RunContext) -> str:
 
 
 def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
-    """Whoever answers at any time answers so. A refusal for the moment says nothing, and tells no words."""
+    """Whoever answers at any time answers so. A refusal for the moment says nothing, and tells no words; nor does who
+    was asked for what it had kept on a disk that a fault may have changed since."""
     ended = np.flatnonzero(calls.ok | calls.failed)
     done = calls.done[ended]
     expected, told = rows.labels("expected", done), rows.labels("told", done)
@@ -125,6 +126,8 @@ def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
     index = rows.column("index")
     for at in np.flatnonzero(asked & ~_same(expected, told)).tolist():
         call, end = int(ended[at]), int(done[at])
+        if _may_have_lost(rows, end):
+            continue
         wanted, got = (texts[codes[at]] for codes, texts in (expected, told))
         invoke = calls.invoke[call]
         found.add(
@@ -134,6 +137,14 @@ def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
             int(index[invoke]),
             int(index[end]),
         )
+
+
+def _may_have_lost(rows: Rows, at: int) -> bool:
+    """Whether the answer of this row rests on a disk that may not hold any more what it had promised to keep."""
+    if not rows.value(at).get("kept"):
+        return False
+    node, time_ns = rows.text("node", at), int(rows.column("time_ns")[at])
+    return views.may_lack_ends(rows) or views.disk_may_be_harmed(rows, node, time_ns)
 
 
 def _is_word(labels: Labels) -> npt.NDArray[np.bool_]:

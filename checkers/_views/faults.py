@@ -67,6 +67,12 @@ def faults(rows: Rows) -> Sequence[Fault]:
     return sorted(found, key=lambda fault: (fault.from_ns, fault.process))
 
 
+def disk_may_be_harmed(rows: Rows, node: str, until_ns: int) -> bool:
+    """May a fault have changed, by then, what this node's disk held?"""
+    known = (fault for fault in rows.memo(faults) if fault.began_ns <= until_ns)
+    return any(node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(node) for fault in known)
+
+
 def _note(entry: _Entry, rows: Rows, at: int, now_ns: int, index: int) -> None:
     told, type = rows.value(at), rows.text("type", at)
     node = rows.text("node", at)

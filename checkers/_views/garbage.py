@@ -11,7 +11,7 @@ import numpy as np
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER, groups, only
-from checkers._views.faults import Fault, faults
+from checkers._views.faults import Fault, disk_may_be_harmed, faults
 from checkers._views.nodes.logs import in_node_order
 from checkers._views.retention import number
 from checkers._views.run import bound, may_lack_ends, phase_time
@@ -161,14 +161,8 @@ def returned(rows: Rows) -> Iterator[Returned]:
     back &= (outcome[1:] != HELD) | (rows.column("time_ns")[at[:-1]] < phase_time(rows, "drain"))
     for place in np.flatnonzero(back).tolist():
         deleted, seen = int(at[place]), int(at[place + 1])
-        if not _may_be_harmed(rows, rows.text("node", seen), int(rows.column("time_ns")[seen])):
+        if not disk_may_be_harmed(rows, rows.text("node", seen), int(rows.column("time_ns")[seen])):
             yield Returned(names[keys[place]], deleted, seen, _SHOWN[outcome[place + 1]])
-
-
-def _may_be_harmed(rows: Rows, store: str, until_ns: int) -> bool:
-    """May a fault have changed, by then, what the store's disk held?"""
-    known = (fault for fault in rows.memo(faults) if fault.began_ns <= until_ns)
-    return any(store in fault.hits(Effect.LOSES_DISK) or fault.may_hit(store) for fault in known)
 
 
 def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:

@@ -60,7 +60,8 @@ class LimitsClient(QueueClient):
         except (Failed, Unknown) as error:
             self._forget(self._home)
             raise type(error)(error.reason, Answer(node=asked)) from error
-        return Answer(node=asked, value={"expected": one.expected, "told": told})
+        kept = {"kept": True} if one.kept else {}
+        return Answer(node=asked, value={"expected": one.expected, "told": told, **kept})
 
     async def _leader(self) -> str:
         """Raises :class:`Failed`: nobody was asked."""

@@ -29,6 +29,12 @@ def ask(history: History, told: str, expected: str = "code 29", *, type: str = "
     history.complete(asked, type, node=to or "broker-0", value=value)
 
 
+def ask_store(history: History, told: str, *, kept: bool) -> None:
+    asked = history.invoke("question", process="limits-reader.0", value={"question": "an object", "to": "store-0"})
+    value = {"expected": "it is there", "told": told, **({"kept": True} if kept else {})}
+    history.complete(asked, "ok", node="store-0", value=value)
+
+
 def send(history: History, told: str, expected: str, *, type: str) -> None:
     asked = history.invoke("send", process="limits.0", value={"question": "a batch"})
     history.complete(asked, type, node="broker-0", value={"expected": expected, "told": told} if told else {})
@@ -52,6 +58,38 @@ def test_another_answer_than_the_documented_one_is_wrong_at_any_time(where: str)
     (found,) = history.expect(ANSWERS, A.WRONG_ANSWER, validity=Validity.INVALID).anomalies
     assert "a topic without queues" in found.explanation and "It said: code 0" in found.explanation
     assert len(found.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "effects", "target", "excused"),
+    [
+        ("kill", {"takes_down": ["store-0"]}, "store-0", False),
+        ("wipe", {"loses_disk": ["store-1"]}, "store-1", False),
+        ("wipe", {"loses_disk": ["store-0"]}, "store-0", True),
+        ("anything", None, "store-0", True),
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_who_was_asked_for_what_it_had_kept_is_excused_by_what_changed_its_disk(
+    fault: str, effects: dict[str, list[str]] | None, target: str, excused: bool, kept: bool
+) -> None:
+    history = run()
+    history.inject(fault, target, effects=effects)
+    history.wait(1)
+    ask_store(history, "it is gone", kept=kept)
+    ask_store(recover(history), "it is there", kept=kept)
+    if kept and excused:
+        history.expect(ANSWERS, validity=Validity.VALID)
+    else:
+        history.expect(ANSWERS, A.WRONG_ANSWER)
+
+
+def test_in_a_run_that_lost_a_host_nobody_is_blamed_for_what_a_disk_kept() -> None:
+    history = run()
+    history.row("harness", f="host_lost", value={"nodes": ["store-0"]})
+    ask_store(history, "it is gone", kept=True)
+    ask_store(recover(history), "it is there", kept=True)
+    history.expect(ANSWERS, validity=Validity.VALID)
 
 
 def test_documented_answers_are_right_and_a_refusal_for_the_moment_is_none() -> None:

@@ -18,6 +18,7 @@ from drivers.reference.questions.messages import MESSAGES
 from drivers.reference.questions.question import CLOSED, Talk
 from reference.broker import records
 from reference.broker.records import MAX_USER_PROPERTIES_BYTES
+from reference.tier.objects import content_hash
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import Request, Response
 
@@ -241,3 +242,45 @@ def test_what_another_message_at_the_offset_is_or_what_nobody_can_read_now_says_
         told = asyncio.run(client(answering).send_question(what, QUEUE, "K", b"body")).value["told"]
         assert told == "code 0"
     assert remoting.decode_all(bodies[0])[0].flag == 8
+
+
+def test_what_wants_no_answer_and_gets_one_is_wrong_and_silence_must_have_an_effect() -> None:
+    def answering(message: Message, commits: Message | Exception, offset: str) -> Message | Exception:
+        assert message.is_oneway == (message.code == Request.UPDATE_CONSUMER_OFFSET)
+        return commits if message.is_oneway else message.reply(fields={"offset": offset})
+
+    def told(commits: Message | Exception, offset: str) -> object:
+        asked = client(lambda message: answering(message, commits, offset)).ask("a commit that wants no answer", "")
+        return asyncio.run(asked).value["told"]
+
+    assert told(Message(code=0, flags=1), "1") == "code 0"
+    assert told(TimeoutError(), "1") == "no answer"
+    with pytest.raises(Failed):
+        told(TimeoutError(), "0")
+    with pytest.raises(Unknown):
+        told(Disconnected("broke"), "1")
+
+
+def test_an_object_that_was_told_to_be_there_is_there_for_ever() -> None:
+    there: dict[str, bytes] = {}
+
+    def answering(message: Message) -> Message:
+        key = message.fields["key"]
+        if message.code == Request.STORE_PUT:
+            there[key] = message.body
+        if key not in there:
+            return message.reply(Response.STORE_ABSENT)
+        about = {"version": "-1", "hash": str(content_hash(there[key])), "size": str(len(there[key]))}
+        return message.reply(fields=about, body=there[key])
+
+    nodes = {**NODES, "objectstore": ("o",)}
+    asker = LimitsClient(Plain(answering), "limits", ("n",), QUEUE, nodes)  # type: ignore[arg-type]
+
+    def told() -> object:
+        value = asyncio.run(asker.ask("an object without bytes that was left there", "o")).value
+        assert value["expected"] == "it is there" and value["kept"]
+        return value["told"]
+
+    assert told() == "it is there" and told() == "it is there"
+    there.clear()
+    assert told() == "it is gone" and told() == "it is there"

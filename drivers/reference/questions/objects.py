@@ -8,7 +8,7 @@ from typing import Any
 from chaos.node import Message
 from chaos.ops import Failed
 from chaos.tasks import gather
-from drivers.reference.questions.question import ASKER, STORE, Question, Talk, talked
+from drivers.reference.questions.question import ASKER, STORE, Question, Talk, must_be_final, talked
 from reference.objectstore.node import MAX_CONTENT_BYTES
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
@@ -16,14 +16,23 @@ from reference.wire.codes import Request, Response
 _PREFIX = "limits/"
 #: Not the least and not the last of the three in a list.
 _KEYS = (f"{_PREFIX}a-2", f"{_PREFIX}b.1", f"{_PREFIX}b_1")
+#: Nobody deletes it.
+_LEFT = "limits-left/empty"
+_IS_THERE = "it is there"
 
 
 def of_objects() -> dict[str, Question]:
+    told: set[str] = set()
+
+    async def left(talk: Talk) -> str:
+        return await _left_there(talk, told)
+
     return {
         "an object from its creation to its deletion": talked(STORE, _life),
         "a list of objects": talked(STORE, _list),
         "requests for one object at once": talked(STORE, _at_once),
         "changes of one object at once": talked(STORE, _changes_at_once),
+        "an object without bytes that was left there": Question(STORE, _IS_THERE, left, kept=True),
         "an object that is larger than a manifest may be": talked(STORE, _large),
     }
 
@@ -98,6 +107,22 @@ async def _changes_at_once(talk: Talk) -> None:
 
     await gather(change(0, 2), change(Response.STORE_CONFLICT, 3), change(Response.STORE_CONFLICT, 4))
     await _absent(talk, named["key"])
+
+
+async def _left_there(talk: Talk, told: set[str]) -> str:
+    """``told``: the stores that have said that it is there. What is told is durable."""
+    named: dict[str, Any] = {"key": _LEFT, "request": ASKER}
+    if talk.node not in told:
+        made = await talk.ask(Request.STORE_PUT, b"", may=(Response.STORE_EXISTS,), **named)
+        _stands(talk, "an object without bytes", made, b"")
+        told.add(talk.node)
+    found = await talk.ask(Request.STORE_GET, may=(Response.STORE_ABSENT,), **named)
+    if found.code == Response.STORE_ABSENT:
+        told.discard(talk.node)
+        return "it is gone"
+    must_be_final(found)
+    _stands(talk, "an object without bytes that was left there", found, b"")
+    return _IS_THERE
 
 
 async def _list(talk: Talk) -> None:

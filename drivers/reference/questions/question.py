@@ -104,11 +104,13 @@ class Talk:
 @dataclass(frozen=True, slots=True)
 class Question:
     """``told`` holds the conversation and says in the words of ``expected`` what came of it. It raises :class:`Failed`
-    where that says nothing, and :class:`Unknown` where no answer came."""
+    where that says nothing, and :class:`Unknown` where no answer came. ``kept``: it asks for what the node has promised
+    to keep on its disk."""
 
     role: str
     expected: str
     told: Callable[[Talk], Awaitable[str]]
+    kept: bool = False
 
 
 def asked(
