@@ -16,27 +16,21 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import promptness, reads, requests
+from checkers._views import kept, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
-from checkers._views.faults import Fault
-from checkers._views.leaders import deserted, old
+from checkers._views.leaders import deserted, old, terms
 from checkers._views.reads import own
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
 RACE_S = 5.0
 #: Elections without effect that the controllers may begin of themselves, one after the other.
 IN_VAIN = 3
-#: A controller keeps entries for so many snapshots at most, and those of one step; but where a snapshot is large.
-KEPT_SNAPSHOTS, STEP_ENTRIES, LARGE_BYTES = 16, 256, 65_536
-#: So long it may take to write one, piece by piece, while entries come as fast as they can.
-SNAPSHOT_S = 5.0
-#: How much of its log it keeps is told with each entry whose index is a multiple of this.
-TELL_LOG = 64
 _UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
 
-NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", "term-regression"
+NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", terms.TERM_REGRESSION
+CUT_MISSTATED = "cut-misstated"
 LATE_ELECTION, NEEDLESS_CHANGE = promptness.LATE_ELECTION, promptness.NEEDLESS_CHANGE
-LOG_KEPT, OLD_LEADER = "log-kept", old.OLD_LEADER
+LOG_KEPT, OLD_LEADER = kept.LOG_KEPT, old.OLD_LEADER
 LEADER_DESERTED = deserted.LEADER_DESERTED
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
 UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
@@ -49,9 +43,10 @@ PROMISE = Promise(
         AnomalyKind(name=LATE_ELECTION, meaning="a dead master was not replaced at once, or an elected one told late"),
         AnomalyKind(name=NEEDLESS_CHANGE, meaning="a SyncStateSet was changed without any cause"),
         AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
+        AnomalyKind(name=CUT_MISSTATED, meaning="a controller told that it dropped an entry that is none"),
         AnomalyKind(
             name=TERM_REGRESSION,
-            meaning="a controller was in a lower term than it had led, although its disk was sound",
+            meaning="a controller's term fell within one life, or below one that it had led with a sound disk",
         ),
         AnomalyKind(
             name=OLD_LEADER, meaning="a controller answered as the leader of a term when a later one was led already"
@@ -59,7 +54,7 @@ PROMISE = Promise(
         AnomalyKind(
             name=LEADER_DESERTED, meaning="a controller turned to a candidate although it had just heard its leader"
         ),
-        AnomalyKind(name=LOG_KEPT, meaning="a controller's log was not replaced by a snapshot in time"),
+        AnomalyKind(name=LOG_KEPT, meaning="a controller kept more of its log than it needs"),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
@@ -111,10 +106,10 @@ class Decisions:
         found = Findings(PROMISE)
         applied = rows.where(kind="trace", f="applied").tolist()
         found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
-        _terms(rows, context, found)
+        terms.lower_terms(rows, context, found)
         _memberships(rows, context, found)
         _elections_in_vain(rows, found, applied)
-        _logs(rows, found, applied)
+        kept.logs_kept(rows, found, applied)
         deserted.too_early(rows, found)
         if context.one_clock:
             old.answers_of_old_leaders(rows, found)
@@ -154,44 +149,6 @@ class WithoutCause:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         unless = "" if context.one_clock else "each node has a clock of its own, so causes are not known"
         return decide(PROMISE, partial, needs=[("terms", "no controller told who leads them")], unless=unless)
-
-
-def _terms(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Who has led a term knows it until its disk is lost. (One that only stood for election, or heard of a term, may
-    crash before its disk knows that.)"""
-    term, index = rows.column("epoch"), rows.column("index")
-    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()}):
-        led = -1
-        for at in views.node_traces(rows, node, "raft").tolist():
-            if led >= 0 and term[at] < term[led]:
-                between = _faults_between(rows, context, led, at)
-                if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
-                    led = -1
-                elif any(fault.may_hit(node) for fault in between):
-                    found.gap(
-                        f"{node} was in a lower term than it had led, but a fault hit it that declares no effects"
-                    )
-                    led = -1
-                else:
-                    found.add(
-                        TERM_REGRESSION,
-                        f"{node} was in term {int(term[at])} at {views.at_s(rows, at)}, although it had led term "
-                        f"{int(term[led])} at {views.at_s(rows, led)}.",
-                        int(index[led]),
-                        int(index[at]),
-                    )
-                    continue
-            if rows.value(at).get("role") == "leader":
-                led = at
-
-
-def _faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
-    """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
-    begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
-    every = rows.memo(views.faults)
-    if not context.one_clock:
-        return [*every]
-    return [fault for fault in every if fault.began_ns <= end and fault.until_ns >= begin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,52 +242,25 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
             )
 
 
-def _logs(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """Each controller replaces its log by a snapshot: at the latest when it holds entries for sixteen of them, and the
-    time is over that it may take to write one, while no fault hinders it."""
-    position, times = rows.column("position"), rows.column("time_ns")
-    late: set[str] = set()
-    due: dict[str, tuple[int, int]] = {}  # of each node: the first entry of its log, and since when that is too old
-    for at in applied:
-        log = None if position[at] % TELL_LOG else rows.value(at).get("log")
-        if not isinstance(log, Mapping) or int(log["bytes"]) > LARGE_BYTES:
-            continue
-        found.count("logs", 1)
-        node, first, now = rows.text("node", at), int(log["first"]), int(times[at])
-        kept = int(position[at]) - first + 1
-        if kept <= KEPT_SNAPSHOTS * int(log["every"]):
-            continue
-        if due.get(node, (-1, 0))[0] != first:
-            due[node] = first, now
-        too_many = kept > KEPT_SNAPSHOTS * int(log["every"]) + STEP_ENTRIES
-        if too_many and node not in late and _writes_for(rows, node, due[node][1], now) > SNAPSHOT_S * 1e9:
-            late.add(node)
-            found.add(
-                LOG_KEPT,
-                f"{node} kept {kept} entries of its log at {views.at_s(rows, at)}, although a snapshot was due after "
-                f"{log['every']}.",
-                int(rows.column("index")[at]),
-            )
-
-
-def _writes_for(rows: Rows, node: str, since_ns: int, now_ns: int) -> int:
-    """How long, within this time, no fault has hindered a node, up to now."""
-    hindered = [
-        min(fault.until_ns, now_ns)
-        for fault in rows.memo(views.faults)
-        if fault.began_ns <= now_ns and (node in fault.hits(*Effect) or fault.may_hit(node))
-    ]
-    return now_ns - max([since_ns, *hindered])
-
-
 def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """No controller drops an entry that any of them has applied by then: somebody counted on it."""
+    """No controller drops an entry that any of them has applied by then: somebody counted on it. What it says that it
+    dropped is there to be dropped."""
     position, index, term = rows.column("position"), rows.column("index"), rows.column("epoch")
     first: dict[tuple[int, int], int] = {}
     for at in applied:
         first.setdefault((int(position[at]), int(term[at])), at)
     for at in rows.where(kind="trace", f="entries_cut").tolist():
         found.count("cuts", 1)
+        last = rows.value(at).get("last")
+        if (isinstance(last, int) and last < position[at]) or term[at] < 0:
+            found.add(
+                CUT_MISSTATED,
+                f"{rows.text('node', at)} told at {views.at_s(rows, at)} that it dropped the entries "
+                f"{int(position[at])} to {last} of its log, the first of them of term {int(term[at])}: there is no "
+                "such entry.",
+                int(index[at]),
+            )
+            continue
         other = first.get((int(position[at]), int(term[at])))
         if other is not None and index[other] < index[at]:
             found.add(

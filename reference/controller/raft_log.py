@@ -117,6 +117,10 @@ class RaftLog:
             return -1
         return self._entries[index - self.first].term
 
+    def count_files(self, disk: Disk) -> int:
+        """How many files of it there are: the present one, one that is written aside, and those not removed yet."""
+        return len(disk.list(_PREFIX))
+
     def slice(self, start: int, *, max_bytes: int, max_count: int) -> Sequence[Entry]:
         """Entries from ``start`` on, at least one if there is any."""
         taken: list[Entry] = []

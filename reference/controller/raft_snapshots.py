@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.node import Env, Malformed
 from reference.controller.raft_members import split_snapshot
@@ -22,6 +23,8 @@ from reference.wire.codes import Request
 MAX_SNAPSHOT_BYTES = 1 << 30
 #: For followers that are far behind, a leader keeps entries for so many snapshots at most.
 KEPT_SNAPSHOTS = 16
+#: With each entry whose index is a multiple of this it is told how much of the log is kept.
+TELL_LOG = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +54,15 @@ class Snapshots(LogReplication):
 
     _making: Making | None = None
     _incoming: Incoming | None = None
+
+    def log_told(self, env: Env, index: int) -> Mapping[str, Any]:
+        """What is told of the log with an entry that is applied, now and then: its first entry behind the snapshot, the
+        snapshot's size, after how many entries the next one is due, whether a follower far behind puts that off, and
+        how many files there are."""
+        if index % TELL_LOG:
+            return {}
+        told = {"first": self.log.first, "bytes": len(self.log.snapshot), "every": self._snapshot_entries}
+        return {"log": {**told, "behind": self._are_needed(env), "files": self.log.count_files(env.disk)}}
 
     # Making one
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog
@@ -27,8 +26,6 @@ FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
 #: Reads that may wait on one member.
 MAX_READS = 10_000
-#: With each entry whose index is a multiple of this it is told how much of the log is kept.
-TELL_LOG = 64
 
 
 @dataclass(slots=True)
@@ -123,13 +120,6 @@ class RaftState:
     def can_read(self) -> bool:
         """Whether one more read may wait here."""
         return len(self._rounds) + len(self._questions) + len(self._waiting) < MAX_READS
-
-    def log_told(self, index: int) -> Mapping[str, Any]:
-        """What is told of the log with an entry that is applied, now and then: its first entry behind the snapshot, the
-        snapshot's size, and after how many entries the next one is due."""
-        if index % TELL_LOG:
-            return {}
-        return {"log": {"first": self.log.first, "bytes": len(self.log.snapshot), "every": self._snapshot_entries}}
 
     # Policy
 

@@ -167,6 +167,38 @@ def test_a_fault_excuses_a_forgotten_term_only_where_it_came_between(effects: di
     between.expect(LAW, validity=Validity.UNKNOWN if effects is None else Validity.VALID)
 
 
+@pytest.mark.parametrize(
+    "life, named",
+    [(1, [A.TERM_REGRESSION]), (2, [])],
+    ids=["in the same life", "it crashed before its disk knew the term"],
+)
+def test_the_terms_of_one_life_never_fall_led_or_not(life: int, named: list[str]) -> None:
+    it = run()
+    for incarnation, term, role in ((1, 5, "follower"), (life, 4, "follower"), (life, 5, "follower")):
+        it.trace("controller-2", "raft", epoch=term, incarnation=incarnation, value={"role": role})
+    it.expect(LAW, *named)
+    it.trace("controller-2", "raft", epoch=4, incarnation=3, value={"role": "follower"})
+    it.expect(LAW, *named)
+
+
+def test_a_fault_that_declares_nothing_may_be_why_a_term_fell() -> None:
+    it = run()
+    it.trace("controller-2", "raft", epoch=5, value={"role": "candidate"})
+    it.inject("odd", "controller-2", effects=None)
+    it.trace("controller-2", "raft", epoch=4, value={"role": "follower"})
+    assert "told in the same life" in it.expect(LAW, validity=Validity.UNKNOWN).why
+
+
+def test_a_cut_names_an_entry() -> None:
+    it = run()
+    it.trace("controller-1", "entries_cut", position=4, epoch=1, value={"last": 4})
+    it.expect(LAW, validity=Validity.VALID)
+    for position, term in ((5, 1), (4, -1)):
+        wrong = run()
+        wrong.trace("controller-1", "entries_cut", position=position, epoch=term, value={"last": 4})
+        assert "there is no such entry" in wrong.expect(LAW, A.CUT_MISSTATED).anomalies[0].explanation
+
+
 def test_members_change_one_step_at_a_time() -> None:
     it = run()
     for voters, learners in (("02", ""), ("0", ""), ("0", "2"), ("0", "12"), ("01", "2"), ("01", ""), ("01", "2")):
@@ -366,6 +398,59 @@ def kept(first: int, size: int, lasted_s: float, *, slow_s: float = -1) -> Run:
                 it.undo("slow_disk", slow)
             it.wait(lasted_s - wait_s)
     return it
+
+
+def logs(*told: dict[str, object], slow_s: float = -1) -> Run:
+    """What controller-1 tells of its log, 64 entries and three seconds apart. ``slow_s``: so long before the end its
+    disk was well again."""
+    it = run()
+    slow = it.inject("slow_disk", "controller-1", effects={"slows": ["controller-1"]}) if slow_s >= 0 else ""
+    for number, one in enumerate(told, 1):
+        log = {"first": 1, "bytes": 500, "every": 60, "behind": False, "files": 1, **one}
+        value = {"entry": {"type": "noop"}, "log": log}
+        it.wait(3 if not slow else 3 - slow_s)
+        if slow and number == len(told):
+            it.undo("slow_disk", slow)
+        it.wait(slow_s if slow else 0)
+        it.trace("controller-1", "applied", position=320 + 64 * number, epoch=1, value=value)
+    return it
+
+
+@pytest.mark.parametrize(
+    "told, is_kept",
+    [
+        ({}, True),
+        ({"behind": True}, False),
+        ({"first": 200}, False),
+        ({"every": 300}, False),
+        ({"bytes": 70_000}, False),
+    ],
+    ids=["nobody needs it", "a follower is far behind", "entries of one step", "not due yet", "the snapshot is large"],
+)
+def test_a_log_waits_for_nobody_but_a_follower_far_behind(told: dict[str, object], is_kept: bool) -> None:
+    logs(told, told, told).expect(LAW, *[A.LOG_KEPT] if is_kept else [])
+
+
+def test_a_log_is_due_again_where_it_was_replaced_or_somebody_was_far_behind_in_between() -> None:
+    logs({}, {}, {"first": 65}, {"first": 65}).expect(LAW, validity=Validity.VALID)
+    logs({}, {}, {"behind": True}, {}, {}).expect(LAW, validity=Validity.VALID)
+    logs({}, {}, {}, slow_s=2).expect(LAW, validity=Validity.VALID)
+
+
+def test_where_nobody_tells_whether_a_follower_is_far_behind_the_log_may_be_longer() -> None:
+    logs(*3 * [{"behind": None}]).expect(LAW, validity=Validity.VALID)
+    logs(*3 * [{"behind": None, "every": 3}]).expect(LAW, A.LOG_KEPT)
+
+
+@pytest.mark.parametrize("files, is_kept", [([17, 17, 17], True), ([16, 17, 17], False), ([17, 2, 17, 17], False)])
+def test_files_that_a_newer_one_replaced_are_removed(files: list[int], is_kept: bool) -> None:
+    it = logs(*({"first": 300, "bytes": 70_000, "files": number} for number in files))
+    it.expect(LAW, *[A.LOG_KEPT] if is_kept else [])
+
+
+def test_files_are_removed_later_by_a_slow_disk() -> None:
+    told = {"first": 300, "files": 17}
+    logs(told, told, told, slow_s=2).expect(LAW, validity=Validity.VALID)
 
 
 def test_a_snapshot_takes_its_time_and_longer_on_a_slow_disk() -> None:

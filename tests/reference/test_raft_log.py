@@ -224,3 +224,13 @@ def test_a_small_snapshot_never_holds_up_the_next_one() -> None:
     stored.put(b"before")
     stored.log.compact(stored.disk, 1, b"s" * LARGE_BYTES)
     assert not stored.log.is_mostly_snapshot
+
+
+def test_a_file_that_the_next_one_has_replaced_is_removed_when_that_is_durable() -> None:
+    it = Stored()
+    it.put(b"one")
+    it.sync()
+    it.log.compact(it.disk, 1, SNAPSHOT)
+    assert it.log.count_files(it.disk) == 2
+    it.sync()
+    assert it.log.count_files(it.disk) == 1
