@@ -18,14 +18,14 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import kept, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
-from checkers._views.leaders import deserted, old, terms
+from checkers._views.leaders import deserted, late_reads, old, terms
 from checkers._views.reads import own
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
 RACE_S = 5.0
 #: Elections without effect that the controllers may begin of themselves, one after the other.
 IN_VAIN = 3
-_UNDECLARED = "an election, or a refusal, has no cause but perhaps a fault that declares no effects"
+_UNDECLARED = "an election, a refusal, or a late answer has no cause but perhaps a fault that declares no effects"
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", terms.TERM_REGRESSION
 CUT_MISSTATED = "cut-misstated"
@@ -57,6 +57,7 @@ PROMISE = Promise(
         AnomalyKind(name=LOG_KEPT, meaning="a controller kept more of its log than it needs"),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
+        AnomalyKind(name=late_reads.LATE_READ, meaning="a controller answered a read late, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
         AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
     ),
@@ -74,11 +75,11 @@ CAUSES = Needs(
     key=Key.RUN,
     rows=(
         own("trace", "applied", "raft", "entries_cut", "start", "crash", "role"),
-        own("op", "elect"),
+        own("op", "elect", "read"),
         reads.RUN,
         reads.FAULTS,
     ),
-    columns=_TOLD,
+    columns=(*_TOLD, "op"),
     evidence=(Evidence.ELECTIONS,),
 )
 SERVICE = Needs(
@@ -144,6 +145,7 @@ class WithoutCause:
         promptness.late_elections(rows, context, found, causes)
         promptness.late_masters(rows, context, found, causes)
         promptness.needless_changes(rows, context, found, causes)
+        late_reads.late_reads(rows, context, found, causes, _UNDECLARED)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -49,12 +49,13 @@ class _Window:
     until_ns: int
 
 
-def _soon_s(context: RunContext) -> float:
+def soon_s(context: RunContext) -> float:
+    """How soon what is due at once is done, in this run."""
     return SOON_S + MESSAGES * context.jitter_ns / 1e9
 
 
-def _window(now_ns: int, soon_s: float) -> _Window:
-    return _Window(now_ns - _CALM_NS, now_ns, now_ns + int(soon_s * 1e9))
+def _window(now_ns: int, bound_s: float) -> _Window:
+    return _Window(now_ns - _CALM_NS, now_ns, now_ns + int(bound_s * 1e9))
 
 
 class Calm:
@@ -92,7 +93,7 @@ class Calm:
 def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
     """A master whose process ended is replaced at once, if somebody else could be elected."""
     calm, times, index = Calm(rows, causes), rows.column("time_ns"), rows.column("index")
-    soon_s = _soon_s(context)
+    bound_s = soon_s(context)
     for group, course in rows.memo(courses).items():
         patience_ns = _patience_ns(rows, course)
         for fault in causes.faults:
@@ -100,7 +101,7 @@ def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Cau
             before = course.at(fault.index)
             if before is None or before.master not in gone:
                 continue
-            window = _window(fault.from_ns, soon_s)
+            window = _window(fault.from_ns, bound_s)
             touched = calm.touched(window, patience_ns, but=fault.process)
             if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
                 continue
@@ -115,7 +116,7 @@ def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Cau
                 found.add(
                     LATE_ELECTION,
                     f"The process of {before.master}, the master of {group}, had ended by "
-                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {soon_s:g} s later the controllers had not "
+                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {bound_s:g} s later the controllers had not "
                     f"replaced it, although nothing hindered them, and {', '.join(sorted(able))} could be elected.",
                     int(index[before.at]),
                     fault.index,
@@ -147,7 +148,7 @@ def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Cause
     roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
     if not roles:
         return
-    soon_s = _soon_s(context)
+    bound_s = soon_s(context)
     taken = {(rows.text("node", at), int(epoch[at])): int(times[at]) for at in reversed(roles)}
     for group, course in rows.memo(courses).items():
         elected_ns = -1
@@ -155,7 +156,7 @@ def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Cause
             if not stage.master or stage.epoch == before.epoch:
                 continue
             row = int(np.searchsorted(index, stage.index))
-            window = _window(int(times[row]), soon_s)
+            window = _window(int(times[row]), bound_s)
             before_ns, elected_ns = elected_ns, window.now_ns
             if before_ns > window.since_ns:  # it may still cut its log for the master before
                 continue
@@ -168,7 +169,7 @@ def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Cause
                 found.add(
                     LATE_ELECTION,
                     f"{stage.master} was elected as the master of {group} in epoch {stage.epoch} at "
-                    f"{at_s(rows, row)}, but {soon_s:g} s later it was not master, although nothing hindered it.",
+                    f"{at_s(rows, row)}, but {bound_s:g} s later it was not master, although nothing hindered it.",
                     stage.index,
                 )
 

@@ -1,1 +1,1 @@
-"""Whether controllers keep to the leader that they have, and leaders to the term that they lead."""
+"""Whether controllers keep to the leader that they have, leaders to the term that they lead, and both answer at once."""
