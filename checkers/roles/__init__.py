@@ -11,6 +11,7 @@ from checkers.roles.polled import Polled
 from checkers.roles.remembered import Remembered
 from checkers.roles.routes import Routes
 from checkers.roles.switches import Switches
+from checkers.roles.unclean import Unclean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,5 +19,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches | Remembered]:
-    return (Elections(), Routes(), Answers(), Polled(), Switches(), Remembered())
+def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches | Remembered | Unclean]:
+    return (Elections(), Routes(), Answers(), Polled(), Switches(), Remembered(), Unclean())

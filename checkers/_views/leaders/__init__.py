@@ -1,1 +1,1 @@
-"""Whether controllers keep to the leader that they have, leaders to the term that they lead, and both answer at once."""
+"""Whether controllers keep to their leader, leaders to the term that they lead, and both answer at once."""
