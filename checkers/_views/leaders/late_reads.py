@@ -11,6 +11,7 @@ import numpy as np
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
+from checkers._views.arrays import Ints
 from checkers._views.causes import Causes
 from checkers._views.clients import calls
 from checkers._views.promptness import BUSY_ENTRIES, soon_s
@@ -26,26 +27,17 @@ def late_reads(rows: Rows, context: RunContext, found: Findings, causes: Causes,
     """Reads that were answered late, or not at all, though nothing had touched a controller for a while, and none had
     started. For runs in which one clock orders the rows of all nodes."""
     bound_s = soon_s(context)
-    times, index, reads = rows.column("time_ns"), rows.column("index"), calls(rows, "read")
-    done = reads.done >= 0
-    asked, answered = reads.invoke[done], reads.done[done]
-    if causes.began_ns < 0 or not causes.controllers:
-        return
-    slow = (times[answered] - times[asked] > bound_s * 1e9) & (times[asked] >= causes.began_ns)
-    lives = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("start", "crash")]))
-    for one, other in zip(asked[slow].tolist(), answered[slow].tolist(), strict=True):
-        to, since, until = str(rows.value(one).get("to", "")), int(times[one]), int(times[other])
-        if to not in causes.controllers or until - _last_change(rows, one, other) <= bound_s * 1e9:
+    times, index = rows.column("time_ns"), rows.column("index")
+    asked, answered = _slow(rows, causes, int(bound_s * 1e9))
+    told, applied = (rows.where(kind="trace", f=f) for f in ("raft", "applied"))
+    for one, other in zip(asked.tolist(), answered.tolist(), strict=True):
+        changes, entries = _inside(told, one, other), _inside(applied, one, other)
+        due_ns = times[changes[-1] if len(changes) else one] + bound_s * 1e9
+        busy = len(np.unique(rows.column("position")[entries])) > BUSY_ENTRIES
+        to = str(rows.value(one).get("to", ""))
+        if to not in causes.controllers or times[other] <= due_ns or busy:
             continue
-        near = causes.near(until, since)
-        touched = causes.of(near, harmless=HARMLESS)
-        lately = lives[(times[lives] > since - causes.after_ns) & (lives < other)]
-        began = [rows.text("node", at) for at in lately.tolist() if times[at] >= causes.began_ns]
-        if touched & {*causes.controllers, CLIENT} or set(began) & causes.controllers:
-            continue
-        if _entries(rows, one, other) > BUSY_ENTRIES:
-            continue
-        if causes.nobody_knows(until, since):
+        if causes.nobody_knows(int(times[other]), int(times[one])):
             found.gap(undeclared)
             continue
         found.add(
@@ -57,14 +49,27 @@ def late_reads(rows: Rows, context: RunContext, found: Findings, causes: Causes,
         )
 
 
-def _last_change(rows: Rows, asked: int, answered: int) -> int:
-    """When a controller changed its role or leader last while a read waited; else when that was asked for."""
-    told = rows.where(kind="trace", f="raft")
-    told = told[(told > asked) & (told < answered)]
-    return int(rows.column("time_ns")[told[-1] if len(told) else asked])
+def _slow(rows: Rows, causes: Causes, bound_ns: int) -> tuple[Ints, Ints]:
+    """The reads that took longer than the bound, and had no cause to: the rows by which each was asked and answered."""
+    times, reads = rows.column("time_ns"), calls(rows, "read")
+    done = np.flatnonzero(reads.done >= 0)
+    asked, answered = reads.invoke[done], reads.done[done]
+    kept = (times[answered] - times[asked] > bound_ns) & (times[asked] >= causes.began_ns)
+    if causes.began_ns < 0 or not causes.controllers:
+        kept[:] = False
+    asked, answered = asked[kept], answered[kept]
+    excused = np.zeros(len(asked), dtype=np.bool_)
+    since, until = times[asked] - causes.after_ns, times[answered]
+    for fault in causes.faults:
+        if causes.of([fault], harmless=HARMLESS) & {*causes.controllers, CLIENT}:
+            excused |= (fault.began_ns <= until) & (since < fault.until_ns)
+    for f in ("start", "crash"):
+        for at in rows.where(kind="trace", f=f).tolist():
+            if times[at] >= causes.began_ns and rows.text("node", at) in causes.controllers:
+                excused |= (times[at] <= until) & (since < times[at])
+    return asked[~excused], answered[~excused]
 
 
-def _entries(rows: Rows, asked: int, answered: int) -> int:
-    """How many entries were applied while a read waited."""
-    applied = rows.where(kind="trace", f="applied")
-    return len(np.unique(rows.column("position")[applied[(applied > asked) & (applied < answered)]]))
+def _inside(some: Ints, asked: int, answered: int) -> Ints:
+    """Those of these rows that lie between two."""
+    return some[np.searchsorted(some, asked) : np.searchsorted(some, answered)]
