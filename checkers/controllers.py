@@ -16,7 +16,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import kept, promptness, reads, requests
+from checkers._views import kept, learners, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
 from checkers._views.leaders import deserted, late_reads, old, terms
 from checkers._views.reads import own
@@ -33,6 +33,7 @@ LATE_ELECTION, NEEDLESS_CHANGE = promptness.LATE_ELECTION, promptness.NEEDLESS_C
 LOG_KEPT, OLD_LEADER = kept.LOG_KEPT, old.OLD_LEADER
 LEADER_DESERTED = deserted.LEADER_DESERTED
 MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
+LATE_VOTE = learners.LATE_VOTE
 UNSERVED, UNANSWERED = "change-unserved", "read-unanswered"
 PROMISE = Promise(
     name="controllers",
@@ -58,6 +59,7 @@ PROMISE = Promise(
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=late_reads.LATE_READ, meaning="a controller answered a read late, and nothing hindered it"),
+        AnomalyKind(name=LATE_VOTE, meaning="a controller that joined got its vote late, and nothing hindered it"),
         AnomalyKind(name=UNSERVED, meaning="no change of any object took effect for longer than the bound"),
         AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
     ),
@@ -74,7 +76,7 @@ CAUSES = Needs(
     part="causes",
     key=Key.RUN,
     rows=(
-        own("trace", "applied", "raft", "entries_cut", "start", "crash", "role"),
+        own("trace", "applied", "raft", "members", "entries_cut", "start", "crash", "role"),
         own("op", "elect", "read"),
         reads.RUN,
         reads.FAULTS,
@@ -142,6 +144,7 @@ class WithoutCause:
         _masters(rows, found, causes, applied)
         _leaders(rows, found, causes)
         _refusals(rows, found, causes)
+        learners.late_votes(rows, context, found, causes)
         promptness.late_elections(rows, context, found, causes)
         promptness.late_masters(rows, context, found, causes)
         promptness.needless_changes(rows, context, found, causes)

@@ -271,6 +271,75 @@ def test_a_change_may_be_refused_for_what_had_happened_when_it_was_asked_for() -
         it.expect(LAW, validity=Validity.VALID if effects else Validity.UNKNOWN)
 
 
+def removal(it: Run) -> str:
+    """A controller leaves, and is let in again as a learner."""
+    fault = it.inject("member_change", "controller-2", effects={"removes_replica": ["controller-2"]})
+    it.members("01")
+    it.wait(1)
+    it.members("01", "2")
+    return fault
+
+
+@pytest.mark.parametrize("ends", ["by a vote", "by leaving", "with the run"])
+@pytest.mark.parametrize("seconds, found", [(9, False), (11, True)])
+def test_who_joins_votes_within_a_bound(seconds: int, found: bool, ends: str) -> None:
+    it = run()
+    fault = removal(it)
+    it.wait(seconds)
+    if ends != "with the run":
+        it.members("012" if ends == "by a vote" else "01")
+    it.undo("member_change", fault)
+    it.expect(LAW, *[A.LATE_VOTE] if found else [])
+
+
+def test_the_bound_of_a_vote_is_that_of_service() -> None:
+    for jitter_s, found in ((0.0, True), (1.0, False)):
+        it = run(bounds={"available_s": 2.0}, jitter_s=jitter_s)
+        removal(it)
+        it.wait(4)
+        it.members("012")
+        it.expect(LAW, *[A.LATE_VOTE] if found else [])
+
+
+def test_a_vote_may_be_late_after_a_fault_a_start_or_an_election() -> None:
+    for hindered in (
+        lambda it: it.undo("slow_link", it.inject("slow_link", "controller-1")),
+        lambda it: it.inject("slow_link", "controller-2"),
+        lambda it: it.inject("member_change", "controller-1", effects={"removes_replica": ["controller-1"]}),
+        lambda it: it.trace("broker-1", "start", value={}),
+        lambda it: it.leads("controller-0", 2),
+    ):
+        for before in (True, False):
+            it = run()
+            if before:
+                hindered(it)
+            removal(it)
+            it.wait(5)
+            if not before:
+                hindered(it)
+            it.wait(7)
+            it.members("012")
+            assert A.LATE_VOTE not in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
+
+
+def test_a_vote_that_is_late_by_a_fault_that_declares_nothing_is_unknown() -> None:
+    it = run()
+    it.inject("odd", "controller-1", effects=None)
+    removal(it)
+    it.wait(12)
+    it.members("012")
+    assert "got its vote late" in it.expect(LAW, validity=Validity.UNKNOWN).why
+
+
+def test_a_fault_of_a_broker_is_no_reason_for_a_late_vote() -> None:
+    it = run()
+    it.inject("slow_link", "broker-1")
+    removal(it)
+    it.wait(12)
+    it.members("012")
+    it.expect(LAW, A.LATE_VOTE)
+
+
 @pytest.mark.parametrize("seconds, found", [(8, False), (12, True)])
 def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
     it = run()

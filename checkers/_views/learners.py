@@ -1,0 +1,69 @@
+"""Whether a controller that joined got its vote in time.
+
+Who joins is a learner until it has caught up (Ongaro's thesis, 4.2.1). What it lacks is sent to it at once, and it
+votes by the next entry. Until then it is of no use to a majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chaos.fault import Effect
+from chaos.judging.findings import Findings
+from chaos.law import Rows, RunContext
+from checkers._views.causes import AFTER_S, Causes
+from checkers._views.faults import Fault
+from checkers._views.promptness import MESSAGES
+from checkers._views.run import at_s, bound
+
+LATE_VOTE = "late-vote"
+
+
+def late_votes(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
+    """Learners that did not vote for longer than the bound, although nothing had touched the controllers but that this
+    one had been taken out, and they had the same leader all the time."""
+    times, index = rows.column("time_ns"), rows.column("index")
+    bound_ns = int(1e9 * bound(context, "available_s", AFTER_S)) + MESSAGES * context.jitter_ns
+    leads = [at for at in rows.where(kind="trace", f="raft").tolist() if rows.value(at).get("role") == "leader"]
+    for node, joined, voted in _waits(rows):
+        begin, now = int(times[joined]), int(times[voted])
+        if causes.began_ns < 0 or begin < causes.began_ns or now - begin <= bound_ns:
+            continue
+        others = [one for one in causes.near(now, begin) if not _takes_out(one, node)]
+        elected = any(begin - causes.after_ns < int(times[at]) <= now for at in leads)
+        if causes.of(others) & causes.controllers or elected or causes.any_life(now, begin):
+            continue
+        if causes.nobody_knows(now, begin):
+            found.gap("a controller got its vote late, perhaps by a fault that declares no effects")
+            continue
+        found.add(
+            LATE_VOTE,
+            f"{node} joined the controllers at {at_s(rows, joined)} and did not vote for {(now - begin) / 1e9:.1f} s, "
+            f"although no fault had touched any other of them for a while; {bound_ns / 1e9:g} s are permitted.",
+            int(index[joined]),
+            int(index[voted]),
+        )
+
+
+def _waits(rows: Rows) -> Iterator[tuple[str, int, int]]:
+    """(who was a learner, the row by which it joined, the row by which it was none any more, or the last row)."""
+    position = rows.column("position")
+    told: dict[int, int] = {}
+    for at in rows.where(kind="trace", f="members").tolist():
+        told.setdefault(int(position[at]), at)
+    waiting: dict[str, int] = {}
+    for number in sorted(told):
+        at = told[number]
+        learners = set(map(str, rows.value(at).get("learners", ())))
+        for node in sorted(waiting.keys() - learners):
+            yield node, waiting.pop(node), at
+        for node in learners:
+            waiting.setdefault(node, at)
+    last = len(position) - 1
+    for node in sorted(waiting):
+        yield node, waiting[node], last
+
+
+def _takes_out(fault: Fault, node: str) -> bool:
+    """Is this the fault by which the controller left, and whose end lets it join again?"""
+    return set(fault.effects or ()) == {Effect.REMOVES_REPLICA} and fault.targets == {node}
