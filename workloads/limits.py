@@ -10,6 +10,9 @@ from chaos.services import HasLimits, Limits
 from chaos.workload import Load, Outcome, Use, Worker, body_hash, next_message, note
 
 RETRY_S = 0.2
+#: Where many don't answer, a round of questions ends after so many times ``drain_s``, and those that were not answered
+#: are asked again until so many are silent again: what is asked once shows nothing.
+ROUND, WITNESSES = 4, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +50,30 @@ class Asker:
 
     async def drain(self, load: Load) -> None:
         limits, worker = self._limits or load.limits("limits-reader"), Worker(load, "limits-reader")
-        deadline_ns = load.now_ns() + round(self.options.drain_s * 1e9)
+        began_ns, drain_ns = load.now_ns(), round(self.options.drain_s * 1e9)
         left = [(name, node) for name in sorted(limits.questions) for node in limits.questions[name]]
         while left:
-            late = load.now_ns() >= deadline_ns
-            left = [one for one in left if not (await _ask(limits, worker, *one)).ok]
+            late = load.now_ns() >= began_ns + drain_ns
+            silent: list[tuple[str, str]] = []
+            for one in left:
+                if not (await _ask(limits, worker, *one)).ok:
+                    silent.append(one)
+                if silent and load.now_ns() >= began_ns + ROUND * drain_ns:
+                    return await _ask_again(limits, worker, silent)
+            left = silent
             if late:
                 return
             if left:
                 await load.sleep(RETRY_S)
+
+
+async def _ask_again(limits: Limits, worker: Worker, silent: Sequence[tuple[str, str]]) -> None:
+    """As many of these as it takes until some are silent again."""
+    left = WITNESSES
+    for one in silent:
+        left -= not (await _ask(limits, worker, *one)).ok
+        if not left:
+            return
 
 
 async def _ask(limits: Limits, worker: Worker, name: str, node: str) -> Outcome:

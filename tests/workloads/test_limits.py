@@ -27,9 +27,10 @@ class Oracle:
     sent: list[tuple[str, str, int]] = field(default_factory=list)
     questions: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"a": ("",), "b": ("n", "m")})
     messages: tuple[str, ...] = ("long",)
+    answer_s: float = 0.002
 
     async def ask(self, question: str, node: str) -> Answer:
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(self.answer_s)
         self.asked[question, node] += 1
         error = self.trouble(question, node)
         if error is not None:
@@ -98,3 +99,12 @@ def test_in_the_end_who_does_not_answer_is_asked_again_within_the_bound() -> Non
     assert last == [] or last[-1]["time_ns"] > 8e9
     silent = load.where(f="question", type="info")
     assert len({row["process"] for row in silent}) == len(silent) and 8.5e9 < silent[-1]["time_ns"] < 9.5e9
+
+
+def test_where_nobody_answers_the_first_are_asked_again_before_all_were_asked() -> None:
+    oracle = Oracle(trouble=lambda question, node: Unknown("timeout"), answer_s=2.0)
+    oracle.questions = {f"{number:03}": ("n",) for number in range(100)}
+    load = play(oracle, seconds=0.1, drain_s=3.0)
+    last = [row for row in load.where(f="question", type="info") if row["process"].startswith("limits-reader")]
+    asked = [row["value"]["question"] for row in last]
+    assert asked == ["000", "001", "002", "003", "004", "005", "000", "001", "002"]
