@@ -59,7 +59,8 @@ class Asker:
                 if not (await _ask(limits, worker, *one)).ok:
                     silent.append(one)
                 if silent and load.now_ns() >= began_ns + ROUND * drain_ns:
-                    return await _ask_again(limits, worker, silent)
+                    await _ask_again(limits, worker, silent)
+                    return
             left = silent
             if late:
                 return
