@@ -128,8 +128,8 @@ class Limits(Protocol):
     how each of these questions is answered.
 
     A node that answered tells so in ``Answer.value``: ``expected`` is the documented answer in a few words, ``told``
-    the actual one in the same words. A third value, ``kept`` = True, says that it was asked for what it had told to keep
-    on its disk; then a fault that changes disks excuses it."""
+    the actual one in the same words. A third value, ``kept`` = True, says that it was asked for what it had told to
+    keep on its disk; then a fault that changes disks excuses it."""
 
     @property
     def questions(self) -> Mapping[str, Sequence[str]]:

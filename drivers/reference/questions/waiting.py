@@ -118,14 +118,15 @@ async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:
 
 
 async def _one_way(talk: Talk, topic: str) -> str:
-    """It takes effect, but is not answered."""
-    about: Mapping[str, Any] = {"consumerGroup": f"{talk.client}-one-way", "topic": topic, "queueId": 0}
-    commit = {**about, "commitOffset": talk.number % 2}
-    answer = await talk.silence(Request.UPDATE_CONSUMER_OFFSET, _SILENT_S, **commit)
+    """It takes effect, but is not answered. It commits the end of the queue, since none takes a group back."""
+    queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
+    end = (await talk.expect(0, Request.GET_MAX_OFFSET, **queue)).fields.get("offset")
+    about = {**queue, "consumerGroup": f"{talk.client}-one-way"}
+    answer = await talk.silence(Request.UPDATE_CONSUMER_OFFSET, _SILENT_S, **about, commitOffset=end)
     if answer is not None:
         return f"code {answer.code}"
     told = await talk.expect(0, Request.QUERY_CONSUMER_OFFSET, **about)
-    talk.must_be("the offset of a commit that was not answered", told.fields.get("offset"), str(talk.number % 2))
+    talk.must_be("the offset of a commit that was not answered", told.fields.get("offset"), end)
     return _NO_ANSWER
 
 
