@@ -49,10 +49,11 @@ class _Overdue:
 
 @dataclass(slots=True)
 class _Node:
-    """What a controller has had too much of so far."""
+    """What a controller has had too much of so far: entries, whoever may need them; entries that nobody needs; and
+    files."""
 
-    kept_for: _Overdue
-    kept: _Overdue
+    entries: _Overdue
+    needless: _Overdue
     files: _Overdue
     told: bool = False
 
@@ -78,16 +79,16 @@ def _why_too_much(rows: Rows, node: _Node, name: str, log: Mapping[str, Any], la
     first, every, bound_ns = int(log["first"]), int(log["every"]), SNAPSHOT_S * 1e9
     kept = last - first + 1
     large = int(log["bytes"]) > LARGE_BYTES
-    all_ns = node.kept_for.lasts_ns(
+    entries_ns = node.entries.lasts_ns(
         rows, name, now_ns, too_much=not large and kept > KEPT_SNAPSHOTS * every, first=first
     )
-    own = not large and log.get("behind") is False and kept > every + STEP_ENTRIES
-    own_ns = node.kept.lasts_ns(rows, name, now_ns, too_much=own, first=first)
+    needless = not large and log.get("behind") is False and kept > every + STEP_ENTRIES
+    needless_ns = node.needless.lasts_ns(rows, name, now_ns, too_much=needless, first=first)
     files = log.get("files", 0)
     files_ns = node.files.lasts_ns(rows, name, now_ns, too_much=files > KEPT_FILES)
-    if kept > KEPT_SNAPSHOTS * every + STEP_ENTRIES and all_ns > bound_ns:
+    if kept > KEPT_SNAPSHOTS * every + STEP_ENTRIES and entries_ns > bound_ns:
         return f"{kept} entries of its log, although a snapshot was due after {every},"
-    if own_ns > bound_ns:
+    if needless_ns > bound_ns:
         return f"{kept} entries of its log, although a snapshot was due after {every} and no follower was far behind,"
     if files_ns > bound_ns:
         return f"{files} files of its log, although a newer one had replaced all but one or two of them,"
