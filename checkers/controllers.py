@@ -16,9 +16,9 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import kept, learners, promptness, reads, requests
+from checkers._views import kept, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
-from checkers._views.leaders import deserted, late_reads, old, terms
+from checkers._views.leaders import deserted, late_reads, learners, old, terms
 from checkers._views.reads import own
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
@@ -416,7 +416,9 @@ class Service:
 
 
 def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:
-    for first, last in asked.in_vain(asked.changes, owed, bound_ns):
+    # Who does not lead refuses changes, so whoever led must have been asked.
+    nodes = owed.well if owed.well & {*asked.to} else frozenset()
+    for first, last in asked.in_vain(asked.changes, owed, bound_ns, nodes=nodes):
         found.add(
             UNSERVED,
             f"No change of an object took effect for {(last.ended_ns - first.began_ns) / 1e9:.1f} s, from "

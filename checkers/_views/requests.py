@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -81,9 +82,12 @@ class Requests:
         late = ~self.ok & (self.ended_ns - self.began_ns >= UNANSWERED_NS)
         return Selection(reads & late, reads & ~late)
 
-    def in_vain(self, some: Selection, owed: Owed, bound_ns: int) -> Iterator[tuple[Request, Request]]:
+    def in_vain(
+        self, some: Selection, owed: Owed, bound_ns: int, *, nodes: Set[str] = frozenset()
+    ) -> Iterator[tuple[Request, Request]]:
         """The first and last of each series of requests in this time of which none was served, for longer than the
-        bound. What was served in it ends a series, whenever that was asked for."""
+        bound. What was served in it ends a series, whenever that was asked for. Each of these nodes has to be asked
+        often enough."""
         ended = (self.ended_ns >= owed.begin_ns) & (self.ended_ns <= owed.end_ns)
         inside = ended & (some.served | (self.began_ns >= owed.begin_ns))
         series: list[int] = []
@@ -91,7 +95,8 @@ class Requests:
             if place >= 0 and some.tried[place]:
                 series.append(place)
                 continue
-            if len(series) >= TRIES:
+            asked = Counter(self.to[one] for one in series)
+            if len(series) >= TRIES and all(asked[node] >= TRIES for node in nodes):
                 first = min(series, key=lambda one: int(self.began_ns[one]))
                 if self.ended_ns[series[-1]] - self.began_ns[first] > bound_ns:
                     yield self._one(first), self._one(series[-1])

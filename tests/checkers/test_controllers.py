@@ -344,9 +344,17 @@ def test_a_fault_of_a_broker_is_no_reason_for_a_late_vote() -> None:
 def test_changes_take_effect_within_a_bound(seconds: int, found: bool) -> None:
     it = run()
     it.inject("kill", "controller-2")
-    for _ in range(seconds):
-        it.ask("write", type="info", took_s=1)
+    for second in range(seconds):
+        it.ask("write", CONTROLLERS[second % 2], type="info", took_s=1)
         it.ask("read")
+    it.expect(LAW, *[A.CHANGE_UNSERVED] if found else [])
+
+
+@pytest.mark.parametrize("led_by, found", [("", False), ("controller-2", True)])
+def test_who_does_not_lead_may_refuse_each_change(led_by: str, found: bool) -> None:
+    it = run()
+    for second in range(24):
+        it.ask("write", led_by if led_by and second % 3 == 2 else CONTROLLERS[second % 2], type="fail", took_s=1)
     it.expect(LAW, *[A.CHANGE_UNSERVED] if found else [])
 
 
@@ -357,7 +365,7 @@ def test_a_change_that_was_asked_for_before_a_bound_began_is_an_effect_within_it
         asked = it.invoke("write", value={"object": "o", "to": "controller-0"})
         it.undo("slow_link", fault)
         for second in range(12):
-            it.ask("write", type="info", took_s=1)
+            it.ask("write", CONTROLLERS[second % 3], type="info", took_s=1)
             if second == 6:
                 it.complete(asked, "ok" if served else "info", node="controller-0")
         it.expect(LAW, *[] if served else [A.CHANGE_UNSERVED])

@@ -1,1 +1,2 @@
-"""Whether controllers keep to their leader, leaders to the term that they lead, and both answer at once."""
+"""Whether controllers keep to their leader, and leaders to the term that they lead; whether they answer at once, and
+let who joins vote."""
