@@ -42,7 +42,7 @@ from stormproof.shrinking.trial import record
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 #: A leader that was cut off answers a read with what it last knew.
-FILE, SEED, MUTANT = EXAMPLES / "minimal" / "read_without_quorum.yaml", 11, "read-without-quorum"
+FILE, SEED, MUTANT = EXAMPLES / "minimal" / "read_without_quorum.yaml", 8, "read-without-quorum"
 
 
 def launched(folder: Path, file: Path = FILE, seed: int = SEED, mutant: str = MUTANT, **more: Any) -> Launch:
