@@ -159,10 +159,6 @@ class CommitLog:
         at = bisect_right(self.epochs, position, key=lambda entry: entry[1])
         return self.epochs[at][1] if at < len(self.epochs) else self.end
 
-    def after_epoch(self, epoch: int) -> int:
-        """Where the records of later epochs begin; the end of the log, if there are none."""
-        return next((start for later, start in self.epochs if later > epoch), self.end)
-
     # Recovery
 
     def load(self, env: Env) -> None:

@@ -27,14 +27,13 @@ class Retention:
     # Policy
 
     def covered_position(self) -> int:
-        """Every record of a queue before this position is named by a committed manifest. Records of later epochs than a
-        manifest are in none of its objects, even where its offsets go as far: those are others, which were lost."""
+        """Every record of a queue before this position is named by a committed manifest. Only one of this very epoch
+        tells: its master has compared it with its log, of which ours is a beginning. What another one names may be
+        other records: those of another epoch, where an unclean election has lost these."""
         position = self._broker.queues.dispatched
         for queue in self._broker.queues.by_index:
             view = self._broker.tier.view(queue.index)
-            covered = queue.first
-            if view is not None:
-                covered = min(view.end, queue.next_at(self._broker.log.after_epoch(view.epoch)))
+            covered = view.end if view is not None and view.epoch == self._broker.epoch else queue.first
             if covered < queue.first:
                 return self._broker.log.first
             if covered < queue.next:
