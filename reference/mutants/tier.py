@@ -120,6 +120,19 @@ class RetentionAheadOfManifest(Retention):
         return self._broker.queues.dispatched
 
 
+class RetentionByOldManifest(Retention):
+    """What any manifest names counts as uploaded, also where its master had other records than this replica has."""
+
+    def covered_position(self) -> int:
+        position = self._broker.queues.dispatched
+        for queue in self._broker.queues.by_index:
+            view = self._broker.tier.view(queue.index)
+            covered = max(queue.first, view.end if view is not None else 0)
+            if covered < queue.next:
+                position = min(position, queue.positions[covered - queue.first])
+        return position
+
+
 class GarbageLeft(Tier):
     """What an earlier uploader put and never committed is seen, and left where it is."""
 
@@ -292,6 +305,14 @@ MUTANTS = (
         stands_for="commit log files that expire while the upload lags (a blocked queue, apache/rocketmq #10998)",
         parts={"broker": {"retention": RetentionAheadOfManifest}},
         scenario="tier_storm",
+    ),
+    Planted(
+        name="retention-by-old-manifest",
+        law="durability",
+        stands_for="a replica that comes back after an unclean election, and deletes by what the tier held or holds of "
+        "another log",
+        parts={"broker": {"retention": RetentionByOldManifest}},
+        scenario="lost_and_back",
     ),
     Planted(
         name="garbage-left",
