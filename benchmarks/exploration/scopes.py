@@ -11,6 +11,8 @@ from reference.mutants import parts
 #: a leads, and all have its first entry.
 _LED = ("timeout a", "settle")
 _ELECT_B = ("timeout c", "drop", "timeout b", "deliver b c", "deliver c b", "deliver b c", "deliver c b")
+#: b leads, with an entry that c lacks and a first one of its own, of which neither a nor c has heard.
+_C_LACKS = (*_LED, "propose a", "deliver a b", "drop", *_ELECT_B)
 _ELECT_A = ("timeout a", "deliver a c", "deliver c a", "timeout a", "deliver a c", "deliver c a")
 #: Figure 8 of Raft's paper up to its third picture: a leads again, and has not sent c its old entry yet. b has logged
 #: another one at the same place, in a later term.
@@ -27,6 +29,7 @@ SCOPES = (
     ),
     Scope(name="broken connections", begin=_LED, proposals=2, breaks=2, heartbeats=1),
     Scope(name="reads", begin=_LED, proposals=1, reads=1, timeouts={"b": 1, "c": 1}),
+    Scope(name="reads of a follower that lacks entries", begin=_C_LACKS, reads=1),
     Scope(name="figure 8", begin=_FIGURE_8, timeouts={"b": 2, "c": 1}, crashes={"a": 1}),
 )
 #: By the planted bug, the scope that finds it.
@@ -36,7 +39,7 @@ BUGS: Mapping[str, str] = {
     "append-skips-a-gap": "broken connections",
     "local-read": "reads",
     "read-without-quorum": "reads",
-    "follower-reads-unapplied": "reads",
+    "follower-reads-unapplied": "reads of a follower that lacks entries",
     "commits-earlier-term": "figure 8",
 }
 #: States of one scope: in the short run, and in the long one.

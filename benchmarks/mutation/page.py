@@ -85,7 +85,8 @@ Reading mutants found six bugs of the reference system and the laws, all mended 
 after an unclean election could be made master, and never served; one frame with the bytes of half a character ended a
 node; after 524,288 requests in one life, an answer could be taken for one to another request; a follower that was being
 probed heard of a commit by the next heartbeat only; a replica that came back after an unclean election deleted by the
-manifest of another log; and refusals by controllers that do not lead made `change-unserved`, where clients write seldom.
+manifest of another log; and refusals by controllers that do not lead made `change-unserved`, where clients write
+seldom.
 
 Earlier samples were measured in the same way with the laws of their time: 63.0 % of those not shown equivalent
 (`--draw 11`) and 66.2 % (`--draw 13`). Laws, storms and examples were then made for their survivors;

@@ -11,7 +11,10 @@ from reference.controller.raft import Raft
 
 _NAMES = [scope.name for scope in SCOPES]
 #: With these a run of a few seconds suffices.
-_QUICK_BUGS = ("votes-twice", "promises-before-fsync", "append-skips-a-gap", "commits-earlier-term")
+_QUICK_BUGS = (
+    *("votes-twice", "promises-before-fsync", "append-skips-a-gap", "commits-earlier-term"),
+    "follower-reads-unapplied",
+)
 #: What a member's key tells states apart by, or what never changes; ``_announced`` is nothing but a memory of what was
 #: traced.
 _KNOWN = {

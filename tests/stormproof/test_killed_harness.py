@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -171,7 +172,10 @@ def test_a_harness_killed_while_machines_are_pressed_leaves_nothing(tmp_path, wh
 
 
 def command_of(process: procfs.Process) -> str:
-    return (Path("/proc") / str(process.pid) / "cmdline").read_text().replace("\0", " ")
+    """What it was started with; nothing for one that has ended since."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (Path("/proc") / str(process.pid) / "cmdline").read_text().replace("\0", " ")
+    return ""
 
 
 #: From the first line of the command to the last one: the load is cut short, so that all phases are met.
