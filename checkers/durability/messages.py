@@ -93,6 +93,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     asked_in, seen_in = number[sends.invoke], number[at]
     source = first_in(asked_in, count, sends.invoke)[seen_in]
     astray = (source < 0) | (queue[source] != queue[at])
+    source[astray] = -1  # a shard holds the sends to its own queues, and others say nothing of these
     damaged = ~astray & (content[source] != content[at])
     possible = any_in(asked_in[~sends.failed], count)[seen_in]
     refused = ~astray & ~possible

@@ -322,12 +322,13 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
     def tell_one(name: str, why: str, at: int) -> None:
         place, node = int(rows.column("offset")[at]), rows.text("node", at)
-        stranger = name is UNEXPECTED and message[at] != message[index_of[at]]
+        sent = index_of[at]
+        stranger = name is UNEXPECTED and (message[at] != message[sent] or queue[at] != queue[sent])
         found.add(
             name,
             f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
             f"{' on ' if node else ''}{node}: {why}",
-            -1 if stranger else int(index[index_of[at]]),
+            -1 if stranger else int(index[sent]),
             int(index[at]),
             queue=int(queue[at]),
             offset=place,
