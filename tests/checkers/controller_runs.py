@@ -58,3 +58,13 @@ def run(**meta: Any) -> Run:
     it.ask("read")
     it.wait(20)
     return it
+
+
+def death(it: Run, *targets: str, elected_after_s: float = 0, name: str = "kill") -> None:
+    """A master dies (``targets``: who dies with it), and somebody is elected in its place."""
+    it.inject(name, "broker-0", *targets)
+    if elected_after_s:
+        it.wait(elected_after_s)
+        it.elect("broker-1", 2)
+    it.wait(3)
+    it.phase("heal")
