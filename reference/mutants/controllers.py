@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.node import Env
@@ -12,7 +12,9 @@ from reference.controller.heartbeats import Gathered
 from reference.controller.liveness import Heartbeat
 from reference.controller.node import Controller
 from reference.controller.raft import Raft
-from reference.controller.state_machine import Proposed
+from reference.controller.raft_log import RaftLog
+from reference.controller.raft_options import RaftOptions
+from reference.controller.state_machine import Proposed, StateMachine
 from reference.mutants._planted import NODE, Planted
 
 
@@ -29,6 +31,15 @@ class VotesOnArrival(Raft):
 
     def add_learner(self, env: Env, name: str, then: Proposed) -> None:
         self._change(env, self.members.with_voter(name), then)
+
+
+class JoinsUnsent(Raft):
+    """Who joins is believed to have the entry by which it does, so nothing is sent to it before the next heartbeat."""
+
+    def add_learner(self, env: Env, name: str, then: Proposed) -> None:
+        super().add_learner(env, name, then)
+        if name in self._peers:
+            self._peers[name].next = self.log.last + 1
 
 
 class BrokenConnectionsIgnored(Controller):
@@ -59,6 +70,38 @@ class WithHeartbeatsUnacknowledged(Replication):
         self.slave = HeartbeatsUnacknowledged(broker, self)
 
 
+class ReadsAskedForByTheNext(Raft):
+    """Reads that come to a follower while it asks for an index wait until another read makes it ask again."""
+
+    _is_answering = False
+
+    def _on_read_answer(self, env: Env, fields: Mapping[str, int]) -> None:
+        self._is_answering = True
+        super()._on_read_answer(env, fields)
+        self._is_answering = False
+
+    def _ask_leader(self, env: Env) -> None:
+        if not self._is_answering:
+            super()._ask_leader(env)
+
+
+class _HoardingLog(RaftLog):
+    """Keeps each file that a newer one has replaced."""
+
+    def done(self, env: Env, token: int) -> bool:
+        if token in self._removals:
+            self._removals[token] = []
+        return super().done(env, token)
+
+
+class FilesKept(Raft):
+    """A controller's disk holds each log and each snapshot that there ever was."""
+
+    def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
+        super().__init__(name, members, machine, options)
+        self.log = _HoardingLog()
+
+
 MUTANTS = (
     Planted(
         name="heartbeats-kept",
@@ -87,5 +130,26 @@ MUTANTS = (
         stands_for="a controller with an empty log that counts for majorities: it helps to forget what was agreed on",
         parts={"controller": {"raft": VotesOnArrival}},
         scenario="down_to_one",
+    ),
+    Planted(
+        name="joins-unsent",
+        law="controllers",
+        stands_for="a member that is added and forgotten until something else is sent: no majority counts on it",
+        parts={"controller": {"raft": JoinsUnsent}},
+        scenario="quiet_join",
+    ),
+    Planted(
+        name="reads-asked-for-by-the-next",
+        law="controllers",
+        stands_for="a request that waits in a queue which only the next request empties",
+        parts={"controller": {"raft": ReadsAskedForByTheNext}},
+        scenario="few_reads",
+    ),
+    Planted(
+        name="files-kept",
+        law="controllers",
+        stands_for="logs and snapshots that nobody removes, until the disk of a controller is full",
+        parts={"controller": {"raft": FilesKept}},
+        scenario="short_log",
     ),
 )

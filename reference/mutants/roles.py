@@ -99,6 +99,13 @@ class SwitchesNotWritten(Controller):
             super()._write(env, source, message, entry, respond)
 
 
+class SwitchToAnybody(Replicas):
+    """A planned switch may go to a replica outside the set, as a forced one may, though members of the set live."""
+
+    def _elect(self, entry: Mapping[str, Any]) -> Outcome:
+        return super()._elect({**entry, "forced": entry["designate"]})
+
+
 MUTANTS = (
     Planted(
         name="election-outside-set",
@@ -152,5 +159,12 @@ MUTANTS = (
         stands_for="an administrator's command that is acknowledged before it is logged, and forgotten",
         parts={"controller": {NODE: SwitchesNotWritten}},
         scenario="operator",
+    ),
+    Planted(
+        name="switch-to-anybody",
+        law="roles",
+        stands_for="an operator's switch to a replica that is behind, where losses are permitted for disasters alone",
+        parts={"controller": {"replicas": SwitchToAnybody}},
+        scenario="unclean_switch",
     ),
 )

@@ -241,6 +241,14 @@ class NameKept(Tier):
         return manifest
 
 
+class StorePressed(Tier):
+    """An uploader that gets no answer asks again as soon as after its first failure, however often that was."""
+
+    def _back_off(self, env: Env, upload: QueueUpload) -> None:
+        upload.failures = 0
+        super()._back_off(env, upload)
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -386,5 +394,12 @@ MUTANTS = (
         stands_for="a client that never gives up a second lost request: one queue's uploads hang in it for ever",
         parts={"broker": {"tier": WithTimerBelieved}},
         scenario="stuck_uploads",
+    ),
+    Planted(
+        name="store-pressed",
+        law="tier-continuity",
+        stands_for="retries without a back-off: a store in trouble gets forty times the requests",
+        parts={"broker": {"tier": StorePressed}},
+        scenario="long_outage",
     ),
 )
