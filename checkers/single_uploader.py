@@ -23,11 +23,14 @@ from checkers._views.tier import Timeline
 WRITES = ("put", "cas", "delete")
 #: What the store tells of a write that took effect.
 EFFECTS = {"store_put": "created", "store_cas": "applied", "store_delete": "deleted"}
+#: What an uploader makes of a manifest that contradicts its log.
+DECISIONS = ("tier_stop", "tier_cut")
 
 
 MANIFEST_EPOCH_REGRESSION = "manifest-epoch-regression"
 STALE_UPLOADER = "stale-uploader"
 FOREIGN_DELETE = "foreign-delete"
+SUCCESSOR_JUDGED = "successor-judged"
 PROMISE = Promise(
     name="single-uploader",
     place=50,
@@ -41,6 +44,11 @@ PROMISE = Promise(
             name=STALE_UPLOADER, meaning="a write to the tier came from a node that was not the master of its epoch"
         ),
         AnomalyKind(name=FOREIGN_DELETE, meaning="a deletion in the tier came from a node that was not master"),
+        AnomalyKind(
+            name=SUCCESSOR_JUDGED,
+            meaning="an uploader gave up a queue, or was about to cut its manifest, because of a version that a later "
+            "master had written",
+        ),
     ),
 )
 
@@ -49,7 +57,7 @@ NEEDS = Needs(
     on_prefix=True,
     key=Key.QUEUE,
     rows=(
-        own("trace", "store_cas", "store_put", "store_delete", "tier_request"),
+        own("trace", "store_cas", "store_put", "store_delete", "tier_request", *DECISIONS),
         everywhere("trace", "role"),
         reads.RUN,
     ),
@@ -86,6 +94,7 @@ class SingleUploader:
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _epochs(rows, found)
         _requests(rows, found)
+        _decisions(rows, found)
         if not context.unfinished:  # who was master may be told later
             _untold(rows, found)
             _writers(rows, found)
@@ -144,6 +153,27 @@ def _requests(rows: Rows, found: Findings) -> None:
                 int(index[at]),
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
+            )
+
+
+def _decisions(rows: Rows, found: Findings) -> None:
+    """Who finds in the store what a later master wrote has been replaced. Its own log is no measure for it any more."""
+    known = rows.memo(tier.manifests)
+    index, queues, epochs = (rows.column(name) for name in ("index", "queue", "epoch"))
+    for f, decided in zip(DECISIONS, ("gave up", "was about to cut the manifest of"), strict=True):
+        for at in rows.where(kind="trace", f=f).tolist():
+            queue, epoch, judged = int(queues[at]), int(epochs[at]), int(rows.value(at).get("version", 0))
+            version = known[queue].find(judged) if queue in known else None
+            if version is None or not 0 <= epoch < version.epoch:
+                continue
+            found.add(
+                SUCCESSOR_JUDGED,
+                f"{rows.text('node', at)} {decided} queue {queue} at {views.at_s(rows, at)} as the master of epoch "
+                f"{epoch}, because of version {judged} of its manifest, which {version.writer} had written in epoch "
+                f"{version.epoch}.",
+                int(index[version.at]),
+                int(index[at]),
+                queue=queue,
             )
 
 

@@ -91,6 +91,19 @@ class SlaveUploads(Tier):
             self.promoted(env)
 
 
+class SuccessorJudged(Tier):
+    """A replaced uploader goes on comparing: it holds against its own log what its successor has written."""
+
+    def may_write(self, upload: QueueUpload) -> bool:
+        compares = not upload.verified and self._active and self.broker.epoch == upload.epoch
+        return compares or super().may_write(upload)
+
+    def _fits(self, env: Env, upload: QueueUpload, manifest: Manifest, end: int, position: int) -> None:
+        super()._fits(env, upload, manifest, end, position)
+        if upload.cut is not None and not self.may_write(upload):
+            self._cut_back(env, upload, manifest, *upload.cut)
+
+
 class ResumeFromLocalMax(Tier):
     """A new master uploads from its own end on: what the old one had not uploaded yet is skipped."""
 
@@ -287,6 +300,13 @@ MUTANTS = (
         stands_for="apache/rocketmq #8066: every replica uploads, and their metadata conflict",
         parts={"broker": {"tier": SlaveUploads}},
         scenario="old_uploader",
+    ),
+    Planted(
+        name="successor-judged",
+        law="single-uploader",
+        stands_for="a master that was replaced takes its own log for the truth, and its successor's tier for damaged",
+        parts={"broker": {"tier": SuccessorJudged}},
+        scenario="judged_by_the_old",
     ),
     Planted(
         name="resume-from-local-max",

@@ -1,11 +1,10 @@
 """Tiered storage inside a broker: uploads by the master, knowledge of the manifests and reads on every replica.
 
-One :class:`QueueUpload` per queue carries all writes of that queue, one request at a time. It holds no program counter:
-what it does next follows from what it knows (:meth:`Tier._advance`), in this order: learn the manifest that stands in
-the store; verify that it fits the local log; raise its epoch, so that no earlier uploader can commit any more; commit
-what was put; trim; put what is due; delete what no manifest names. Whenever an answer is lost or a compare-and-set
-fails, it forgets that it knows the manifest, and so begins at the top: an ambiguous commit is re-read, and recognised
-as its own by writer, epoch and generation.
+One :class:`QueueUpload` per queue carries all its writes, one request at a time. It holds no program counter: what it
+does next follows from what it knows (:meth:`Tier._advance`), in this order: learn the manifest that stands in the
+store; verify that it fits the local log; raise its epoch, so that no earlier uploader can commit any more; commit what
+was put; trim; put what is due; delete what no manifest names. Whenever an answer is lost or a compare-and-set fails, it
+forgets the manifest and begins at the top: an ambiguous commit is re-read, and known as its own by its stamp.
 """
 
 from __future__ import annotations
@@ -336,7 +335,8 @@ class Tier:
 
     def _stop(self, env: Env, upload: QueueUpload, reason: str) -> None:
         upload.stopped = True
-        env.trace("tier_stop", queue=upload.queue.index, epoch=upload.epoch, reason=reason)
+        version = upload.manifest.version if upload.manifest is not None else 0
+        env.trace("tier_stop", queue=upload.queue.index, epoch=upload.epoch, reason=reason, version=version)
 
     def _stamp(self, upload: QueueUpload) -> Stamp:
         self._attempt += 1
@@ -506,8 +506,8 @@ class Tier:
         """Record what an unclean election has cost the tier, in a version that takes over at once."""
         if position > self.commit_confirm(upload):
             return
-        lost = [end, manifest.end]
-        env.trace("tier_cut", queue=manifest.queue, offset=end, position=position, epoch=upload.epoch, lost=lost)
+        about = {"queue": manifest.queue, "offset": end, "position": position, "epoch": upload.epoch}
+        env.trace("tier_cut", **about, lost=[end, manifest.end], version=manifest.version)
         self._commit(env, upload, manifest.cut_back(end, position, self._stamp(upload)))
 
     # --- uploads ---

@@ -300,6 +300,31 @@ def test_who_writes_an_object_of_a_queue_tells_so_and_other_objects_are_nobody_s
     assert ("somebody wrote to the object store without having told so" in why) == (queue == 0)
 
 
+def _decided(f: str, *, epoch: int = 1, version: int = 3) -> Tiered:
+    """The master of epoch 2 has written version 3 when a master tells what it makes of a version."""
+    history = good()
+    history.master("broker-1", 2)
+    history.upload(4, node="broker-1", epoch=2, segments=[(0, 4)])
+    history.trace("broker-0", f, queue=0, offset=2, epoch=epoch, value={"version": version})
+    return history
+
+
+@pytest.mark.parametrize("f", ["tier_stop", "tier_cut"])
+def test_who_judges_by_its_own_log_what_a_later_master_wrote_is_found(f: str) -> None:
+    history = _decided(f)
+    assert history.rows[-3]["f"] == "store_cas", "the successor's version"
+    (anomaly,) = history.expect(UPLOADER, A.SUCCESSOR_JUDGED).anomalies
+    assert anomaly.rows == (len(history.rows) - 3, len(history.rows) - 1)
+
+
+@pytest.mark.parametrize("f", ["tier_stop", "tier_cut"])
+@pytest.mark.parametrize(
+    "told", [{"version": 2}, {"epoch": 2}, {"epoch": 3}, {"version": 0}, {"version": 4}, {"epoch": -1}]
+)
+def test_who_judges_an_earlier_version_or_tells_none_may_do_so(f: str, told: dict[str, int]) -> None:
+    _decided(f, **told).expect(UPLOADER, validity=Validity.VALID)
+
+
 # Continuity
 
 
