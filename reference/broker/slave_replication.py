@@ -12,11 +12,12 @@ from reference.broker.parts import Growing
 from reference.broker.records import BadRecord
 from reference.tier.interface import View
 from reference.wire.codes import Request
-from reference.wire.fields import item, listed, read_object, to_json, whole
+from reference.wire.fields import item, listed, read_object, request_number, to_json, whole
 
 TICK_NS = 250_000_000
 RETRY_NS = 100_000_000
 SILENCE_NS = 1_000_000_000
+_SESSION_BITS = 20  # so many sessions a life has to itself
 
 
 class SlaveBroker(Growing, Protocol):
@@ -58,7 +59,7 @@ class SlaveReplication:
 
     def recovered(self, env: Env) -> None:
         """Sessions of different lives must differ, also on disks that went back in time, where generations repeat."""
-        self._session = self._broker.membership.generation << 20
+        self._session = self._broker.membership.generation << _SESSION_BITS
         self._life = self._broker.membership.life
 
     def start(self, env: Env, master: str) -> None:
@@ -119,18 +120,23 @@ class SlaveReplication:
             "views": sorted((queue, view.version) for queue, view in broker.tier.views().items()),
         }
         body = to_json(value)
-        env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._session, fields=fields, body=body))
+        env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._opaque, fields=fields, body=body))
 
     @property
     def _session_word(self) -> str:
         return f"{self._life}.{self._session}"
+
+    @property
+    def _opaque(self) -> int:
+        """The session's number in a frame, which has 32 bits: after 2,047 lives they begin again."""
+        return request_number(self._session >> _SESSION_BITS, self._session)
 
     def _is_current(self, source: str, message: Message) -> bool:
         return source == self.master and message.fields.get("session") == self._session_word and not self._busy
 
     def answered(self, env: Env, source: str, message: Message) -> None:
         """The answer to our handshake: cut the log at that point, then begin."""
-        if source == self.master and message.opaque == self._session and message.code != 0:
+        if source == self.master and message.opaque == self._opaque and message.code != 0:
             env.set_timer("follow", RETRY_NS)
         elif self._is_current(source, message) and not self._streaming:
             point = whole(message.fields, "point")

@@ -10,6 +10,7 @@ import pytest
 
 from chaos.node import Message
 from reference.broker.slave_replication import SlaveReplication
+from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
 
 
@@ -58,3 +59,18 @@ def test_an_answer_to_an_earlier_life_finds_nobody_though_the_disk_went_back_in_
     assert cut == []
     after.answered(env, "master", Message(code=0, flags=1, opaque=new.opaque, fields={**new.fields, "point": "300"}))
     assert cut == [300]
+
+
+def test_a_disk_in_its_ten_thousandth_life_still_follows() -> None:
+    sent: list[Message] = []
+    env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
+    env.trace = lambda f, **told: None
+    cut: list[int] = []
+    it = slave(cut)
+    for generation in (1, 2047, 2048, 10_000):
+        it._broker.membership.generation = generation  # type: ignore[misc]
+        it.recovered(env)
+        it.start(env, "master")
+        hello = sent[-1]
+        (read,) = RemotingCodec().decode(bytearray(RemotingCodec().encode(hello)))
+        assert read == hello
