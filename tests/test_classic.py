@@ -11,15 +11,25 @@ from benchmarks.mutants import EXAMPLES, run
 from chaos.verdict import Validity
 
 
-def asks_for_a_window(path: Path) -> bool:
-    """Whether clients' changes are refused there but for one at a time. Controllers of the mode ``classic`` refuse
-    none: each waits until all before it are logged, and over links so slow there come more than that."""
-    system = YAML(typ="safe").load(path.read_text("utf-8")).get("system")
+def asks_for_parallel(path: Path) -> bool:
+    """Whether the example is about what only the mode ``parallel`` does.
+
+    Either clients' changes are refused but for one at a time: controllers of the mode ``classic`` refuse none, each
+    waits until all before it are logged, and over links so slow there come more than that. Or heartbeats are seconds
+    apart while controllers die: in the mode ``classic`` each read is an entry of the log, and one that is lost with the
+    follower that was sent it comes again with the next heartbeat."""
+    experiment = YAML(typ="safe").load(path.read_text("utf-8"))
+    system = experiment.get("system")
     options = system.get("reference") if isinstance(system, dict) else None
-    return bool(options) and (options.get("controller_options") or {}).get("window") == 1
+    asked = (options or {}).get("controller_options") or {}
+    reads = any("register" in workload for workload in experiment["workloads"])
+    kills = any(
+        fault.get("kill", {}).get("target", "").startswith("controller") for fault in experiment.get("faults", [])
+    )
+    return asked.get("window") == 1 or (reads and kills and asked.get("heartbeat_ms", 0) >= 5000)
 
 
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if not asks_for_a_window(path))
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if not asks_for_parallel(path))
 
 
 def classic(name: str, folder: Path) -> Path:
