@@ -83,8 +83,8 @@ Earlier samples were measured in the same way with the laws of their time: 63.0 
 (`--draw 11`), 66.2 % (`--draw 13`) and 66.8 % (`--draw 17`). Laws, storms and examples were then made for their
 survivors; `benchmarks/mutation/verdicts.yaml` says of each by which run it is found now, or why no run can show it. Of
 the last one 89 % of those not shown equivalent are found by now, 11 % are limits, and none is open; this flatters, as
-said. What is made for the survivors of one sample raises the score of the next by little: bugs that no law sees are of
-many kinds.
+said. What is made for the survivors of one sample raises the score of the next by a few points only: bugs that no law
+sees are of many kinds.
 
 Reading mutants found seven bugs of the reference system and the laws, all mended since: a broker that was cutting its
 log after an unclean election could be made master, and never served; one frame with the bytes of half a character ended
