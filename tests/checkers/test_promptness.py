@@ -75,16 +75,22 @@ def test_what_hinders_an_election_excuses_that_it_is_late(hindered: str) -> None
     it.expect(LAW, validity=Validity.VALID)
 
 
-@pytest.mark.parametrize("led_s, silence_ms, names", [(7, 1500, [A.LATE_ELECTION]), (7, 7000, []), (7, 0, [])])
-def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
-    led_s: float, silence_ms: int, names: list[str]
-) -> None:
+def _led_since_the_load(silence_ms: int) -> Run:
+    """A master that may be silent for so long, and a controller that leads from the load's beginning on."""
     it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
     it.phase("load")
     it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
     it.alter(*BROKERS)
     it.leads("controller-0", 1)
     it.ask("read")
+    return it
+
+
+@pytest.mark.parametrize("led_s, silence_ms, names", [(7, 1500, [A.LATE_ELECTION]), (7, 7000, []), (7, 0, [])])
+def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
+    led_s: float, silence_ms: int, names: list[str]
+) -> None:
+    it = _led_since_the_load(silence_ms)
     it.wait(led_s)
     death(it)
     it.expect(LAW, *names)
@@ -92,12 +98,7 @@ def test_a_new_leader_waits_for_a_master_as_long_as_that_may_be_silent(
 
 @pytest.mark.parametrize("silence_ms, names", [(1500, [A.LATE_ELECTION]), (9000, [])])
 def test_a_clock_that_was_slow_makes_the_patience_of_a_leader_longer(silence_ms: int, names: list[str]) -> None:
-    it = Run(meta={"controllers": list(CONTROLLERS), "uses": ["objects"]})
-    it.phase("load")
-    it.elect("broker-0", 1, bootstrap=True, silence_ms=silence_ms)
-    it.alter(*BROKERS)
-    it.leads("controller-0", 1)
-    it.ask("read")
+    it = _led_since_the_load(silence_ms)
     slow = it.inject("clock", "controller-0", effects={"skews_clocks": ["controller-0"]})
     it.wait(8)
     it.undo("clock", slow)
