@@ -29,11 +29,18 @@ LAST = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
-    """Something that a law can find. ``lawful``: it is counted and shown, but no violation."""
+    """Something that a law can find. ``lawful``: it is counted and shown, but no violation. ``by_policy``: it is lawful
+    because the profile permits it, so it is told in the verdict's line, and ``--no-loss-by-policy`` makes the run
+    INVALID. Raises ``ValueError`` for one that the profile permits and that is called a violation."""
 
     name: str
     meaning: str
     lawful: bool = False
+    by_policy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by_policy and not self.lawful:
+            raise ValueError(f"{self.name}: what the profile permits is lawful")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

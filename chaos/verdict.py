@@ -38,7 +38,9 @@ class Anomaly:
     ``explanation`` is a sentence for a person who has not read the code. ``count`` > 1 stands for that many findings of
     the same kind, of which this one is the first (so that a run with a million losses stays readable).
     ``dead_ends`` are the longest orders of the operations that are lawful, for laws that search for one. ``lawful``: it
-    is counted and shown, but no violation, as the law has declared of this name."""
+    is counted and shown, but no violation, as the law has declared of this name. ``by_policy``: likewise, because the
+    profile permits it. ``policy`` says then which setting permits it and at what, as words that follow "as":
+    "`flush: async` allows at the power cut of 12.0 s"; "" where nobody knows more than the profile."""
 
     law: str
     name: str
@@ -50,6 +52,8 @@ class Anomaly:
     count: int = 1
     dead_ends: tuple[DeadEnd, ...] = ()
     lawful: bool = False
+    by_policy: bool = False
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

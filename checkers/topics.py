@@ -24,10 +24,18 @@ PROMISE = Promise(
     meaning="A topic whose creation was acknowledged, or that a client was shown, is there until somebody deletes it.",
     anomalies=(
         AnomalyKind(name=TOPIC_LOST, meaning="a topic was acknowledged and is not there, or lacks queues, in the end"),
-        AnomalyKind(name=TOPIC_LOST_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True),
+        AnomalyKind(
+            name=TOPIC_LOST_BY_POLICY,
+            meaning="the same under a profile that permits the loss",
+            lawful=True,
+            by_policy=True,
+        ),
         AnomalyKind(name=TOPIC_RETURNED, meaning="a topic's deletion was acknowledged, and it is there in the end"),
         AnomalyKind(
-            name=TOPIC_RETURNED_BY_POLICY, meaning="the same under a profile that permits the loss", lawful=True
+            name=TOPIC_RETURNED_BY_POLICY,
+            meaning="the same under a profile that permits the loss",
+            lawful=True,
+            by_policy=True,
         ),
     ),
 )

@@ -186,7 +186,7 @@ def _law_json(law: Verdict) -> dict[str, Any]:
     if not told["unjudged"]:
         del told["unjudged"]
     for anomaly in told["anomalies"]:
-        for name in ("dead_ends", "lawful"):
+        for name in ("dead_ends", "lawful", "by_policy", "policy"):
             if not anomaly[name]:
                 del anomaly[name]
     return told

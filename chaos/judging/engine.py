@@ -265,6 +265,7 @@ def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
     """Raises ``ValueError`` for an anomaly under the name of another law, or that its own has not declared."""
     if anomaly.law != promise.name:
         raise ValueError(f"the law {promise.name} reports an anomaly of {anomaly.law!r}")
+    kind = promise.find(anomaly.name)
     return dataclasses.replace(
         anomaly,
         name=str(anomaly.name),
@@ -274,7 +275,9 @@ def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
         offset=int(anomaly.offset),
         message=int(anomaly.message),
         count=int(anomaly.count),
-        lawful=promise.find(anomaly.name).lawful,
+        lawful=kind.lawful,
+        by_policy=kind.by_policy,
+        policy=str(anomaly.policy) if kind.by_policy else "",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,23 @@ MAX_REPORTED = 20
 Facts = Sequence[Mapping[str, Any]]
 
 
+class _Sort(NamedTuple):
+    """What is counted together. ``policy``: which policy permits it, in words; "" for none."""
+
+    name: str
+    queue: int
+    policy: str
+
+
 class Findings:
-    """Collects what one kernel finds; at most :data:`MAX_REPORTED` anomalies of a name are spelt out for each queue, so
-    that what is reported does not depend on which queues share a shard."""
+    """Collects what one kernel finds; at most :data:`MAX_REPORTED` anomalies of a name and policy are spelt out for
+    each queue, so that what is reported does not depend on which queues share a shard. What is not spelt out is counted
+    for each name and policy."""
 
     def __init__(self, promise: Promise) -> None:
         self._promise = promise
-        self._told: dict[tuple[str, int], list[Anomaly]] = {}
-        self._rest: dict[tuple[str, int], int] = {}
+        self._told: dict[_Sort, list[Anomaly]] = {}
+        self._rest: dict[_Sort, int] = {}
         self._counts: dict[str, int] = {}
         self._facts: list[dict[str, object]] = []
         self._gaps: dict[str, None] = {}
@@ -37,18 +46,21 @@ class Findings:
         queue: int = -1,
         offset: int = -1,
         message: int = -1,
+        policy: str = "",
     ) -> None:
         """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
-        story."""
-        told = self._told.setdefault((name, int(queue)), [])
+        story. ``policy``: see :class:`chaos.verdict.Anomaly`. Raises ``ValueError`` when it is given for something that
+        no profile permits."""
+        sort = _Sort(name, int(queue), policy)
+        told = self._told.setdefault(sort, [])
         if len(told) >= MAX_REPORTED:
-            self._add_rest(name, int(queue), 1)
+            self._add_rest(sort, 1)
             return
         told.append(
             Anomaly(
                 law=self._promise.name,
                 name=name,
-                lawful=self._promise.find(name).lawful,
+                **_permission(self._promise, name, policy),
                 explanation=explanation,
                 rows=tuple(int(row) for row in rows if row >= 0),
                 queue=int(queue),
@@ -64,9 +76,10 @@ class Findings:
         tell: Callable[[int], None],
         *,
         queues: npt.NDArray[np.int64] | None = None,
+        policy: str = "",
     ) -> None:
-        """Report many findings: ``tell`` is called for those that will be spelt out, the rest is counted. ``queues``
-        gives the queue of each finding, if they aren't all of one."""
+        """Report many findings of one ``policy``: ``tell``, which names it too, is called for those that will be spelt
+        out, the rest is counted. ``queues`` gives the queue of each finding, if they aren't all of one."""
         parts = {-1: found}
         if queues is not None:
             parts = {int(queue): found[queues == queue] for queue in np.unique(queues)}
@@ -74,10 +87,10 @@ class Findings:
             for item in part[:MAX_REPORTED]:
                 tell(int(item))
             if len(part) > MAX_REPORTED:
-                self._add_rest(name, queue, len(part) - MAX_REPORTED)
+                self._add_rest(_Sort(name, queue, policy), len(part) - MAX_REPORTED)
 
-    def _add_rest(self, name: str, queue: int, number: int) -> None:
-        self._rest[name, queue] = self._rest.get((name, queue), 0) + number
+    def _add_rest(self, sort: _Sort, number: int) -> None:
+        self._rest[sort] = self._rest.get(sort, 0) + number
 
     def count(self, name: str, number: int) -> None:
         self._counts[name] = self._counts.get(name, 0) + int(number)
@@ -88,34 +101,40 @@ class Findings:
     def gap(self, text: str) -> None:
         self._gaps[text] = None
 
-    def _told_of(self, name: str) -> Iterator[Anomaly]:
-        return (one for (told, _), found in self._told.items() if told == name for one in found)
+    def _told_of(self, sort: _Sort) -> Iterator[Anomaly]:
+        alike = (found for told, found in self._told.items() if (told.name, told.policy) == (sort.name, sort.policy))
+        return (one for found in alike for one in found)
 
     def partial(self) -> Partial:
         anomalies = [anomaly for told in self._told.values() for anomaly in told]
-        for (name, queue), rest in self._rest.items():
+        for sort, rest in self._rest.items():
             # Else what another shard left untold, of another queue or another part of it, would seem the same.
-            of = queue if queue >= 0 else min((one.queue for one in self._told_of(name)), default=-1)
-            told = [one for one in self._told_of(name) if one.queue == of]
+            of = sort.queue if sort.queue >= 0 else min((one.queue for one in self._told_of(sort)), default=-1)
+            told = [one for one in self._told_of(sort) if one.queue == of]
             offset, rows = min(((one.offset, one.rows) for one in told), default=(-1, ()))
-            anomalies.append(_remainder(self._promise, name, rest, of, offset, sum(rows)))
+            anomalies.append(_remainder(self._promise, sort._replace(queue=of), rest, offset, sum(rows)))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
-def _remainder(
-    promise: Promise, name: str, count: int, queue: int = -1, offset: int = -1, message: int = -1
-) -> Anomaly:
-    text = f"{count} more `{name}` (at most {MAX_REPORTED} shown)."
-    lawful = promise.find(name).lawful
+def _permission(promise: Promise, name: str, policy: str) -> dict[str, Any]:
+    """What the promise declares of findings of this name, and which policy permits this one. Raises ``ValueError`` when
+    no profile permits them."""
+    kind = promise.find(name)
+    if policy and not kind.by_policy:
+        raise ValueError(f"the law {promise.name} says that {policy}, but declares {name!r} as nothing by policy")
+    return {"lawful": kind.lawful, "by_policy": kind.by_policy, "policy": policy}
+
+
+def _remainder(promise: Promise, sort: _Sort, count: int, offset: int = -1, message: int = -1) -> Anomaly:
     return Anomaly(
         law=promise.name,
-        name=name,
-        explanation=text,
+        name=sort.name,
+        explanation=f"{count} more `{sort.name}` (at most {MAX_REPORTED} shown).",
         count=count,
-        queue=queue,
+        queue=sort.queue,
         offset=offset,
         message=message,
-        lawful=lawful,
+        **_permission(promise, sort.name, sort.policy),
     )
 
 
@@ -128,23 +147,30 @@ def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[npt.NDArray[
 
 def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     """Join the findings of several shards: drop what two shards told alike, in the order of first witness rows, at
-    most :data:`MAX_REPORTED` of each name in full and one anomaly for the rest of that name."""
+    most :data:`MAX_REPORTED` of each name in full, and one anomaly for the rest of that name and each policy. So the
+    number of each name and policy is whole, however the rows were parted."""
     by_name: dict[str, list[Anomaly]] = {}
-    rest: dict[str, int] = {}
+    rest: dict[str, dict[str, int]] = {}
     for anomaly in dict.fromkeys(anomalies):
-        if not anomaly.rows:
-            rest[anomaly.name] = rest.get(anomaly.name, 0) + anomaly.count
-            by_name.setdefault(anomaly.name, [])
+        told = by_name.setdefault(anomaly.name, [])
+        if anomaly.rows:
+            told.append(anomaly)
         else:
-            by_name.setdefault(anomaly.name, []).append(anomaly)
+            _more(rest, anomaly)
     joined: list[Anomaly] = []
     for name in sorted(by_name):
         told = sorted(by_name[name], key=lambda a: (a.rows, a.queue, a.offset, a.message, a.explanation))
         joined += told[:MAX_REPORTED]
-        more = sum(a.count for a in told[MAX_REPORTED:]) + rest.get(name, 0)
-        if more:
-            joined.append(_remainder(promise, name, more))
+        for anomaly in told[MAX_REPORTED:]:
+            _more(rest, anomaly)
+        left = sorted(rest.get(name, {}).items())
+        joined += [_remainder(promise, _Sort(name, -1, policy), more) for policy, more in left]
     return tuple(joined)
+
+
+def _more(rest: dict[str, dict[str, int]], anomaly: Anomaly) -> None:
+    of_name = rest.setdefault(anomaly.name, {})
+    of_name[anomaly.policy] = of_name.get(anomaly.policy, 0) + anomaly.count
 
 
 def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str]] = (), unless: str = "") -> Verdict:

@@ -37,6 +37,7 @@ ANOMALIES = pa.schema(
         ("offset", pa.int64()),
         ("message", pa.int64()),
         ("count", pa.int64()),
+        ("policy", pa.string()),
     ]
 )
 
@@ -53,6 +54,7 @@ def anomaly_row(run: str, anomaly: Anomaly) -> dict[str, Any]:
         "offset": anomaly.offset,
         "message": anomaly.message,
         "count": anomaly.count,
+        "policy": anomaly.policy,
     }
 
 

@@ -22,7 +22,12 @@ PROMISE = Promise(
             name=NEVER_DELIVERED,
             meaning="a delayed message, or one whose transaction was committed, was accepted and never came",
         ),
-        AnomalyKind(name=NEVER_DELIVERED_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(
+            name=NEVER_DELIVERED_BY_POLICY,
+            meaning="the same under a profile that permits it",
+            lawful=True,
+            by_policy=True,
+        ),
         AnomalyKind(name=WITHHELD, meaning="a message is in its queue, and a group that read on was never given it"),
         AnomalyKind(name=OUT_OF_ORDER, meaning="a group that reads in order was given an offset before one below it"),
     ),

@@ -18,7 +18,9 @@ PROMISE = Promise(
     meaning="An acknowledged message is readable at its queue and offset until retention removes it by its rules.",
     anomalies=(
         AnomalyKind(name=LOST, meaning="acknowledged, not removed by retention, and not found with the same content"),
-        AnomalyKind(name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True),
+        AnomalyKind(
+            name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True, by_policy=True
+        ),
         AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(
             name=DUPLICATE_APPEND,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
+import pytest
 
 from chaos.judging.findings import MAX_REPORTED, Findings, cap
 from chaos.law import AnomalyKind, Partial, Promise
+from chaos.verdict import Anomaly
 
 PROMISE = Promise(
     name="kept", place=1, meaning="Things are kept.", anomalies=(AnomalyKind(name="gone", meaning="a thing is gone"),)
@@ -38,3 +42,56 @@ def test_so_are_those_of_two_ranges_of_one_queue() -> None:
 def test_what_two_shards_tell_alike_is_told_once() -> None:
     twice = [one for _ in range(2) for one in shard(-1, 50).anomalies]
     assert sum(one.count for one in cap(PROMISE, twice)) == 50
+
+
+PERMITTING = Promise(
+    name="kept",
+    place=1,
+    meaning="Things are kept.",
+    anomalies=(
+        AnomalyKind(name="gone", meaning="a thing is gone"),
+        AnomalyKind(name="gone-by-policy", meaning="the same by policy", lawful=True, by_policy=True),
+    ),
+)
+ASYNC = "`flush: async` allows at the power cut of 12.0 s"
+ACKS = "`acks: 1` allows at the switch of 14.0 s"
+
+
+def permitted(queue: int, begin: int, **numbers: int) -> Partial:
+    """So many losses of each policy in one range of one queue."""
+    found = Findings(PERMITTING)
+    for name, policy in {"flushed": ASYNC, "acked": ACKS}.items():
+        each = np.arange(begin, begin + numbers[name])
+        tell = partial(_tell, found, queue, policy)
+        found.add_each("gone-by-policy", each, tell, queues=np.full(len(each), queue), policy=policy)
+    return found.partial()
+
+
+def _tell(found: Findings, queue: int, policy: str, at: int) -> None:
+    found.add("gone-by-policy", f"{queue}/{at}", at, queue=queue, offset=at, policy=policy)
+
+
+def totals(anomalies: tuple[Anomaly, ...]) -> dict[str, int]:
+    assert all(one.lawful and one.by_policy for one in anomalies)
+    told: dict[str, int] = {}
+    for one in anomalies:
+        told[one.policy] = told.get(one.policy, 0) + one.count
+    return told
+
+
+def test_losses_of_each_policy_are_counted_whole_however_their_rows_were_parted() -> None:
+    ranges = [permitted(0, 0, flushed=30, acked=1), permitted(0, 500, flushed=30, acked=45)]
+    for parts in (ranges, [*ranges, permitted(1, 0, flushed=7, acked=0)]):
+        joined = reduce(Partial.merge, parts)
+        capped = cap(PERMITTING, joined.anomalies)
+        assert totals(capped) == {ASYNC: 60 + 7 * (len(parts) - 2), ACKS: 46}
+        assert cap(PERMITTING, reduce(lambda late, early: early.merge(late), parts).anomalies) == capped
+        assert totals(cap(PERMITTING, capped)) == totals(capped)
+    assert len([one for one in capped if one.rows]) == MAX_REPORTED
+
+
+def test_a_policy_excuses_only_what_is_declared_as_permitted() -> None:
+    with pytest.raises(ValueError, match="declares 'gone' as nothing by policy"):
+        Findings(PERMITTING).add("gone", "a thing", 1, policy=ASYNC)
+    with pytest.raises(ValueError, match="what the profile permits is lawful"):
+        AnomalyKind(name="gone", meaning="a thing is gone", by_policy=True)
