@@ -18,7 +18,8 @@ from checkers._views.run import brokers
 class Fault:
     """One injection. ``process`` is its id. ``effects`` are those that it declares, each with the nodes that it is
     proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``until_ns`` is
-    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither."""
+    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``lost_data``:
+    nodes whose disks were compared, and found to have lost files or blocks in a power cut."""
 
     process: str
     targets: frozenset[str]
@@ -27,6 +28,7 @@ class Fault:
     from_ns: int
     until_ns: int
     index: int
+    lost_data: frozenset[str] = frozenset()
 
     def hits(self, *effects: str) -> frozenset[str]:
         """The nodes for which one of these effects is proven."""
@@ -50,10 +52,14 @@ class _Entry:
     until_ns: int = NEVER
     index: int = -1
     failed: bool = False
+    lost_data: set[str] = field(default_factory=set)
 
     def prove(self, told: Mapping[str, Any]) -> None:
         for effect, nodes in (told.get("proven") or {}).items():
             self.proven.setdefault(str(effect), set()).update(map(str, nodes))
+        for node, shown in (told.get("proof") or {}).items():
+            if isinstance(shown, Mapping) and any(shown.get(lost) for lost in ("files_lost", "blocks_lost")):
+                self.lost_data.add(str(node))
 
 
 def faults(rows: Rows) -> Sequence[Fault]:
@@ -106,6 +112,7 @@ def _fault(process: str, entry: _Entry) -> Fault:
         from_ns=from_ns,
         until_ns=entry.until_ns,
         index=entry.index,
+        lost_data=frozenset(entry.lost_data),
     )
 
 

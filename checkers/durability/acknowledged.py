@@ -13,12 +13,12 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.arrays import first_in, places_in, slots
 from checkers._views.claims import ByPlace, Claims
-from checkers._views.reads import callers, everywhere, own
+from checkers._views.losses import Lost, Records, explained
+from checkers._views.reads import callers, own
 from checkers.durability.evidence import ACKED, ENDS, Reached, by_final, decided, present
-from checkers.durability.permitted import loss_permitted
 from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
 
 #: Where a message was sought whose queue was not drained.
@@ -30,12 +30,12 @@ NEEDS = Needs(
     rows=(
         own("op", "send", "delivered"),
         own("final", "tiered"),
+        own("trace", "append"),
         callers("pull"),
-        everywhere("trace", "applied"),
-        *(reads.RUN, reads.FAULTS),
+        *losses.EVIDENCE,
         *(*reads.REPLICAS, *reads.FINAL_LOGS, *ENDS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
 )
 
@@ -100,23 +100,23 @@ def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> Non
     if len(missing.at):
         floor = end.floors(rows.beside, context, judged).floor
         missing = missing.only(missing.offset >= floor[places_in(end.queues, missing.queue)[0]])
-    if len(missing.at) and (why := views.all_destroyed(rows, context)):
-        _gone(found, missing, f"but {why}")
-        return
     _lost(rows, context, found, end, missing)
 
 
 def _lost(rows: Rows, context: RunContext, found: Findings, end: Reached, missing: Claims) -> None:
-    permitted, unknown = loss_permitted(rows, context, missing)
-    if unknown.any():
-        _gone(
-            found,
-            missing.only(unknown),
-            "and nobody knows whether a fault that declares no effects made another replica the master, which the "
-            "profile lets lose them",
-        )
-    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), LOST)
-    _tell_lost(rows, found, end, missing.only(permitted), LOST_BY_POLICY)
+    """Of what is missing, each loss that a weakness of the profile explains is one by policy. If the run itself
+    destroyed every copy that was sure, nothing is owed of the rest."""
+    records = Records.of(rows, missing)
+    why = explained(rows, context, records, missing.at)
+    for policy, mine in why.reasons(Lost.PERMITTED):
+        _tell_lost(rows, found, end, missing.only(mine), LOST_BY_POLICY, policy)
+    for but, mine in why.reasons(Lost.UNDECIDED):
+        _gone(found, missing.only(mine), but)
+    rest = missing.only(why.where(Lost.UNEXPLAINED))
+    if len(rest.at) and (destroyed := views.all_destroyed(rows, context)):
+        _gone(found, rest, f"but {destroyed}")
+    else:
+        _tell_lost(rows, found, end, rest, LOST)
 
 
 def _gone(found: Findings, claims: Claims, but: str) -> None:
@@ -125,7 +125,7 @@ def _gone(found: Findings, claims: Claims, but: str) -> None:
     found.fact(gone=[*zip(queues.tolist(), numbers.tolist(), strict=True)], but=but)
 
 
-def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str) -> None:
+def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str, policy: str = "") -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
     finals = ByPlace(rows.memo(by_final)) if len(missing.at) else None
     by_drain = end.of_each(missing.queue, end.proven)
@@ -144,7 +144,7 @@ def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name:
             name,
             f"Message {short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
             f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
-            f"offset {offset}, but it is missing from {where}.{other}",
+            f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
             int(op[at]),
             int(index[at]),
             end.drains.row_of(queue),
@@ -152,10 +152,11 @@ def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name:
             queue=queue,
             offset=offset,
             message=int(message[at]),
+            policy=policy,
         )
 
     found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue)
+    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue, policy=policy)
 
 
 def _redelivered(rows: Rows, found: Findings) -> None:

@@ -299,8 +299,10 @@ class MasterReplication:
     def streaming_peers(self) -> list[Peer]:
         return [peer for peer in self._peers.values() if peer.streaming]
 
-    def connected_ends(self) -> list[int]:
-        return [peer.acked for peer in self.streaming_peers()]
+    def member_ends(self, members: frozenset[int]) -> dict[str, int]:
+        """How far each of these other replicas has acknowledged in this epoch, -1 where it has not."""
+        others = sorted(members - {self._broker.membership.broker_id})
+        return {self.name_of(member): self._acks.get(member, -1) for member in others}
 
     def closed(self, env: Env, peer: str) -> None:
         self._peers.pop(peer, None)

@@ -256,10 +256,17 @@ class ProducerRequests:
                 answered = waiting.end
                 self._answer(env, waiting, waiting.answer)
             if answered >= 0:
-                env.trace("acked", epoch=broker.epoch, position=answered, confirm=broker.log.confirm)
+                stood_on: dict[str, Any] = {}
+                if broker.replication.is_weaker:
+                    stood_on["copies"] = self._copies(answered)
+                env.trace("acked", epoch=broker.epoch, position=answered, confirm=broker.log.confirm, **stood_on)
         while self._changes and self._changes[0].end <= broker.queues.dispatched:
             waiting = self._changes.popleft()
             self._answer(env, waiting, waiting.answer)
+
+    def _copies(self, position: int) -> dict[str, int]:
+        """The replicas that hold everything below this position, as far as acknowledgements count them."""
+        return {name: end for name, end in self._broker.replication.counted_ends().items() if end >= position}
 
     def _answer(self, env: Env, waiting: Waiting, answer: Message) -> None:
         if not waiting.request.is_oneway:

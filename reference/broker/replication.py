@@ -61,11 +61,23 @@ class Replication:
         """Up to where producers get their ok."""
         if self.acks == "all":
             return self.broker.log.confirm
-        if self.acks == "master":
-            return self.own_end()
-        ends = sorted([self.own_end(), *self.master.connected_ends()], reverse=True)
-        needed = int(self.acks)
+        needed = 1 if self.acks == "master" else int(self.acks)
+        ends = sorted(self.counted_ends().values(), reverse=True)
         return ends[needed - 1] if needed <= len(ends) else -1
+
+    def counted_ends(self) -> dict[str, int]:
+        """Whose copies an acknowledgement may stand on, and how far each goes."""
+        own = {self.broker.name: self.own_end()}
+        if self.acks == "master":
+            return own
+        if self.acks == "all":
+            return own | self.master.member_ends(self.confirm_members())
+        return own | {peer.name: peer.acked for peer in self.master.streaming_peers()}
+
+    @property
+    def is_weaker(self) -> bool:
+        """Whether an acknowledgement promises less than by default, so that it tells what it stands on."""
+        return self.acks != "all" or self.flush != "sync" or self.min_in_sync < 2
 
     def promotion_confirm(self) -> int:
         """The confirm offset that a new master begins with: what it knew as a slave, though its log goes on."""

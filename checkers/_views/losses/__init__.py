@@ -1,0 +1,22 @@
+"""Why records are gone that were acknowledged, read or confirmed, and whether the profile's weakness explains it.
+
+A weaker profile excuses cuts, not messages. A record is gone because a new master's log lacked it; so the question is
+how that replica came to lack it, and why it could be elected nevertheless:
+
+* ``flush: async``: it had taken the record and crashed, and came back without it;
+* ``acks`` of a number, or ``master``: it is none of the copies that the acknowledgement stood on;
+* ``unclean``: it was elected although it was outside the SyncStateSet;
+* ``min_in_sync: 1``: the one copy that the acknowledgement stood on was lost with its disk, or in a crash under
+  asynchronous flush.
+
+All else is a loss. Where replicas trace their logs, :mod:`.traced` answers it. Where they only report their roles to
+polls, :mod:`.polled` does; where they report nothing, :mod:`.by_faults` goes by what faults hit, and says so.
+"""
+
+from checkers._views.losses.explain import explained
+from checkers._views.losses.explained import Explained, Lost
+from checkers._views.losses.lineage import Records
+from checkers._views.losses.reads import EVIDENCE
+from checkers._views.losses.terms import Term, terms
+
+__all__ = ["EVIDENCE", "Explained", "Lost", "Records", "Term", "explained", "terms"]

@@ -1,0 +1,65 @@
+"""Losses where no replica tells its role at all: only what faults hit can explain them, and only near them.
+
+A message may be gone if the node that acknowledged it was hit, by something that a weakness of the profile knows, no
+later than the driver's loss window after that: for so long may what a node has acknowledged be in danger, until its next
+flush, or until the slowest replica that still counts has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chaos.fault import Effect
+from chaos.law import Rows, RunContext
+from checkers._views.arrays import NEVER, Ints, parts
+from checkers._views.faults import Fault, faults
+from checkers._views.losses import weakness
+from checkers._views.losses.explained import Explained, Lost
+
+#: Effects on a master that may bring another replica into its place.
+REPLACES = (
+    *(Effect.TAKES_DOWN, Effect.ISOLATES, Effect.CUTS, Effect.MAY_CRASH, Effect.LOSES_DISK, Effect.SLOWS),
+    *(Effect.SWITCHES_MASTER, Effect.REMOVES_REPLICA),
+)
+BY_FAULTS = ", judged by faults alone"
+
+
+def explain(rows: Rows, context: RunContext, at: Ints, found: Explained) -> None:
+    """``at``: the rows by which clients were told of the records."""
+    window_s = context.meta.get("loss_window_s")
+    window_ns = NEVER if window_s is None else int(float(window_s) * 1e9)
+    times = rows.column("time_ns")[at]
+    for code, mine in parts(rows.column("node")[at]).items():
+        node = rows.text("node", int(at[mine[0]])) if code >= 0 else ""
+        for fault in rows.memo(faults):
+            begin_ns = fault.began_ns - min(window_ns, fault.began_ns)
+            near = mine[(times[mine] >= begin_ns) & (times[mine] <= fault.until_ns)]
+            if not len(near):
+                continue
+            for words in _weaknesses(rows, context, fault, node):
+                if window_s is None:
+                    why = f"and {fault.process} may explain it: the driver declares no loss window"
+                    found.say(near, Lost.UNDECIDED, why)
+                elif not node:
+                    why = f"and {fault.process} may explain it: nobody tells which node had acknowledged it"
+                    found.say(near, Lost.UNDECIDED, why)
+                else:
+                    why = f"{words} allows at {weakness.told(rows, fault, node)}{BY_FAULTS}"
+                    found.say(near, Lost.PERMITTED, why)
+            if fault.effects is None and (not node or fault.may_hit(node)):
+                found.say(near, Lost.UNDECIDED, f"and {fault.process} may explain it: it declares no effects")
+
+
+def _weaknesses(rows: Rows, context: RunContext, fault: Fault, node: str) -> Iterator[str]:
+    """The weaknesses of the profile that this fault, on this node, may have turned into a loss."""
+    profile, hit = context.profile, fault.hits(*REPLACES)
+    replaced = bool(hit) if not node else node in hit
+    if profile.acks != "all" and replaced:
+        yield weakness.acks(profile)
+    if profile.unclean and replaced:
+        yield weakness.UNCLEAN
+    if profile.flush == "async" and (fault.lost_data if not node else node in fault.lost_data):
+        yield weakness.ASYNC
+    lost = fault.hits(Effect.LOSES_DISK)
+    if profile.min_in_sync < 2 and (lost if not node else node in lost):
+        yield weakness.ONE_IN_SYNC

@@ -1,0 +1,153 @@
+"""Which replicas held given records, when each of them became master, and what had taken a record from it by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._views.arrays import Flags, Ints, slots
+from checkers._views.claims import Claims
+from checkers._views.losses.terms import Term
+from checkers._views.nodes.logs import node_traces
+
+#: What takes the end of a log away, and what a log is asked about.
+_EVENTS = ("recovered", "truncate", "bootstrap", "role")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records of queues, each by the content that stood at an offset, the epoch it was appended in, and its position
+    in the log."""
+
+    queue: Ints
+    offset: Ints
+    hash: Ints
+    epoch: Ints
+    position: Ints
+
+    @classmethod
+    def of(cls, rows: Rows, claims: Claims) -> Records:
+        """The records that clients were told of in the rows of these claims."""
+        epoch, position = (rows.column(name)[claims.at] for name in ("epoch", "position"))
+        return cls(claims.queue, claims.offset, claims.hash, epoch, position)
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one replica held of the records at one moment. ``taken``: whether it had appended the record itself by
+    then; ``gone``: the row that took the record from its log, -1 for what it holds, or never had."""
+
+    has: Flags
+    taken: Flags
+    gone: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """``at_terms``: what the master of each term held when it took the role; ``takers``: the row by which each replica
+    appended each record first, -1 where it never did; ``at_end``: what each replica held at the end of its trace."""
+
+    at_terms: Sequence[Held]
+    takers: dict[str, Ints]
+    at_end: dict[str, Held]
+
+
+def lineage(rows: Rows, records: Records, terms: Sequence[Term]) -> Lineage:
+    """Of the replicas that traced the append of any of the records, or became master in a term."""
+    number, append = _appends(rows, records)
+    names = {term.node for term in terms} | {rows.text("node", at) for at in _one_of_each(rows, append)}
+    at_role: dict[int, Held] = {}
+    takers, at_end = {}, {}
+    for name in sorted(names):
+        mine = rows.column("node")[append] == rows.code("node", name)
+        takers[name], at_end[name] = _follow(rows, records, name, number[mine], append[mine], at_role)
+    return Lineage([at_role[term.at] for term in terms], takers, at_end)
+
+
+def _one_of_each(rows: Rows, at: Ints) -> list[int]:
+    _, first = np.unique(rows.column("node")[at], return_index=True)
+    return at[first].tolist()
+
+
+def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
+    """Pairs of a record's number and a row that appended it somewhere."""
+    at = rows.where(kind="trace", f="append")
+    columns = (rows.column(name)[at] for name in ("queue", "offset", "hash", "epoch"))
+    wanted = (records.queue, records.offset, records.hash, records.epoch)
+    key = np.zeros(len(records) + len(at), dtype=np.int64)
+    for mine, theirs in zip(wanted, columns, strict=True):
+        key, _ = slots(key, np.concatenate([mine, theirs]))
+    order = np.argsort(key[: len(records)], kind="stable")
+    known = key[: len(records)][order]
+    low, high = (np.searchsorted(known, key[len(records) :], side=side) for side in ("left", "right"))
+    many = high - low
+    within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+    return order[np.repeat(low, many) + within], np.repeat(at, many)
+
+
+def _follow(
+    rows: Rows, records: Records, node: str, number: Ints, append: Ints, at_role: dict[int, Held]
+) -> tuple[Ints, Held]:
+    """Follow one replica through what it traced; fill in what it held whenever it took the role of master."""
+    events = node_traces(rows, node, *_EVENTS)
+    every = node_traces(rows, node, *_EVENTS, "append")
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[every] = np.arange(len(every))
+    order = np.argsort(rank[append], kind="stable")
+    number, append = number[order], append[order]
+    until = np.searchsorted(rank[append], rank[events]).tolist()
+    has, taken = (np.zeros(len(records), dtype=np.bool_) for _ in range(2))
+    gone, first = (np.full(len(records), -1, dtype=np.int64) for _ in range(2))
+    first[number[::-1]] = append[::-1]
+    begin = 0
+    for at, end in zip([*events.tolist(), -1], [*until, len(append)], strict=True):
+        new, begin = number[begin:end], end
+        has[new] = taken[new] = True
+        gone[new] = -1
+        if at < 0:
+            break
+        if (f := rows.text("f", at)) == "role":
+            at_role[at] = Held(has.copy(), taken.copy(), gone.copy())
+        else:
+            cut = has & (records.position >= rows.column("position")[at])
+            has[cut], gone[cut] = False, at
+        if f == "bootstrap":
+            has |= _covered(rows, records, at)
+    return first, Held(has, taken, gone)
+
+
+def _covered(rows: Rows, records: Records, at: int) -> Flags:
+    """Which records lie before the position where a replica begins anew, in the epochs that its log then goes on from:
+    the tier has them."""
+    history = [entry for entry in rows.value(at).get("epochs") or () if isinstance(entry, list) and len(entry) == 2]
+    below: Flags = records.position < rows.column("position")[at]
+    if not history:
+        return below
+    ordered = sorted(history, key=lambda entry: entry[1])
+    epochs, starts = (np.array(column, dtype=np.int64) for column in zip(*ordered, strict=True))
+    place = np.searchsorted(starts, records.position, side="right") - 1
+    return below & (place >= 0) & (epochs[np.maximum(place, 0)] == records.epoch)
+
+
+def copies(rows: Rows, node: str, epoch: int, positions: Ints) -> list[frozenset[str] | None]:
+    """Which copies the acknowledgement of each of these positions stood on, as the master told; None where it didn't
+    tell."""
+    at = rows.where(kind="trace", f="acked", node=node)
+    at = at[rows.column("epoch")[at] == epoch]
+    at = at[np.argsort(rows.column("position")[at], kind="stable")]
+    ends = rows.column("position")[at]
+    found: list[frozenset[str] | None] = []
+    places = np.searchsorted(ends, positions, side="right")
+    for position, place in zip(positions.tolist(), places.tolist(), strict=True):
+        told = rows.value(int(at[place])).get("copies") if place < len(at) else None
+        if isinstance(told, dict):
+            found.append(frozenset(name for name, end in told.items() if end > position))
+        else:
+            found.append(None)
+    return found

@@ -1,0 +1,183 @@
+"""Losses as the logs of replicas explain them: which master's log first lacked a record, and how it came to lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.law import Rows, RunContext
+from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.losses import weakness
+from checkers._views.losses.explained import Explained, Lost
+from checkers._views.losses.lineage import Held, Lineage, Records, copies, lineage
+from checkers._views.losses.terms import Term, terms
+from checkers._views.run import ENDS_LACKING, may_lack_ends, replica_groups
+
+_UNTOLD = "and no controller tells whether the election of {} (epoch {}) was from the SyncStateSet"
+
+
+def explain(rows: Rows, context: RunContext, records: Records, at: Ints, found: Explained, *, acked: bool) -> None:
+    """``at``: the rows by which clients were told of the records."""
+    every = rows.memo(terms)
+    line = lineage(rows, records, every)
+    loss = _first_without(rows, records, at, every, line)
+    for number, mine in parts(loss).items():
+        if number >= 0:
+            cut = _Cut(rows, context, records, at, found, every[number], line.at_terms[number], line)
+            cut.explain(mine, acked=acked)
+    if may_lack_ends(rows):
+        found.say(np.flatnonzero(loss < 0), Lost.UNDECIDED, "and " + ENDS_LACKING.format("a replica"))
+
+
+def _first_without(rows: Rows, records: Records, at: Ints, every: Sequence[Term], line: Lineage) -> Ints:
+    """For each record the term from which on no master has had it, -1 where there is none: the first one after the last
+    whose master had it, and after the one in which it was acknowledged."""
+    loss = np.full(len(records), -1, dtype=np.int64)
+    groups, node = rows.memo(replica_groups), rows.column("node")[at]
+    acked_by = {code: rows.text("node", int(at[mine[0]])) for code, mine in parts(node).items()}
+    for number, (term, held) in enumerate(zip(every, line.at_terms, strict=True)):
+        later = records.epoch < term.epoch
+        for code, name in acked_by.items():
+            if groups.get(name, "") != groups.get(term.node, "") and name in groups and term.node in groups:
+                later &= node != code
+        loss[later & held.has] = -1
+        loss[later & ~held.has & (loss < 0)] = number
+    return loss
+
+
+class _Cut:
+    """A master began a term with a log that lacked some records."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        context: RunContext,
+        records: Records,
+        at: Ints,
+        found: Explained,
+        term: Term,
+        held: Held,
+        line: Lineage,
+    ) -> None:
+        self._rows, self._records, self._at, self._found = rows, records, at, found
+        self._profile, self._term, self._held, self._line = context.profile, term, held, line
+        self._time = rows.column("time_ns")
+        self._elections_told = Evidence.ELECTIONS in context.tells
+
+    def explain(self, mine: Ints, *, acked: bool) -> None:
+        """Try each weakness of the profile on these records."""
+        term, profile = self._term, self._profile
+        if profile.unclean:
+            if term.clean is False:
+                self._permit(mine, f"{weakness.UNCLEAN} allows at the election of {self._who()}")
+            elif term.clean is None:
+                self._undecided(mine, _UNTOLD.format(term.node, term.epoch))
+        if profile.flush == "async":
+            self._by_crash(mine)
+        if acked and profile.acks != "all":
+            self._by_few_copies(mine)
+        if profile.min_in_sync < 2:
+            self._by_one_in_sync(mine)
+
+    def _who(self) -> str:
+        when = weakness.at_time(self._rows, int(self._time[self._term.at]))
+        return f"{self._term.node} (epoch {self._term.epoch}) at {when}"
+
+    def _permit(self, which: Ints, why: str) -> None:
+        self._found.say(which, Lost.PERMITTED, why)
+
+    def _undecided(self, which: Ints, why: str) -> None:
+        self._found.say(which, Lost.UNDECIDED, why)
+
+    def _lost_by(self, which: Ints, held: Held) -> Mapping[int, Ints]:
+        """The rows by which a replica came back from a crash without records that it had taken: row → these records."""
+        gone = held.gone[which]
+        back = (gone >= 0) & (self._rows.column("f")[np.maximum(gone, 0)] == self._rows.code("f", "recovered"))
+        return {row: which[back][mine] for row, mine in parts(gone[back]).items()}
+
+    def _since_ns(self, node: str, which: Ints) -> int:
+        """When the replica took the first of these records."""
+        return int(self._time[self._line.takers[node][which]].min())
+
+    def _by_crash(self, mine: Ints) -> None:
+        """It had taken the record, and crashed before that was on its disk. (That it was not yet on its disk, the law
+        ``in-sync`` proves: what was reported as durable and is gone after a crash is ``false-sync``.)"""
+        node = self._term.node
+        for row, which in self._lost_by(mine, self._held).items():
+            until_ns = int(self._time[row])
+            sure, perhaps = weakness.struck(
+                self._rows, node, self._since_ns(node, which), until_ns, weakness.crashed(node)
+            )
+            if sure is not None:
+                self._permit(which, f"{weakness.ASYNC} allows at {weakness.told(self._rows, sure, node)}")
+            elif perhaps is not None:
+                self._undecided(which, f"and nobody knows whether {perhaps.process} crashed {node}")
+
+    def _by_few_copies(self, mine: Ints) -> None:
+        """The acknowledgement stood on as many copies as it must, and the new master is none of them, or not any more:
+        its disk was lost since."""
+        told = self._copies(mine)
+        other = mine[self._is_true(mine, told) & ~self._is_copy(mine, told)]
+        if self._term.clean is None and self._elections_told:
+            self._undecided(other, _UNTOLD.format(self._term.node, self._term.epoch))
+        elif self._term.clean is not False:
+            self._permit(other, f"{weakness.acks(self._profile)} allows at the switch to {self._who()}")
+
+    def _is_true(self, mine: Ints, told: Sequence[frozenset[str] | None]) -> Flags:
+        """Of which acknowledgements as many replicas took the record as ``acks`` demands, by their own word, of those
+        that the master named."""
+        taken = {name: rows[mine] >= 0 for name, rows in self._line.takers.items()}
+        named = {name: np.array([names is None or name in names for names in told], dtype=np.bool_) for name in taken}
+        number = np.sum([taken[name] & named[name] for name in taken], axis=0, dtype=np.int64)
+        needed = 1 if self._profile.acks == "master" else int(self._profile.acks)
+        enough: Flags = np.broadcast_to(number >= needed, mine.shape)
+        return enough
+
+    def _is_copy(self, mine: Ints, copies: Sequence[frozenset[str] | None]) -> Flags:
+        """Which of these records the new master held for the producer. Where nobody tells the copies, and the master
+        that answered is not one alone, whoever took the record counts."""
+        node, taken = self._term.node, self._held.taken[mine]
+        is_copy = taken.copy()
+        for place, told in enumerate(copies):
+            if told is not None:
+                is_copy[place] = node in told
+            elif self._profile.acks == "master":
+                is_copy[place] = self._rows.text("node", int(self._at[mine[place]])) == node
+        for row, which in self._lost_by(mine, self._held).items():
+            since_ns, until_ns = self._since_ns(node, which), int(self._time[row])
+            if weakness.struck(self._rows, node, since_ns, until_ns, weakness.lost_disk(node))[0] is not None:
+                is_copy &= ~np.isin(mine, which)
+        return is_copy
+
+    def _copies(self, mine: Ints) -> list[frozenset[str] | None]:
+        found: list[frozenset[str] | None] = [None] * len(mine)
+        node = self._rows.column("node")[self._at[mine]]
+        for places in parts(node).values():
+            name = self._rows.text("node", int(self._at[mine[places[0]]]))
+            for epoch, some in parts(self._records.epoch[mine[places]]).items():
+                which = places[some]
+                told = copies(self._rows, name, epoch, self._records.position[mine[which]])
+                for place, names in zip(which.tolist(), told, strict=True):
+                    found[place] = names
+        return found
+
+    def _by_one_in_sync(self, mine: Ints) -> None:
+        """The acknowledgement stood on one copy alone, as the whole SyncStateSet, and that copy is gone: its disk was
+        lost or, under asynchronous flush, it crashed."""
+        did = [("lost its disk", weakness.lost_disk)]
+        did += [("crashed", weakness.crashed)] if self._profile.flush == "async" else []
+        until_ns = int(self._time[self._term.at])
+        for place, told in enumerate(self._copies(mine)):
+            if told is None or len(told) != 1:
+                continue
+            [only], number = told, mine[place : place + 1]
+            since_ns = int(self._time[self._at[number[0]]])
+            for what, is_what in did:
+                sure, perhaps = weakness.struck(self._rows, only, since_ns, until_ns, is_what(only))
+                if sure is not None:
+                    at = weakness.told(self._rows, sure, only)
+                    self._permit(number, f"{weakness.ONE_IN_SYNC} allows at {at}")
+                elif perhaps is not None:
+                    self._undecided(number, f"and nobody knows whether {only} {what} by {perhaps.process}")
