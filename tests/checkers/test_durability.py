@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from histories import BROKERS, SIZE, History, content, m
 from names import A, L
@@ -58,14 +56,6 @@ def test_a_drain_that_read_a_hole_is_a_loss_even_if_a_log_holds_the_record() -> 
         history.log(node, 0, 1, 2)
         history.node(node)
     history.expect(LAW, A.LOST)
-
-
-def test_profile_that_permits_loss_counts_it_only_when_a_fault_happened() -> None:
-    history = sent(0, meta={"profile": {"flush": "async"}})
-    history.undo("kill", history.inject("kill", "broker-0"))
-    history.send(1)
-    history.finish(0).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
-    sent(0, 1, meta={"profile": {"flush": "async"}}).finish(0).expect(LAW, A.LOST)
 
 
 def test_destroying_every_disk_makes_a_loss_unknown() -> None:
@@ -226,76 +216,6 @@ def test_a_second_end_of_one_send_is_no_proof() -> None:
     first = next(row["index"] for row in history.rows if row["f"] == "send")
     history.complete(first, "info")
     assert "more than once" in history.finish(0, 1).expect(LAW, A.RECOVERED, validity=Validity.UNKNOWN).why
-
-
-def test_a_loss_is_permitted_only_once_a_newer_master_term_began() -> None:
-    def run(*masters: int) -> History:
-        history = sent(meta={"profile": {"acks": "master"}})
-        for epoch in masters:
-            history.master(f"broker-{epoch}", epoch)
-        history.send(0)
-        history.send(1)
-        history.undo("tier_outage", history.inject("tier_outage", "store-0"))
-        return history.finish(0)
-
-    run(1).expect(LAW, A.LOST, validity=Validity.INVALID)
-    run(1, 2).expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
-
-
-def two_groups(*, roles: bool = False, **meta: dict) -> History:
-    """broker-0 leads a group of its own, in which a message is lost; broker-1 and broker-2 are another."""
-    history = History(meta={"profile": {"acks": "master"}, "deployment": "netns", **meta})
-    if roles:
-        history.master("broker-0", 1)
-        history.master("broker-1", 1)
-    history.phase("load")
-    history.send(0)
-    history.send(1)
-    return history
-
-
-def ended(history: History, *, grouped: bool = True) -> History:
-    history.finish(0)
-    for row in history.rows:
-        if (row["kind"], row["f"]) == ("final", "node") and grouped:
-            group = "a" if row["node"] == "broker-0" else "b"
-            row["value"] = json.dumps(json.loads(row["value"]) | {"group": group})
-    return history
-
-
-@pytest.mark.parametrize("effects", ["usual", None])
-def test_a_fault_in_one_group_excuses_no_loss_in_another(effects: str | None) -> None:
-    def run(node: str, *, grouped: bool = True) -> History:
-        history = two_groups()
-        history.undo("kill", history.inject("kill", node, effects=effects))
-        return ended(history, grouped=grouped)
-
-    run("broker-1").expect(LAW, A.LOST, validity=Validity.INVALID)
-    for excused in (run("broker-0"), run("controller-0"), run("broker-1", grouped=False)):
-        names, validity = ([A.LOST_BY_POLICY], Validity.VALID) if effects else ([], Validity.UNKNOWN)
-        excused.expect(LAW, *names, validity=validity)
-
-
-def test_a_newer_master_of_one_group_excuses_no_loss_in_another() -> None:
-    def run(node: str) -> History:
-        history = two_groups(roles=True)
-        history.inject("kill", node)
-        history.master(node, 2)
-        return ended(history)
-
-    run("broker-1").expect(LAW, A.LOST, validity=Validity.INVALID)
-    run("broker-0").expect(LAW, A.LOST_BY_POLICY, validity=Validity.VALID)
-
-
-@pytest.mark.parametrize(("later_s", "names"), [(4.0, [A.LOST_BY_POLICY]), (6.0, [A.LOST])])
-def test_a_fault_that_was_long_over_excuses_no_loss(later_s: float, names: list[str]) -> None:
-    history = History(meta={"profile": {"acks": "master"}, "deployment": "netns", "bounds": {"recover_s": 5}})
-    history.phase("load")
-    history.undo("kill", history.inject("kill", "broker-0"))
-    history.wait(later_s)
-    history.send(0)
-    history.send(1)
-    history.finish(0).expect(LAW, *names)
 
 
 def trimmed(retain_bytes: int | None, *, dropped: int = 1) -> History:

@@ -12,10 +12,10 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
 from checkers._views.claims import Claims
+from checkers._views.losses import Lost, Records, explained
 from checkers._views.retention import EARLY_RETENTION
 from checkers.durability.acknowledged import NEEDS as ACKNOWLEDGED
 from checkers.durability.messages import NEEDS as MESSAGES
-from checkers.durability.permitted import CHANGES_MASTER, RECOVER_S
 from checkers.durability.promise import (
     CORRUPT,
     DUPLICATE_APPEND,
@@ -196,47 +196,22 @@ def _holds(present: Claims, claims: Claims) -> Flags:
 
 
 def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    if len(missing.at) and (why := views.all_destroyed(rows, context)):
-        found.gap(f"{len(missing.at)} acknowledged messages are gone, but {why}")
-        return
-    permitted, unknown = _loss_permitted(rows, context, missing)
-    if unknown.any():
-        found.gap(
-            f"{int(unknown.sum())} acknowledged messages are gone, and nobody knows whether a fault that declares no "
-            "effects made another replica the master, which the profile lets lose them"
-        )
-    _tell_lost(rows, found, end, missing.only(~permitted & ~unknown), by_drain, LOST)
-    _tell_lost(rows, found, end, missing.only(permitted), by_drain, LOST_BY_POLICY)
+    """What explains a loss has an oracle of its own, :mod:`slow.losses`."""
+    why = explained(rows, context, Records.of(rows, missing), missing.at)
+    for policy, mine in why.reasons(Lost.PERMITTED):
+        _tell_lost(rows, found, end, missing.only(mine), by_drain, LOST_BY_POLICY, policy)
+    for but, mine in why.reasons(Lost.UNDECIDED):
+        found.gap(f"{len(mine)} acknowledged messages are gone, {but}")
+    rest = missing.only(why.where(Lost.UNEXPLAINED))
+    if len(rest.at) and (destroyed := views.all_destroyed(rows, context)):
+        found.gap(f"{len(rest.at)} acknowledged messages are gone, but {destroyed}")
+    else:
+        _tell_lost(rows, found, end, rest, by_drain, LOST)
 
 
-def _loss_permitted(rows: Rows, context: RunContext, missing: Claims) -> tuple[Flags, Flags]:
-    """Which losses the profile permits: those of messages that only a master knew who was then replaced, or restarted.
-    And of which losses nobody knows, because only faults of unknown effect could have."""
-    none = np.zeros(len(missing.at), dtype=np.bool_)
-    known, groups = rows.memo(views.faults), rows.memo(views.replica_groups)
-    if context.strict or not known:
-        return none, none
-    late_ns = int(float((context.meta.get("bounds") or {}).get("recover_s", RECOVER_S)) * 1e9)
-    told = []
-    for at in missing.at.tolist():
-        node = rows.text("node", at)
-
-        def beside(name: str, node: str = node) -> bool:
-            return name in groups and node in groups and groups[name] != groups[node]
-
-        newer = [epoch for name, epoch in rows.memo(views.masters) if not beside(name)]
-        if rows.memo(views.masters):
-            told.append((bool(newer) and int(rows.column("epoch")[at]) < max(newer), False))
-            continue
-        lately = [one for one in known if int(rows.column("time_ns")[at]) - late_ns <= one.until_ns]
-        sure = any(not beside(name) for one in lately for name in one.hits(*CHANGES_MASTER))
-        perhaps = [one for one in lately if one.effects is None]
-        told.append((sure, not sure and any(not one.targets or not all(map(beside, one.targets)) for one in perhaps)))
-    permitted, unknown = np.array([*zip(*told, strict=True)] or [(), ()], dtype=np.bool_)
-    return permitted, unknown
-
-
-def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str) -> None:
+def _tell_lost(
+    rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str, policy: str = ""
+) -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
 
     def tell(number: int) -> None:
@@ -253,7 +228,7 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
             name,
             f"Message {_short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
             f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
-            f"offset {offset}, but it is missing from {where}.{other}",
+            f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
             int(op[at]),
             int(index[at]),
             end.drained.get(queue, (0, 0, -1))[2],
@@ -261,10 +236,11 @@ def _tell_lost(rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_
             queue=queue,
             offset=offset,
             message=int(message[at]),
+            policy=policy,
         )
 
     found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue)
+    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue, policy=policy)
 
 
 def _short(message: int) -> str:
