@@ -16,7 +16,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, Ru
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import commits, reads
+from checkers._views import commits, losses, reads
 from checkers._views.arrays import Ints, any_in, distinct, first_in, parts, slots
 from checkers._views.claims import Claims
 from checkers._views.commits import group_numbers
@@ -62,7 +62,7 @@ CONTENT = Needs(
     rows=(
         own("op", "send", "delivered"),
         own("final", "tiered"),
-        reads.RUN,
+        *losses.TERMS,
         *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
@@ -77,10 +77,10 @@ METADATA = Needs(
         own("trace", "bootstrap"),
         commits.LAST_COMMITS,
         Reads(kind="final", f=("log",), queueless=True),
-        reads.RUN,
+        *losses.TERMS,
         *reads.REPLICAS,
     ),
-    columns=(*reads.BASIC, *reads.RECORDS),
+    columns=(*reads.BASIC, *reads.RECORDS, *losses.COLUMNS),
     evidence=(Evidence.FINAL_LOGS,),
 )
 NODE_READS = Needs(
@@ -117,21 +117,18 @@ class Content:
         found.count("records_told", int(np.count_nonzero(rows.column("queue")[told] >= 0)))
         if context.uses_queues:
             _compared(rows, found, answers, told)
-        strict = context.strict
-        logs = logs if strict else rows.memo(views.final_log)
-        diverged = views.conflicts(logs)
+        may_be_cut = context.unfinished and not context.strict
+        logs = logs if not may_be_cut else rows.memo(views.final_log)
+        logs, diverged = losses.contradictions(rows, context, found, logs)
         self._tell_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
         if context.unfinished:  # what logs and answers disagree about, logs may disagree about later
             return found.partial()
-        claims = views.join(answers, logs, tiered) if strict else views.join(logs, tiered)
-        conflicts = views.conflicts(claims)
+        claims, conflicts = losses.contradictions(rows, context, found, views.join(answers, logs, tiered))
         queue = np.concatenate([logs.queue[diverged[:, 0]], claims.queue[conflicts[:, 0]]])
         offset = np.concatenate([logs.offset[diverged[:, 0]], claims.offset[conflicts[:, 0]]])
         place, count = slots(queue, offset)
         again = any_in(place[: len(diverged)], count)[place[len(diverged) :]]
         self._tell_all(rows, found, OFFSET_CONFLICT, claims, conflicts[~again])
-        if not strict:
-            found.count("conflicts_by_policy", len(views.conflicts(views.join(answers, logs, tiered))))
         at = rows.where(kind="final", f="log")
         _no_holes(rows, found, at[rows.column("queue")[at] >= 0])
         return found.partial()
@@ -327,7 +324,7 @@ class Metadata:
                 for f, key in (("offsets", "groups"), ("topics", "topics")):
                     self._compare(rows, found, f, key, {n: end for n, end in confirm.items() if n in members}, members)
             self._system_records(rows, found)
-            if context.strict:
+            if losses.keeps(rows, context, confirmed=True):
                 _offsets_stay(rows, found)
         found.count("metadata_views", len(rows.where(kind="final", f="topics")))
         found.count("offset_views", len(rows.where(kind="final", f="offsets")))

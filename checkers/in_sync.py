@@ -13,7 +13,7 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import committed, reads
+from checkers._views import committed, losses, reads
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
 from checkers._views.nodes import own_logs
@@ -77,9 +77,9 @@ MEMBERS = Needs(
         *reads.SETS,
         *reads.CONFIRMED_BY_OTHERS,
         own("final", "node"),
-        reads.RUN,
+        *losses.TERMS,
     ),
-    columns=(*reads.BASIC, *reads.LIVES, "position", "epoch"),
+    columns=(*reads.BASIC, *reads.LIVES, "position", "epoch", "type"),
     evidence=(Evidence.CONFIRM, Evidence.ELECTIONS, Evidence.ROLES),
 )
 
@@ -275,7 +275,7 @@ class Members:
             _all_were_counted(rows, found, course)
             if context.one_clock:
                 _counted_in_time(rows, found, course)
-                if context.strict:
+                if context.profile.flush == "sync" and losses.keeps(rows, context, confirmed=True):
                     _members_have_all(rows, found, course)
                     _members_know_all(rows, found, course)
         return found.partial()

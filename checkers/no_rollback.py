@@ -14,9 +14,9 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention
+from checkers._views import losses, reads, retention
 from checkers._views.arrays import Flags, Highest, Ints, among, any_in, distinct, only, stable_order
-from checkers._views.nodes import cuts, own_logs
+from checkers._views.nodes import cuts, logs, own_logs
 from checkers._views.nodes.cuts import CONFIRM_ROLLBACK
 from checkers._views.reads import own
 
@@ -48,7 +48,7 @@ READ = Needs(
     key=Key.OFFSET,
     rows=(
         own("op", "send", "pull", "bounds", "delivered"),
-        *(reads.RUN, reads.FIRST_ANSWERS, reads.beside("op", "drain"), *reads.RETENTION_OF_PARTS),
+        *(*losses.TERMS, reads.FIRST_ANSWERS, reads.beside("op", "drain"), *reads.RETENTION_OF_PARTS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
@@ -57,7 +57,7 @@ READ = Needs(
 CONTENT = Needs(
     part="what clients read",
     key=Key.OFFSET,
-    rows=(own("op", "delivered"), reads.RUN, *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS)),
+    rows=(own("op", "delivered"), *losses.TERMS, *(*reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS)),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
     on_prefix=True,
@@ -69,22 +69,22 @@ OWN_LOG = Needs(
         own("trace", *own_logs.TAKES),
         own_logs.own_log("confirm", "acked", "retention"),
         own("final", "node"),
-        reads.RUN,
+        *losses.TERMS,
     ),
-    columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
+    columns=(*reads.BASIC, *losses.COLUMNS, "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
 )
 OTHERS = Needs(
     part="what others had of it",
     key=Key.RUN,
-    rows=(*reads.CONFIRMED_BY_OTHERS, own("trace", "role"), reads.RUN),
-    columns=(*reads.BASIC, "epoch", "position"),
+    rows=(*reads.CONFIRMED_BY_OTHERS, losses.TAKEN, own("trace", "role"), *losses.TERMS),
+    columns=(*reads.BASIC, *losses.COLUMNS, "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
 )
 #: What a member of the set had, by whose word.
-TOLD, ON_DISK = "told it only of {}", "only {} on its disk"
+TOLD, ON_DISK, TAKEN = "told it only of {}", "only {} on its disk", "taken only {}"
 #: What tells a queue's end to readers, and all that tells it.
 SHOWN = ("pull", "bounds")
 ANSWERS = ("send", *SHOWN)
@@ -108,16 +108,15 @@ class Read:
         found = Findings(PROMISE)
         read = rows.memo(views.read)
         found.count("read", len(read.at))
-        if not context.strict:
-            found.count("not_judged_by_policy", len(read.at))
+        if context.unfinished and not context.strict:  # what permits a cut may be told later
             return found.partial()
         if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
             return found.partial()  # a master that told its role will tell which of the answers count
-        if Evidence.CONFIRM in context.tells:
-            _ends_do_not_fall(rows, found, of=ANSWERS, by=ANSWERS)
+        if Evidence.CONFIRM in context.tells and context.profile.acks == "all":
+            _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS)
         else:  # an acknowledgement may come before readers see the message
-            _ends_do_not_fall(rows, found, of=SHOWN, by=SHOWN)
-            _ends_do_not_fall(rows, found, of=("send",), by=ANSWERS)
+            _ends_do_not_fall(rows, context, found, of=SHOWN, by=SHOWN)
+            _ends_do_not_fall(rows, context, found, of=("send",), by=ANSWERS)
         if not context.unfinished:  # what removed a message lawfully may be told later, and so may the message
             _nothing_vanishes(rows, context, found)
         return found.partial()
@@ -137,18 +136,18 @@ class Content:
         found = Findings(PROMISE)
         read = rows.memo(views.read)
         found.count("read", len(read.at))
-        if not context.strict:
+        if context.unfinished and not context.strict:
             return found.partial()
-        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
+        held = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
-        claims = views.join(read, logs)
-        conflicts = views.conflicts(claims)
-        conflicts = conflicts[conflicts[:, 0] < len(read.at)]  # of the others nobody has read what is at the offset
+        claims, conflicts = losses.contradictions(rows, context, found, views.join(read, held))
+        is_read = rows.column("f")[claims.at] == rows.code("f", "delivered")
+        conflicts = conflicts[is_read[conflicts[:, 0]]]  # of the others nobody has read what is at the offset
 
         def tell(number: int) -> None:
             first, other = conflicts[number].tolist()
             one, two = int(claims.at[first]), int(claims.at[other])
-            what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
+            what = "was read there later" if is_read[other] else "stands there, confirmed, in a log"
             found.add(
                 ROLLBACK,
                 f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
@@ -191,6 +190,10 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     order, firsts = views.groups(drain, offset[gone])
     once = np.sort(order[firsts])
     gone, drain = gone[once], drain[once]
+    permits = losses.cuts_of_read(rows.beside, context)
+    permitted = permits.loosened(rows, gone)
+    losses.note(found, rows, permits, gone[permitted])
+    gone, drain = gone[~permitted], drain[~permitted]
 
     def tell(number: int) -> None:
         at, until = int(gone[number]), int(done[drain[number]])
@@ -260,13 +263,28 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str]) -> None:
+def _ends_do_not_fall(
+    rows: Rows, context: RunContext, found: Findings, *, of: Sequence[str], by: Sequence[str]
+) -> None:
     """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
-    it was asked tells a higher end. Where a queue is parted, of each part those are enough that came first."""
+    it was asked tells a higher end, unless the profile permits that this is gone. Where a queue is parted, of each part
+    those are enough that came first."""
     ends = _ends(rows, of, by)
     found.count("ends", int(ends.judged.sum()))
-    for epoch in distinct(ends.epoch).tolist():
-        binding, later = ends.epoch <= epoch, ends.judged & (ends.epoch == epoch)
+    permits = losses.cuts_of_read(rows.beside, context)
+    for later, binding in permits.stretches(rows.beside, ends.at, ends.at):
+        _no_fall_among(rows, found, ends, ends.judged & later, binding)
+    if len(permits.certain.every) < len(permits.every):
+        sure = Findings(PROMISE)
+        for later, binding in permits.certain.stretches(rows.beside, ends.at, ends.at):
+            _no_fall_among(rows, sure, ends, ends.judged & later, binding)
+        if sure.partial().anomalies and not found.partial().anomalies:
+            found.gap(losses.UNDECIDED)
+
+
+def _no_fall_among(rows: Rows, found: Findings, ends: _Ends, judged: Flags, binds: Flags) -> None:
+    for epoch in distinct(ends.epoch[judged]).tolist():
+        binding, later = binds & (ends.epoch <= epoch), judged & (ends.epoch == epoch)
         queue, at, least, known = only(binding, ends.queue, ends.at, ends.least, np.arange(len(binding)))
         high = Highest(queue, at, least, len(rows))
         records = cache(high.records)
@@ -315,7 +333,8 @@ class OwnLog:
         confirms = rows.where(kind="trace", f="confirm")
         acked = rows.where(kind="trace", f="acked")
         told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
-        if context.strict:
+        if context.strict or not context.unfinished:
+            permits = losses.cuts(rows, context, confirmed=True)
             masters = np.zeros(len(rows), dtype=np.bool_)
             for form in rows.memo(views.confirm_forms):
                 masters[confirms[form.at]] = "set" in form.value
@@ -323,10 +342,11 @@ class OwnLog:
             for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
                 found = Findings(PROMISE)
                 if len(rows.where(kind="trace", f="confirm", node=node)):
-                    log = cuts.never_cut_below(rows, found, node, masters)
+                    log = cuts.never_cut_below(rows, found, node, masters, permits)
                     if not context.unfinished:  # else the node may have told since then why its log is shorter
                         cuts.ends_with_all(rows, found, node, log)
-                _what_is_acked_is_confirmed(rows, found, node)
+                if context.profile.acks == "all":
+                    _what_is_acked_is_confirmed(rows, found, node)
                 told = told.merge(found.partial())
         return told
 
@@ -343,9 +363,9 @@ class Others:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        if context.strict:
+        if context.strict or not context.unfinished:
             confirms = rows.where(kind="trace", f="confirm")
-            _masters_have_all(rows, found, confirms)
+            _masters_have_all(rows, context, found, confirms)
             _whole_set_has(rows, context, found, confirms)
         return found.partial()
 
@@ -370,10 +390,13 @@ class _Lack:
 
 
 def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
-    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk (in a
-    simulated run: by then; elsewhere: at some time, which may come as long as the run goes on)."""
+    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk, or under
+    asynchronous flush has taken (in a simulated run: by then; elsewhere: at some time, which may come as long as the
+    run goes on)."""
     index, end = rows.column("index")[confirms], rows.column("position")[confirms]
-    ends = rows.memo(views.durable_ends)
+    durably = context.profile.flush == "sync"
+    ends = rows.memo(views.durable_ends if durably else logs.taken_ends)
+    had = ON_DISK if durably else TAKEN
     lacks: list[_Lack] = []
     silent: dict[str, int] = {}
     for form in rows.memo(views.confirm_forms):
@@ -391,7 +414,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
                 if views.may_lack_ends(rows) and less.any():
                     found.gap(views.ENDS_LACKING.format(member))
                 else:
-                    lacks.append(_Lack(member, ON_DISK, asked[less], durable[less]))
+                    lacks.append(_Lack(member, had, asked[less], durable[less]))
             elif len(asked):
                 silent[member] = min(int(asked[0]), silent.get(member, views.NEVER))
     for _, member in sorted((place, member) for member, place in silent.items()):
@@ -449,8 +472,10 @@ def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
     )
 
 
-def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
-    """The log of a new master reaches every position that was confirmed under an older epoch."""
+def _masters_have_all(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
+    """The log of a new master reaches every position that was confirmed under an older epoch, but what the profile
+    permits to be gone by then."""
+    permits = losses.cuts(rows, context, confirmed=True)
     position, epoch, index = (rows.column(name) for name in ("position", "epoch", "index"))
     by_epoch = confirms[np.argsort(epoch[confirms], kind="stable")]
     highest = np.maximum.accumulate(position[by_epoch])
@@ -459,9 +484,15 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
         start = told.get("start", -1)
         if told.get("role") != "master" or not isinstance(start, int) or start < 0:
             continue
-        older = int(np.searchsorted(epoch[by_epoch], epoch[at]))
-        if older and int(highest[older - 1]) > start:
-            witness = int(by_epoch[np.argmax(position[by_epoch[:older]])])
+        older = by_epoch[: int(np.searchsorted(epoch[by_epoch], epoch[at]))]
+        if len(older) and int(highest[len(older) - 1]) > start:
+            older = older[position[older] > start]
+            permitted = permits.separate(rows, older, np.full(len(older), at))
+            losses.note(found, rows, permits, older[permitted], np.full(int(permitted.sum()), at))
+            if permitted.all():
+                continue
+            older = older[~permitted]
+            witness = int(older[np.argmax(position[older])])
             found.add(
                 CONFIRM_ROLLBACK,
                 f"{rows.text('node', witness)} had confirmed position {int(position[witness])} in epoch "

@@ -13,7 +13,7 @@ from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContex
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.arrays import Highest, Ints, only, stable_order
 from checkers._views.reads import own
 
@@ -40,8 +40,8 @@ PROMISE = Promise(
 STORED = Needs(
     part="what is stored",
     key=Key.OFFSET,
-    rows=(own("op", "send"), reads.FIRST_ACKNOWLEDGED, reads.RUN),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
+    rows=(own("op", "send"), reads.FIRST_ACKNOWLEDGED, *losses.TERMS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "position"),
     uses=(Use.QUEUES,),
     on_prefix=True,
 )
@@ -63,7 +63,7 @@ class Stored:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=False):
             _sends(rows, found)
         return found.partial()
 

@@ -11,7 +11,7 @@ from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, retention, tier
+from checkers._views import losses, reads, retention, tier
 from checkers._views.reads import everywhere, own
 
 METADATA_DIVERGENCE = "metadata-divergence"
@@ -36,10 +36,10 @@ NEEDS = Needs(
         own("trace", "tier_view", "store_cas"),
         own("final", "view", "manifest"),
         everywhere("final", "topics", "complete"),
-        reads.RUN,
+        *losses.TERMS,
         *reads.REPLICAS,
     ),
-    columns=(*reads.BASIC, *reads.RECORDS),
+    columns=(*reads.BASIC, *reads.RECORDS, *losses.COLUMNS),
     evidence=(Evidence.TIER,),
 )
 OWN = Needs(
@@ -159,7 +159,7 @@ def _lost(rows: Rows, context: RunContext) -> frozenset[int]:
     """Queues that had a manifest, and that no replica has any more after recovery. Where the profile permits it, their
     topic's creation was lost with a log: nobody takes their manifests over, so nobody hears of later versions."""
     told = [rows.value(at).get("maximums") for at in rows.where(kind="final", f="node").tolist()]
-    if context.strict or not told or None in told:
+    if losses.keeps(rows, context, confirmed=True) or not told or None in told:
         return frozenset()
     return frozenset(rows.memo(tier.manifests)) - {int(queue) for queues in told for queue in queues or ()}
 

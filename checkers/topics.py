@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.reads import everywhere, own
 
 #: So long after recovery a name server may not know a topic yet.
@@ -47,9 +49,9 @@ NEEDS = Needs(
         own("op", "create_topic", "delete_topic", "find_topic"),
         everywhere("final", "topics"),
         everywhere("trace", "applied"),
-        *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
+        *(*losses.TERMS, *reads.REPLICAS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch", "position"),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "position"),
     uses=(Use.TOPICS,),
 )
 
@@ -238,9 +240,9 @@ def _tell_lost(
 
 
 def _may_be_lost(rows: Rows, context: RunContext, topic: _Created | _Deleted) -> bool:
-    """Does the profile permit to lose it: does it permit losses, and was the master replaced that acknowledged it?"""
-    terms = [epoch for _, epoch in rows.memo(views.masters)]
-    return not context.strict and (not terms or int(rows.column("epoch")[topic.done]) < max(terms))
+    """Does the profile permit to lose it: was something cut since it was acknowledged? A topic takes effect when it is
+    confirmed, as what readers see."""
+    return bool(losses.cuts_of_read(rows, context).loosened(rows, np.array([topic.done]))[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, retention, tier
+from checkers._views import losses, reads, retention, tier
 from checkers._views.arrays import Ints, distinct, pairs_occur
 from checkers._views.reads import own
 from checkers._views.tier import Moment, Timeline, Version
@@ -52,8 +52,8 @@ VERSIONS = Needs(
     part="versions of manifests",
     on_prefix=True,
     key=Key.QUEUE,
-    rows=(own("trace", "tier_stop", "store_cas"), reads.RUN),
-    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    rows=(own("trace", "tier_stop", "store_cas"), *losses.TERMS),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS, "type"),
     evidence=(Evidence.TIER, Evidence.CONFIRM),
 )
 POSITIONS = Needs(
@@ -72,8 +72,8 @@ POSITIONS = Needs(
 CONTENT = Needs(
     part="tiered records against logs",
     key=Key.OFFSET,
-    rows=(own("final", "tiered"), reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
-    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
+    rows=(own("final", "tiered"), *losses.TERMS, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
+    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS, "type"),
     evidence=(Evidence.TIER_CONTENT, Evidence.FINAL_LOGS),
 )
 
@@ -121,7 +121,7 @@ class Versions:
         _own_words(rows, found)
         _versions_grow(rows, found)
         _given_up(rows, context, found)
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=True):
             for before, after in tier.pairs(rows):
                 if after.end < before.end:
                     found.add(
@@ -162,7 +162,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and context.strict and (context.one_clock or not context.unfinished):
+        elif not recovered and context.profile.flush == "sync" and (context.one_clock or not context.unfinished):
             _backed(rows, context, found, known, at)
 
 
@@ -207,7 +207,7 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
     for at in rows.where(kind="trace", f="tier_stop"):
         queue, reason = int(rows.column("queue")[at]), rows.value(at).get("reason", "no reason was recorded")
         what = f"{rows.text('node', at)} stopped uploading queue {queue} at {views.at_s(rows, at)}: {reason}"
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=True):
             index = int(rows.column("index")[at])
             found.add(TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
         else:
@@ -452,7 +452,7 @@ class Content:
         tiered = rows.memo(views.tiered)
         found.count("tiered_records", len(tiered.at))
         logs = rows.memo(views.final_log)
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=True):
             logs = views.join(logs, rows.memo(views.confirmed_appends))
         compared = pairs_occur((tiered.queue, tiered.offset), (logs.queue, logs.offset))
         found.count("tiered_records_compared", int(np.count_nonzero(compared)))

@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sie
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
 from checkers._views.reads import everywhere, own
 from checkers.consumers.groups import Calls, Group, are_owned, holds_no_longer
@@ -53,10 +53,9 @@ NEEDS = Needs(
             ),
         ),
         everywhere("final", "offsets"),
-        everywhere("trace", "applied"),
-        *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
+        *(*losses.TERMS, *reads.REPLICAS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch", "position"),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "position"),
     uses=(Use.QUEUES,),
     on_prefix=True,
 )
@@ -116,7 +115,7 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, querie
 def _kept(rows: Rows, context: RunContext, found: Findings, group: Group, queries: Calls, destroyed: str) -> None:
     """What a group has committed holds; unless the run has ``destroyed`` every sure copy, of which this tells: then
     nobody knows."""
-    if not context.strict:
+    if not losses.keeps_read(rows, context):
         return
     back, lost = _gone_back(group, queries, len(rows)), _lost_in_the_end(rows, group)
     if destroyed:

@@ -13,10 +13,10 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
 from checkers._views.claims import Claims
-from checkers._views.reads import callers, everywhere, own
+from checkers._views.reads import callers, own
 from checkers.consumers import passed
 from checkers.consumers.groups import Calls, Given, Group
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
@@ -31,10 +31,9 @@ NEEDS = Needs(
         own("op", "send", "delivered"),
         callers("pull"),
         *(reads.HIGHEST_COMMITS, reads.LOWEST_PULLS, reads.beside("op", "drain")),
-        everywhere("trace", "applied"),
-        *(reads.RUN, reads.FAULTS, *reads.REPLICAS),
+        *(*losses.TERMS, *reads.REPLICAS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
 )
 #: What is told of an acknowledged message that a group was never given: of its send, the begin and the end.
@@ -82,7 +81,7 @@ def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) ->
     mine &= (given.begin >= 0)[place] & (held.offset >= given.begin[place]) & (held.offset < group.highest[place])
     held = held.only(mine)
     missing = held.only(~_came(rows, held, group, given))
-    if not context.strict and len(missing.at):
+    if len(missing.at) and not losses.keeps(rows, context, confirmed=False):
         read = rows.memo(views.delivered)
         missing = missing.only(views.holds(views.claims_of(rows, read.at[rows.memo(views.drain_reads)]), missing))
     return missing

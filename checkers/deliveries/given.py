@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import later, reads
+from checkers._views import later, losses, reads
 from checkers._views.arrays import Flags, Ints, among, distinct, only, pairs_occur, places_in, slots
 from checkers._views.later import Later
 from checkers._views.reads import callers, own
@@ -38,9 +38,9 @@ NEEDS = Needs(
         own("op", "send", "delay", "transact", "receive_again", "ack", "delivered"),
         callers("receive"),
         reads.beside("op", "drain", "caught_up"),
-        *(reads.RUN, reads.FAULTS, *reads.FINAL_LOGS),
+        *(*losses.TERMS, *reads.FINAL_LOGS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.DELIVERIES,),
 )
 
@@ -203,7 +203,8 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     early = missing & awaited & ~_must_have_come(rows, owed, last)
     for number in distinct(queue[owed[early]]).tolist():
         found.fact(unknown=f"the wait for queue {number} ended before delayed messages had to come to it")
-    name = NEVER_DELIVERED if context.strict else NEVER_DELIVERED_BY_POLICY
+    kept = losses.keeps(rows, context, confirmed=False)
+    name = NEVER_DELIVERED if kept else NEVER_DELIVERED_BY_POLICY
 
     def tell(number: int) -> None:
         asked = int(owed[number])

@@ -11,7 +11,7 @@ from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sie
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention, service, tier
+from checkers._views import losses, reads, retention, service, tier
 from checkers._views.arrays import Flags, Ints
 from checkers._views.ends import KnownEnds
 from checkers._views.reads import everywhere, own
@@ -43,8 +43,9 @@ NEEDS = Needs(
         *reads.SERVICE_OWED,
         *reads.RETENTION,
         everywhere("trace", "crash"),
+        *losses.TERMS,
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "hash", "epoch", "position"),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "hash", "position"),
     uses=(Use.QUEUES,),
 )
 
@@ -63,10 +64,11 @@ class Progress:
         found.fact(any_answer=bool(pulls.answered.any()))
         final = after_recovery(rows)
         owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
-        ends = KnownEnds.of(rows, strict=context.strict)
+        kept = context.profile.acks == "all" and losses.keeps(rows, context, confirmed=False)
+        ends = KnownEnds.of(rows, strict=kept)
         floor = _floor(rows, context, pulls)
         unreadable = _readable(rows, found, pulls, ends, floor)
-        _next_offset(rows, context, found, pulls, floor, unreadable)
+        _next_offset(rows, context, found, pulls, floor, unreadable, kept=kept)
         gets_on(rows, found, Polls.of_readers(rows, pulls, ends), owed, Stall.of_reads(context))
         if final and tier.has_tier(context):
             gets_on(rows, found, Polls.of_tier(rows, context, pulls, ends), final, Stall.of_uploads(context))
@@ -138,14 +140,15 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
 
 
 def _next_offset(
-    rows: Rows, context: RunContext, found: Findings, pulls: Pulls, floor: Ints, unreadable: Flags
+    rows: Rows, context: RunContext, found: Findings, pulls: Pulls, floor: Ints, unreadable: Flags, *, kept: bool
 ) -> None:
     """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
-    the queue begins or ends. It never passes over a message that is there."""
+    the queue begins or ends. It never passes over a message that is there. ``kept``: nothing that was told may be
+    gone."""
     due = pulls.due
     judged = pulls.answered & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
     judged &= ~unreadable
-    unsure = (pulls.maximum < 0) & (not context.strict)
+    unsure = (pulls.maximum < 0) & (not kept)
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
     over = judged & (pulls.following > np.maximum(due, floor))

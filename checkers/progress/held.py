@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.arrays import Ints, Line, ranges
 from checkers._views.reads import own
 from checkers.progress.promise import ANSWERED, PROMISE, WRONG_NEXT_OFFSET
@@ -21,8 +21,8 @@ from checkers.progress.pulls import Pulls
 NEEDS = Needs(
     part="where messages are",
     key=Key.OFFSET,
-    rows=(own("op", "send", "delivered"), reads.beside("op", "drain"), reads.RUN),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "message", "hash"),
+    rows=(own("op", "send", "delivered"), reads.beside("op", "drain"), *losses.TERMS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "hash", "position"),
     uses=(Use.QUEUES,),
 )
 #: What is told of a reader that was sent on: from which offset on nothing may be left out, and to which it was sent;
@@ -52,8 +52,8 @@ class Held:
 
 def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
     """The queues and offsets at which there is, or was, a message that readers must be given: every one that was
-    acknowledged or read; where losses are permitted, those that are there in the end."""
-    if not context.strict:
+    acknowledged or read; where a loss was permitted, those that are there in the end."""
+    if not losses.keeps(rows, context, confirmed=False):
         claims = views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
     else:
         claims = views.join(rows.memo(views.read), rows.memo(views.acknowledged))

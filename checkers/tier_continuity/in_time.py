@@ -11,7 +11,7 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import reads, tier, uploads
+from checkers._views import losses, reads, tier, uploads
 from checkers._views.reads import own
 from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
 
@@ -22,7 +22,7 @@ UPLOADS = Needs(
         own("op", "send"),
         own("trace", "append"),
         reads.MANIFESTS_OF_PARTS,
-        *(reads.RUN, reads.FAULTS),
+        *losses.TERMS,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
     evidence=(Evidence.TIER,),
@@ -45,7 +45,8 @@ class Uploads:
     needs: Needs = UPLOADS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        if not tier.has_tier(context) or context.unfinished or not context.strict:
+        kept = context.profile.acks == "all" and losses.keeps(rows, context, confirmed=True)
+        if not tier.has_tier(context) or context.unfinished or not kept:
             return Partial()
         found = Findings(PROMISE)
         for one in uploads.late(rows, context):

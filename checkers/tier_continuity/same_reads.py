@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, tier
+from checkers._views import losses, reads, tier
 from checkers._views.arrays import only, places_in
 from checkers._views.reads import callers, own
 from checkers.tier_continuity.promise import PROMISE, TIER_READ_MISMATCH
@@ -20,8 +20,8 @@ from checkers.tier_continuity.promise import PROMISE, TIER_READ_MISMATCH
 READS = Needs(
     part="what is read through the tier",
     key=Key.OFFSET,
-    rows=(own("op", "delivered"), callers("pull"), reads.RUN),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "message", "hash"),
+    rows=(own("op", "delivered"), callers("pull"), *losses.TERMS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "hash", "position"),
     evidence=(Evidence.TIER,),
 )
 
@@ -36,7 +36,7 @@ class SameReads:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         if tier.has_tier(context):
-            _reads_agree(rows, found, context.strict)
+            _reads_agree(rows, found, losses.keeps_read(rows, context))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -44,7 +44,7 @@ class SameReads:
         return tier.judge(PROMISE, partial, context, [wanted] if Use.TIER_READS in context.uses else [])
 
 
-def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
+def _reads_agree(rows: Rows, found: Findings, kept: bool) -> None:
     """The same offset reads the same through the tier and from a local log, where no message that was read may be
     lost, for then another one may have been given its offset."""
     at, pulls = rows.where(kind="op", f="delivered"), views.calls(rows.beside, "pull")
@@ -62,7 +62,7 @@ def _reads_agree(rows: Rows, found: Findings, strict: bool) -> None:
     for first, other in views.conflicts(claims):
         if not first < len(direct.at) <= other:
             continue
-        if not strict:
+        if not kept:
             found.count("conflicts_by_policy", 1)
             continue
         one, two = int(claims.at[first]), int(claims.at[other])

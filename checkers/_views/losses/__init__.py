@@ -13,10 +13,31 @@ All else is a loss. Where replicas trace their logs, :mod:`.traced` answers it. 
 polls, :mod:`.polled` does; where they report nothing, :mod:`.by_faults` goes by what faults hit, and says so.
 """
 
+from checkers._views.losses.contradictions import contradictions
 from checkers._views.losses.explain import explained
 from checkers._views.losses.explained import Explained, Lost
 from checkers._views.losses.lineage import Records
-from checkers._views.losses.reads import EVIDENCE
+from checkers._views.losses.permitted import UNDECIDED, Cuts, cuts, cuts_of_read, keeps, keeps_read, note
+from checkers._views.losses.reads import COLUMNS, EVIDENCE, TAKEN, TERMS
 from checkers._views.losses.terms import Term, terms
 
-__all__ = ["EVIDENCE", "Explained", "Lost", "Records", "Term", "explained", "terms"]
+__all__ = [
+    "COLUMNS",
+    "EVIDENCE",
+    "TAKEN",
+    "TERMS",
+    "UNDECIDED",
+    "Cuts",
+    "Explained",
+    "Lost",
+    "Records",
+    "Term",
+    "contradictions",
+    "cuts",
+    "cuts_of_read",
+    "explained",
+    "keeps",
+    "keeps_read",
+    "note",
+    "terms",
+]

@@ -1,8 +1,8 @@
 """Losses where no replica tells its role at all: only what faults hit can explain them, and only near them.
 
 A message may be gone if the node that acknowledged it was hit, by something that a weakness of the profile knows, no
-later than the driver's loss window after that: for so long may what a node has acknowledged be in danger, until its next
-flush, or until the slowest replica that still counts has it.
+later than the driver's loss window after that. For so long may what a node has acknowledged be in danger: until its
+next flush, or until the slowest replica that still counts has it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ REPLACES = (
 BY_FAULTS = ", judged by faults alone"
 
 
+def window_ns(context: RunContext) -> int:
+    """The driver's loss window, NEVER where it declares none."""
+    window_s = context.meta.get("loss_window_s")
+    return NEVER if window_s is None else int(float(window_s) * 1e9)
+
+
 def explain(rows: Rows, context: RunContext, at: Ints, found: Explained) -> None:
     """``at``: the rows by which clients were told of the records."""
-    window_s = context.meta.get("loss_window_s")
-    window_ns = NEVER if window_s is None else int(float(window_s) * 1e9)
+    window = window_ns(context)
     times = rows.column("time_ns")[at]
     for code, mine in parts(rows.column("node")[at]).items():
         node = rows.text("node", int(at[mine[0]])) if code >= 0 else ""
         for fault in rows.memo(faults):
-            begin_ns = fault.began_ns - min(window_ns, fault.began_ns)
+            begin_ns = fault.began_ns - min(window, fault.began_ns)
             near = mine[(times[mine] >= begin_ns) & (times[mine] <= fault.until_ns)]
             if not len(near):
                 continue
             for words in _weaknesses(rows, context, fault, node):
-                if window_s is None:
+                if window == NEVER:
                     why = f"and {fault.process} may explain it: the driver declares no loss window"
                     found.say(near, Lost.UNDECIDED, why)
                 elif not node:

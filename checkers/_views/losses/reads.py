@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from chaos.driver import Profile
 from chaos.law import Reads, Rows, Sieve
 from checkers._views.arrays import Ints
-from checkers._views.reads import FAULTS, RUN, everywhere, own
+from checkers._views.nodes.logs import highest_of
+from checkers._views.reads import FAULTS, LIVES, RUN, everywhere, own
 
 
 def _all(rows: Rows) -> Ints:
@@ -39,27 +39,45 @@ def _changes(rows: Rows) -> Ints:
 @cache
 def _of(kind: str, f: str, *, strict: bool) -> Sieve:
     keep = _none if strict else _changes if kind == "poll" else _all
-    return Sieve(rows=(own(kind, f),), columns=("node", "type", "epoch", "value"), keep=keep, fitted=_fit(kind, f))
-
-
-@cache
-def _fit(kind: str, f: str):  # type: ignore[no-untyped-def]
-    def fitted(profile: Profile) -> Sieve:
-        return _of(kind, f, strict=profile.strict)
-
-    return fitted
+    return Sieve(
+        rows=(own(kind, f),),
+        columns=("node", "type", "epoch", "value"),
+        keep=keep,
+        fitted=lambda profile: _of(kind, f, strict=profile.strict),
+    )
 
 
 def _unless_strict(kind: str, f: str) -> Reads:
     return Reads(kind=kind, f=(f,), everywhere=True, sieve=_of(kind, f, strict=False))
 
 
-#: Terms of masters, what took the ends of logs away, what acknowledgements stood on, and roles as polled.
+def _furthest(rows: Rows) -> Ints:
+    """Of each node the record that ends furthest, or begins there: records do not overlap."""
+    return highest_of(rows, np.arange(len(rows)), "node")
+
+
+@cache
+def _taken(*, strict: bool) -> Sieve:
+    return Sieve(
+        rows=(own("trace", "append"),),
+        columns=("node", "position", "value"),
+        keep=_none if strict else _furthest,
+        streamed=True,
+        fitted=lambda profile: _taken(strict=profile.strict),
+        many_clocks=not strict,
+    )
+
+
+#: How far each replica has taken records. Without a common clock the furthest one of each is enough.
+TAKEN = Reads(kind="trace", f=("append",), sieve=_taken(strict=False))
+#: What may have cut something: terms of masters, their elections, crashes, roles as polled, and faults. And by which a
+#: single record is followed besides: what took the ends of logs away, and what acknowledgements stood on.
+TERMS = (everywhere("trace", "applied", "role", "recovered"), _unless_strict("poll", "state"), RUN, FAULTS)
 EVIDENCE = (
-    everywhere("trace", "applied", "role", "recovered", "truncate", "bootstrap"),
+    *TERMS,
+    everywhere("trace", "truncate", "bootstrap"),
     everywhere("final", "node"),
     _unless_strict("trace", "acked"),
-    _unless_strict("poll", "state"),
-    RUN,
-    FAULTS,
 )
+#: The columns that all of this is read by, besides those of every explanation.
+COLUMNS = ("type", "epoch", *LIVES)

@@ -23,30 +23,42 @@ class Term:
 
 def terms(rows: Rows) -> Sequence[Term]:
     """All that were traced, by epoch."""
-    epoch, elections = rows.column("epoch"), _elections(rows)
+    epoch, known = rows.column("epoch"), rows.memo(elections)
     found = []
     for at in rows.where(kind="trace", f="role").tolist():
         told = rows.value(at)
         if told.get("role") == "master":
             node, start = rows.text("node", at), told.get("start", -1)
-            entry = elections.get((int(epoch[at]), node))
-            found.append(Term(node, int(epoch[at]), at, start if isinstance(start, int) else -1, _clean(entry)))
+            begin = start if isinstance(start, int) else -1
+            found.append(Term(node, int(epoch[at]), at, begin, known.clean(int(epoch[at]), node)))
     return sorted(found, key=lambda term: (term.epoch, term.at))
 
 
-def _elections(rows: Rows) -> Mapping[tuple[int, str], Mapping[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Elections:
     """(master epoch, master) → the entry that elected it."""
+
+    entries: Mapping[tuple[int, str], Mapping[str, Any]]
+
+    def clean(self, epoch: int, master: str) -> bool | None:
+        """Whether it was elected from the committed set; None where no controller tells of the election."""
+        entry = self.entries.get((epoch, master))
+        if entry is None:
+            return None
+        previous = entry.get("previous_set")
+        inside = bool(entry.get("bootstrap")) or not isinstance(previous, Sequence) or master in previous
+        return entry.get("unclean") is not True and inside
+
+    def alone(self, term: Term, before: str) -> bool:
+        """Whether the master before may have been the only member of the SyncStateSet when this term began."""
+        previous = self.entries.get((term.epoch, term.node), {}).get("previous_set")
+        return not isinstance(previous, Sequence) or {*previous} <= {before}
+
+
+def elections(rows: Rows) -> Elections:
     found: dict[tuple[int, str], Mapping[str, Any]] = {}
     for at in rows.where(kind="trace", f="applied").tolist():
         entry = rows.value(at).get("entry") or {}
         if entry.get("type") == "elect" and isinstance(entry.get("master_epoch"), int):
             found.setdefault((entry["master_epoch"], str(entry.get("master"))), entry)
-    return found
-
-
-def _clean(entry: Mapping[str, Any] | None) -> bool | None:
-    if entry is None:
-        return None
-    previous = entry.get("previous_set")
-    inside = bool(entry.get("bootstrap")) or not isinstance(previous, Sequence) or entry.get("master") in previous
-    return entry.get("unclean") is not True and inside
+    return Elections(found)

@@ -8,23 +8,24 @@ from chaos.judging.findings import Findings
 from chaos.law import Rows
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
+from checkers._views.losses.permitted import Cuts
 
 #: A name of the law about rollback.
 CONFIRM_ROLLBACK = "confirm-rollback"
 
 
-def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags) -> Log:
+def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags, permits: Cuts | None = None) -> Log:
     """A node never truncates, nor comes back from a crash, below what it has confirmed; and as one and the same master
     (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns its log.
 
-    Two things are lawful: a disk that is another one or went back in time (its word is new, or its own count of lives
-    doesn't go on), and dropping the whole log to begin anew from the tier, if the ``bootstrap`` follows before anything
-    else is confirmed.
+    What ``permits`` separates from what was confirmed may be gone. Two things are lawful besides: a disk that is
+    another one or went back in time (its word is new, or its own count of lives doesn't go on), and dropping the whole
+    log to begin anew from the tier, if the ``bootstrap`` follows before anything else is confirmed.
     """
     kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
     lived = views.node_traces(rows, node, *kinds)
     confirms, trims = (rows.column("f")[lived] == rows.code("f", f) for f in kinds[:2])
-    log = Log(rows, found, lived[confirms], lived[trims], masters)
+    log = Log(rows, found, lived[confirms], lived[trims], masters, permits or Cuts([]))
     rare = ~confirms & ~trims
     before = (np.cumsum(flags)[rare].tolist() for flags in (confirms, trims))
     for at, confirmed, trimmed in zip(lived[rare].tolist(), *before, strict=True):
@@ -38,7 +39,7 @@ def ends_with_all(rows: Rows, found: Findings, node: str, log: Log) -> None:
     """A node's log does not end below what it has confirmed after the run either."""
     for at in rows.where(kind="final", f="node", node=node).tolist():
         end = rows.value(at).get("end")
-        if log.dropped < 0 and isinstance(end, int) and end < log.highest:
+        if log.dropped < 0 and isinstance(end, int) and end < log.highest and not log.is_permitted(at):
             _tell_cut(rows, found, log.witness, at, end)
 
 
@@ -49,8 +50,9 @@ class Log:
     begins, ``dropped`` the row that cut the whole of it, until it is known whether that was lawful; -1 for none.
     """
 
-    def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags) -> None:
+    def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags, permits: Cuts) -> None:
         self._rows = rows
+        self._permits = permits
         self._found = found
         self._position = rows.column("position")
         self._confirms = confirms
@@ -105,7 +107,15 @@ class Log:
             self._first = int(told.get("first", self._first))
 
     def _tell(self, at: int) -> None:
-        _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
+        if not self.is_permitted(at):
+            _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
+
+    def is_permitted(self, at: int) -> bool:
+        """Whether the profile permits that what was confirmed is gone by this row."""
+        rows, witness = self._rows, self.witness
+        if rows.text("f", at) == "recovered":
+            return self._permits.lost_in_crash(rows, rows.text("node", at), witness, at)
+        return bool(self._permits.separate(rows, np.array([witness]), np.array([at]))[0])
 
 
 def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:

@@ -77,6 +77,19 @@ def durable_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
     return ends
 
 
+def taken_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
+    """As :func:`durable_ends`, of what each replica has taken, whether it was on its disk or not."""
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("append", *_DISK_GROWS[1:], "truncate")]))
+    appends = rows.column("f")[at] == rows.code("f", "append")
+    end = rows.column("position")[at].copy()
+    end[appends] += np.maximum(rows.numbers("size", at[appends]), 1)
+    cut, index = rows.column("f")[at] == rows.code("f", "truncate"), rows.column("index")[at]
+    of_each = parts(rows.column("node")[at])
+    return {
+        rows.text("node", at[mine[0]]): (index[mine], _highest_left(end[mine], cut[mine])) for mine in of_each.values()
+    }
+
+
 def _highest_left(position: Ints, is_cut: Flags) -> Ints:
     """The highest of the positions so far, where a cut brings down what is higher."""
     steps, now = position.copy(), -1
@@ -223,7 +236,7 @@ def confirms_beyond(rows: Rows) -> Ints:
     position = rows.column("position")
     grows = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in _DISK_GROWS]))
     _, first = np.unique(rows.column("node")[grows], return_index=True)
-    tops = _highest_of(rows, grows, "node")
+    tops = highest_of(rows, grows, "node")
     ends = {rows.text("node", at): int(position[at]) for at in tops.tolist()}
     confirms = rows.where(kind="trace", f="confirm")
     beyond = np.zeros(len(confirms), dtype=np.bool_)
@@ -232,7 +245,7 @@ def confirms_beyond(rows: Rows) -> Ints:
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end
             beyond[form.at[(said < end) | (end > ends.get(member, _NO_END))]] = True
-    return distinct(np.concatenate([grows[first], tops, confirms[beyond], _highest_of(rows, confirms, "epoch")]))
+    return distinct(np.concatenate([grows[first], tops, confirms[beyond], highest_of(rows, confirms, "epoch")]))
 
 
 #: What tells how far a disk goes, and never that it goes less far.
@@ -241,7 +254,7 @@ _DISK_GROWS = ("synced", "recovered", "bootstrap")
 _NO_END = np.iinfo(np.int64).min
 
 
-def _highest_of(rows: Rows, at: Ints, key: str) -> Ints:
+def highest_of(rows: Rows, at: Ints, key: str) -> Ints:
     """Of the rows with each value of this column the one with the highest position, the first of several."""
     by_position = at[np.lexsort((at, -rows.column("position")[at]))]
     order, starts = groups(rows.column(key)[by_position])

@@ -1,0 +1,235 @@
+"""When the profile permits that something is gone.
+
+A cut is a new master term, or a time around a fault, at which a weakness of the profile may have taken something away.
+What was told before it need not hold after it. A run without a cut is judged as a strict one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.fault import Effect
+from chaos.judging.findings import Findings
+from chaos.law import Rows, RunContext
+from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.faults import Fault, faults
+from checkers._views.losses import by_faults, polled, weakness
+from checkers._views.losses.terms import Term, elections, terms
+from checkers._views.nodes.logs import node_traces
+
+#: A gap.
+UNDECIDED = "nobody can tell whether the profile permits some of what was taken back"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A new master term ``epoch``: what was told in older ones may be gone in it and in later ones. Where nobody tells
+    terms (-1), or something carries no epoch: what was told from ``since_ns`` until ``until_ns`` may be gone from
+    ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole SyncStateSet
+    had may be gone, not only what producers were told of."""
+
+    epoch: int
+    since_ns: int
+    from_ns: int
+    until_ns: int
+    certain: bool
+    confirmed: bool
+
+    def loosens(self, epoch: Ints, time_ns: Ints) -> Flags:
+        """What of that which was told may be gone."""
+        by_time: Flags = (time_ns >= self.since_ns) & (time_ns < self.until_ns)
+        return by_time if self.epoch < 0 else np.where(epoch >= 0, epoch < self.epoch, by_time)
+
+    def applies(self, epoch: Ints, time_ns: Ints) -> Flags:
+        """Who need not know of that any more."""
+        by_time: Flags = time_ns >= self.from_ns
+        return by_time if self.epoch < 0 else np.where(epoch >= 0, epoch >= self.epoch, by_time)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """All cuts of one kind. ``crashes_lose``: under asynchronous flush a replica may come back from a crash without
+    what it had taken."""
+
+    every: Sequence[Cut]
+    crashes_lose: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.every)
+
+    def separate(self, rows: Rows, earlier: Ints, later: Ints) -> Flags:
+        """For each pair of rows: may what the one tells be gone when the other tells something else?"""
+        apart = np.zeros(len(earlier), dtype=np.bool_)
+        for cut in self.every:
+            apart |= cut.loosens(*_told(rows, earlier)) & cut.applies(*_told(rows, later))
+        return apart
+
+    def loosened(self, rows: Rows, at: Ints) -> Flags:
+        """What of that which these rows told may be gone at the end of the run."""
+        gone = np.zeros(len(at), dtype=np.bool_)
+        for cut in self.every:
+            gone |= cut.loosens(*_told(rows, at))
+        return gone
+
+    def stretches(self, rows: Rows, later: Ints, earlier: Ints) -> Iterator[tuple[Flags, Flags]]:
+        """Which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts."""
+        apply = [cut.applies(*_told(rows, later)) for cut in self.every]
+        loosen = [cut.loosens(*_told(rows, earlier)) for cut in self.every]
+        signature = np.zeros(len(later), dtype=np.int64)
+        for one in apply:
+            _, signature = np.unique(signature * 2 + one, return_inverse=True)
+        for value in np.unique(signature).tolist():
+            mine: Flags = signature == value
+            first = int(np.argmax(mine))
+            binding = np.ones(len(earlier), dtype=np.bool_)
+            for one, loose in zip(apply, loosen, strict=True):
+                if one[first]:
+                    binding &= ~loose
+            yield mine, binding
+
+    def lost_in_crash(self, rows: Rows, node: str, witness: int, back: int) -> bool:
+        """Whether a replica may have come back (row ``back``) from a crash without what it had at ``witness``."""
+        since_ns, until_ns = (int(rows.column("time_ns")[at]) for at in (witness, back))
+        struck = weakness.struck(rows, node, since_ns, until_ns, weakness.crashed(node))
+        return self.crashes_lose and any(fault is not None for fault in struck)
+
+    @property
+    def certain(self) -> Cuts:
+        """Those alone that a weakness explains for certain."""
+        return replace(self, every=[cut for cut in self.every if cut.certain])
+
+
+def _told(rows: Rows, at: Ints) -> tuple[Ints, Ints]:
+    return rows.column("epoch")[at], rows.column("time_ns")[at]
+
+
+def cuts(rows: Rows, context: RunContext, *, confirmed: bool) -> Cuts:
+    """What may have taken away what was ``confirmed``, or else anything that anybody was told. Nothing in a strict
+    run."""
+    if context.strict:
+        return Cuts([])
+    every = [cut for cut in _cuts(rows, context) if cut.confirmed or not confirmed]
+    return Cuts(every, crashes_lose=context.profile.flush == "async")
+
+
+def cuts_of_read(rows: Rows, context: RunContext) -> Cuts:
+    """What may have taken away what readers saw. Where the driver does not declare that they see confirmed data only,
+    they may have seen what only producers were told of."""
+    return cuts(rows, context, confirmed=context.meta.get("readers_see") == "confirmed")
+
+
+def keeps(rows: Rows, context: RunContext, *, confirmed: bool) -> bool:
+    """Whether everything of this kind is owed that a strict profile promises: it is one, or nothing was cut. A run that
+    goes on may be cut later."""
+    return context.strict or not (context.unfinished or cuts(rows, context, confirmed=confirmed))
+
+
+def keeps_read(rows: Rows, context: RunContext) -> bool:
+    """The same of what readers saw."""
+    return context.strict or not (context.unfinished or cuts_of_read(rows, context))
+
+
+def note(found: Findings, rows: Rows, permits: Cuts, earlier: Ints, later: Ints | None = None) -> None:
+    """Count what the profile permits: that what the rows ``earlier`` told is gone when ``later`` ones, or the end of
+    the run, show something else. What it may permit, if somebody told more, is a gap."""
+    if len(earlier):
+        found.count("permitted_by_policy", len(earlier))
+        sure = permits.certain
+        if not (sure.loosened(rows, earlier) if later is None else sure.separate(rows, earlier, later)).all():
+            found.gap(UNDECIDED)
+
+
+def _cuts(rows: Rows, context: RunContext) -> Sequence[Cut]:
+    if {Evidence.CONFIRM, Evidence.ROLES} <= context.tells and rows.memo(terms):
+        found = [cut for before, term in _successions(rows) for cut in _of_term(rows, context, before, term)]
+    elif rows.memo(polled.reigns):
+        found = [*_of_reigns(rows, context)]
+    else:
+        found = [*_of_faults(rows, context)]
+    return sorted(set(found), key=lambda cut: (cut.from_ns, cut.until_ns, cut.epoch))
+
+
+def _successions(rows: Rows) -> Iterator[tuple[Term, Term]]:
+    every = rows.memo(terms)
+    yield from pairwise(every)
+
+
+def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Iterator[Cut]:
+    profile, now_ns = context.profile, int(rows.column("time_ns")[term.at])
+
+    def cut(*, certain: bool = True, confirmed: bool = True) -> Cut:
+        return Cut(term.epoch, -1, now_ns, now_ns, certain, confirmed)
+
+    if profile.unclean and term.clean is not True:
+        yield cut(certain=term.clean is False)
+    if profile.flush == "async":
+        since_ns = int(rows.column("time_ns")[before.at])
+        for back_ns in _came_back(rows, term):
+            sure, perhaps = weakness.struck(rows, term.node, since_ns, back_ns, weakness.crashed(term.node))
+            if sure is not None or perhaps is not None:
+                yield cut(certain=sure is not None)
+    if profile.acks != "all" and term.clean is not False:
+        yield cut(confirmed=False)
+    if profile.min_in_sync < 2 and rows.memo(elections).alone(term, before.node):
+        since_ns = int(rows.column("time_ns")[before.at])
+        for did in (weakness.lost_disk, *((weakness.crashed,) if profile.flush == "async" else ())):
+            sure, perhaps = weakness.struck(rows, before.node, since_ns, now_ns, did(before.node))
+            if sure is not None or perhaps is not None:
+                yield cut(certain=sure is not None)
+
+
+def _came_back(rows: Rows, term: Term) -> list[int]:
+    """When the master of a term had come back from crashes, before it took the role."""
+    lived = node_traces(rows, term.node, "recovered", "role").tolist()
+    before = lived[: lived.index(term.at)]
+    return [int(rows.column("time_ns")[at]) for at in before if rows.text("f", at) == "recovered"]
+
+
+def _of_reigns(rows: Rows, context: RunContext) -> Iterator[Cut]:
+    profile, every = context.profile, rows.memo(polled.reigns)
+    for old, new in pairwise(every):
+        if new.node == old.node:
+            continue
+        if profile.acks != "all":
+            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, True, False)
+        if profile.unclean and (old.in_sync is None or new.node not in old.in_sync):
+            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, old.in_sync is not None, True)
+        alone = old.in_sync is None or old.in_sync <= {old.node}
+        if profile.min_in_sync < 2 and alone and _lost_disk(rows, old.node, old.since_ns, new.since_ns):
+            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, old.in_sync is not None, True)
+    if profile.flush == "async":
+        leaders, window_ns = {reign.node for reign in every}, by_faults.window_ns(context)
+        for fault in rows.memo(faults):
+            sure = bool(fault.lost_data & leaders)
+            if sure or (fault.effects is None and (not fault.targets or fault.targets & leaders)):
+                yield _around(fault, window_ns, certain=sure, confirmed=True)
+
+
+def _around(fault: Fault, window_ns: int, *, certain: bool, confirmed: bool) -> Cut:
+    since_ns = fault.began_ns - min(window_ns, fault.began_ns)
+    return Cut(-1, since_ns, fault.began_ns, fault.until_ns, certain, confirmed)
+
+
+def _lost_disk(rows: Rows, node: str, since_ns: int, until_ns: int) -> bool:
+    return any(one is not None for one in weakness.struck(rows, node, since_ns, until_ns, weakness.lost_disk(node)))
+
+
+def _of_faults(rows: Rows, context: RunContext) -> Iterator[Cut]:
+    profile, window_ns = context.profile, by_faults.window_ns(context)
+    only_acks = profile.flush == "sync" and not profile.unclean and profile.min_in_sync >= 2
+    for fault in rows.memo(faults):
+        if fault.effects is None or _may_cut(fault, context):
+            certain = window_ns < NEVER and fault.effects is not None
+            yield _around(fault, window_ns, certain=certain, confirmed=not only_acks)
+
+
+def _may_cut(fault: Fault, context: RunContext) -> bool:
+    profile = context.profile
+    replaced = bool(fault.hits(*by_faults.REPLACES)) and (profile.acks != "all" or profile.unclean)
+    lost = profile.flush == "async" and bool(fault.lost_data)
+    return replaced or lost or (profile.min_in_sync < 2 and bool(fault.hits(Effect.LOSES_DISK)))
