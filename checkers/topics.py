@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
@@ -190,7 +188,7 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
 
 def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[_Deleted]) -> None:
     """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget."""
-    looks, times, index = rows.memo(_looks), rows.column("time_ns"), rows.column("index")
+    looks, times = rows.memo(_looks), rows.column("time_ns")
     bound_s = views.bound(context, "route_s", ROUTE_S)
     due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
     destroyed = views.all_destroyed(rows, context)
@@ -205,20 +203,20 @@ def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[
         elif int(times[look.invoke]) < due_ns:
             found.gap(f"topic {topic.name} was still there, and nobody looked for it for as long as {bound_s:g} s")
         else:
-            found.add(
-                TOPIC_RETURNED_BY_POLICY if _may_be_lost(rows, context, topic) else TOPIC_RETURNED,
+            text = (
                 f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
                 f"{rows.text('node', topic.done) or 'the system'} (epoch {int(rows.column('epoch')[topic.done])}), but "
                 f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it has "
-                f"{look.queues} queues.",
-                *(int(index[at]) for at in (topic.invoke, topic.done, look.invoke, look.done)),
+                f"{look.queues} queues."
             )
+            witnesses = (topic.invoke, topic.done, look.invoke, look.done)
+            _tell(rows, context, found, topic, (TOPIC_RETURNED, TOPIC_RETURNED_BY_POLICY), text, *witnesses)
 
 
 def _tell_lost(
     rows: Rows, context: RunContext, found: Findings, topic: _Created, look: _Look | None, listed: _Listed | None
 ) -> None:
-    index, done = rows.column("index"), topic.done
+    done = topic.done
     if look is not None:
         queues = f"has {look.queues} queues" if look.queues else "does not exist"
         why = f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it {queues}"
@@ -231,18 +229,32 @@ def _tell_lost(
     what = f"Topic {topic.name} with {topic.queues} queues was shown to a client"
     if not shown:
         what = f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged"
-    found.add(
-        TOPIC_LOST_BY_POLICY if _may_be_lost(rows, context, topic) else TOPIC_LOST,
+    text = (
         f"{what} at {views.at_s(rows, done)} by {rows.text('node', done) or 'the system'} (epoch "
-        f"{int(rows.column('epoch')[done])}), but {why}.",
-        *(int(index[at]) for at in (topic.invoke, done, *seen)),
+        f"{int(rows.column('epoch')[done])}), but {why}."
     )
+    _tell(rows, context, found, topic, (TOPIC_LOST, TOPIC_LOST_BY_POLICY), text, topic.invoke, done, *seen)
 
 
-def _may_be_lost(rows: Rows, context: RunContext, topic: _Created | _Deleted) -> bool:
-    """Does the profile permit to lose it: was something cut since it was acknowledged? A topic takes effect when it is
-    confirmed, as what readers see."""
-    return bool(losses.cuts_of_read(rows, context).loosened(rows, np.array([topic.done]))[0])
+def _tell(
+    rows: Rows,
+    context: RunContext,
+    found: Findings,
+    topic: _Created | _Deleted,
+    names: tuple[str, str],
+    text: str,
+    *at: int,
+) -> None:
+    """Tell of it under the first name, or under the second one where something was cut since it was acknowledged, which
+    the profile permits. A topic takes effect when it is confirmed, as what readers see."""
+    state, why = losses.cuts_of_read(rows, context).why(rows, topic.done)
+    witnesses = [int(rows.column("index")[one]) for one in at]
+    if state is losses.Lost.UNDECIDED:
+        found.gap(f"{text} And {why}.")
+    elif state is losses.Lost.PERMITTED:
+        found.add(names[1], f"{text} As {why}.", *witnesses, policy=why)
+    else:
+        found.add(names[0], text, *witnesses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,25 +203,38 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     early = missing & awaited & ~_must_have_come(rows, owed, last)
     for number in distinct(queue[owed[early]]).tolist():
         found.fact(unknown=f"the wait for queue {number} ended before delayed messages had to come to it")
-    kept = losses.keeps(rows, context, confirmed=False)
-    name = NEVER_DELIVERED if kept else NEVER_DELIVERED_BY_POLICY
+    permits = losses.cuts(rows, context, confirmed=False)
 
     def tell(number: int) -> None:
         asked = int(owed[number])
+        state, policy = permits.why(rows, int(done[number]))
+        permitted = state is losses.Lost.PERMITTED
         found.add(
-            name,
+            NEVER_DELIVERED_BY_POLICY if permitted else NEVER_DELIVERED,
             f"{later.name(rows, asked)} was accepted at {views.at_s(rows, int(done[number]))}, "
-            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, int(last[number]))}.",
+            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, int(last[number]))}."
+            f"{f' As {policy}.' if permitted else ''}",
             int(index[asked]),
             int(index[done[number]]),
             int(index[last[number]]),
             queue=int(queue[asked]),
             message=int(rows.column("message")[asked]),
+            policy=policy if permitted else "",
         )
 
     wrong = np.flatnonzero(missing & awaited & ~early)
     found.count("owed", len(owed))
-    found.add_each(name, wrong, tell, queues=queue[owed[wrong]])
+    by_policy: dict[tuple[losses.Lost, str], list[int]] = {}
+    for number in wrong.tolist():
+        by_policy.setdefault(permits.why(rows, int(done[number])), []).append(number)
+    for (state, policy), mine in by_policy.items():
+        some = np.array(mine, dtype=np.int64)
+        if state is losses.Lost.UNDECIDED:
+            found.fact(unknown=f"messages that were to come later never came, and {policy}")
+        elif state is losses.Lost.PERMITTED:
+            found.add_each(NEVER_DELIVERED_BY_POLICY, some, tell, queues=queue[owed[some]], policy=policy)
+        else:
+            found.add_each(NEVER_DELIVERED, some, tell, queues=queue[owed[some]])
 
 
 def _why(rows: Rows, sent: Later, asked: int) -> str:

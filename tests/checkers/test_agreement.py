@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from histories import BROKERS, SIZE, History
+from histories import BROKERS, SIZE, TELLS, History
 from names import A, L
 
 from chaos.verdict import Validity
@@ -131,12 +131,23 @@ def test_system_records_stand_at_the_same_positions() -> None:
     history.expect(LAW, A.REPLICA_DIVERGENCE)
 
 
-def test_a_profile_that_permits_loss_only_counts_conflicts_with_old_answers() -> None:
-    history = replicated(0)
-    history.meta["profile"] = {"acks": "master"}
-    history.send(1, offset=0)
-    verdict = history.finish(0).expect(LAW, validity=Validity.VALID)
-    assert verdict.counts["conflicts_by_policy"] == 1
+@pytest.mark.parametrize(("profile", "names"), [({"acks": "master"}, []), ({"min_in_sync": 1}, [A.OFFSET_CONFLICT])])
+def test_a_conflict_with_an_old_answer_is_permitted_only_by_a_cut(profile: dict, names: list[str]) -> None:
+    history = History(meta={"profile": profile, "tells": [*set(TELLS) - {"elections"}]})
+    history.phase("load")
+    history.master("broker-0", 1)
+    history.append("broker-0", 0)
+    history.send(0)
+    history.master("broker-1", 2)
+    for node in BROKERS:
+        history.append(node, 1, 0, epoch=2)
+        history.confirm(node, SIZE, 2)
+    history.send(1, 0, node="broker-1", epoch=2)
+    history.finish(1)
+    for row in history.rows:
+        row["epoch"] = 2 if row["f"] in ("log", "delivered") else row["epoch"]
+    verdict = history.expect(LAW, *names)
+    assert bool(verdict.counts.get("permitted_by_policy")) is not bool(names)
 
 
 def test_a_good_run_is_valid_and_an_empty_one_unknown() -> None:
@@ -193,12 +204,17 @@ def test_a_replica_that_begins_anew_is_given_the_offsets_below(
     history.finish(0).expect(LAW, *names)
 
 
-def test_profiles_that_permit_losses_may_lose_offsets() -> None:
-    history = committed(replicated(0)).finish(0)
+@pytest.mark.parametrize(("clean", "names"), [(False, []), (True, [A.OFFSETS_LOST])])
+def test_an_offset_may_be_lost_by_an_unclean_election_alone(clean: bool, names: list[str]) -> None:
+    history = committed(replicated(0))
     history.meta["profile"] = {"unclean": True}
+    entry = {"type": "elect", "master": "broker-1", "master_epoch": 2, "previous_set": ["broker-1"]}
+    history.trace("controller-0", "applied", position=1, value={"entry": entry | {"unclean": not clean}})
+    history.master("broker-1", 2)
+    history.finish(0)
     for node in BROKERS:
         history.row("final", f="offsets", node=node, value={"groups": {}})
-    history.expect(LAW)
+    history.expect(LAW, *names)
 
 
 @pytest.mark.parametrize("holds", [True, False])

@@ -128,18 +128,30 @@ def test_a_message_that_was_rolled_back_comes_never(type: str) -> None:
 @pytest.mark.parametrize(("how", "words"), [("delay", "0.5 s later"), ("transact", "transaction that was committed")])
 def test_what_was_accepted_and_never_comes(how: str, words: str) -> None:
     def recorded(
-        *, waited: str = "ok", type: str = "ok", received: int = 1, recovered: bool = True, **meta: Any
+        *,
+        waited: str = "ok",
+        type: str = "ok",
+        received: int = 1,
+        recovered: bool = True,
+        fault: bool = False,
+        **meta: Any,
     ) -> History:
         history = run(**meta)
         history.send(0)
         delay(history, 1, 500, type=type) if how == "delay" else transact(history, 1, "commit", type=type)
+        if fault:
+            history.undo("kill", history.inject("kill", "broker-0"))
         receive(history, (0, 0))
         return end(history, 0, waited=waited, received=received, recovered=recovered)
 
     verdict = recorded().expect(DELIVERIES, A.NEVER_DELIVERED, validity=Validity.INVALID)
     assert words in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 3
     lax = {"flush": "async", "acks": "master", "unclean": True, "min_in_sync": 1}
-    recorded(profile=lax).expect(DELIVERIES, A.NEVER_DELIVERED_BY_POLICY, validity=Validity.VALID)
+    recorded(profile=lax).expect(DELIVERIES, A.NEVER_DELIVERED)
+    silent = {"profile": lax, "tells": ["operations", "final-logs"]}
+    by_policy = recorded(fault=True, loss_window_s=1.0, **silent)
+    by_policy.expect(DELIVERIES, A.NEVER_DELIVERED_BY_POLICY, validity=Validity.VALID)
+    assert "nobody can tell" in recorded(fault=True, **silent).expect(DELIVERIES, validity=Validity.UNKNOWN).why
     assert "nobody waited" in recorded(waited="info").expect(DELIVERIES, validity=Validity.UNKNOWN).why
     assert "did not recover" in recorded(recovered=False).expect(DELIVERIES, validity=Validity.UNKNOWN).why
     silent = recorded(received=0).verdict(DELIVERIES)  # a client that reached nobody could not answer a check-back

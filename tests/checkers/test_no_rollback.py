@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from histories import BROKERS, SIZE, History
+from histories import BROKERS, SIZE, TELLS, History
 from names import A, L
 
 from chaos.verdict import Validity
@@ -161,9 +161,20 @@ def test_runs_without_reads_or_confirms_are_unknown() -> None:
     history.expect(LAW, validity=Validity.UNKNOWN)
 
 
-def test_profiles_that_permit_loss_are_not_judged() -> None:
-    history = led()
-    history.meta["profile"] = {"acks": "master"}
-    history.pull(0, 0, 1)
-    history.pull(0, 0, 7)
-    history.expect(LAW, validity=Validity.VALID)
+def test_what_was_read_may_be_taken_back_only_by_a_cut_that_the_profile_permits() -> None:
+    def run(profile: dict, *, switch: bool, **meta: object) -> History:
+        history = led()
+        history.meta |= {"profile": profile, "tells": [*set(TELLS) - {"elections"}], **meta}
+        history.pull(0, 0, 1)
+        if switch:
+            history.master("broker-1", 2, start=3 * SIZE)
+        history.pull(0, 0, 7, node="broker-1" if switch else "broker-0", epoch=2 if switch else 1)
+        return history
+
+    run({"acks": "master"}, switch=False).expect(LAW, A.ROLLBACK)
+    verdict = run({"acks": "master"}, switch=True).expect(LAW, validity=Validity.VALID)
+    assert verdict.counts["permitted_by_policy"] > 0
+    # Where readers see nothing but what is confirmed, few copies excuse nothing of it.
+    run({"acks": "master"}, switch=True, readers_see="confirmed").expect(LAW, A.ROLLBACK)
+    run({"min_in_sync": 1}, switch=True).expect(LAW, A.ROLLBACK)
+    run({}, switch=True).expect(LAW, A.ROLLBACK)

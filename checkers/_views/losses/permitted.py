@@ -6,7 +6,7 @@ What was told before it need not hold after it. A run without a cut is judged as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER, Flags, Ints
 from checkers._views.faults import Fault, faults
 from checkers._views.losses import by_faults, polled, weakness
+from checkers._views.losses.explained import Lost
 from checkers._views.losses.terms import Term, elections, terms
 from checkers._views.nodes.logs import node_traces
 
@@ -31,7 +32,7 @@ class Cut:
     """A new master term ``epoch``: what was told in older ones may be gone in it and in later ones. Where nobody tells
     terms (-1), or something carries no epoch: what was told from ``since_ns`` until ``until_ns`` may be gone from
     ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole SyncStateSet
-    had may be gone, not only what producers were told of."""
+    had may be gone, not only what producers were told of. ``why``: in words that follow "as"."""
 
     epoch: int
     since_ns: int
@@ -39,6 +40,7 @@ class Cut:
     until_ns: int
     certain: bool
     confirmed: bool
+    why: str = ""
 
     def loosens(self, epoch: Ints, time_ns: Ints) -> Flags:
         """What of that which was told may be gone."""
@@ -75,6 +77,14 @@ class Cuts:
         for cut in self.every:
             gone |= cut.loosens(*_told(rows, at))
         return gone
+
+    def why(self, rows: Rows, at: int) -> tuple[Lost, str]:
+        """What permits, or may permit, that what this row told is gone at the end of the run."""
+        mine = [cut for cut in self.every if cut.loosens(*_told(rows, np.array([at])))[0]]
+        sure = [cut.why for cut in mine if cut.certain]
+        if sure:
+            return Lost.PERMITTED, sure[0]
+        return (Lost.UNDECIDED, UNDECIDED) if mine else (Lost.UNEXPLAINED, "")
 
     def stretches(self, rows: Rows, later: Ints, earlier: Ints) -> Iterator[tuple[Flags, Flags]]:
         """Which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts."""
@@ -161,26 +171,28 @@ def _successions(rows: Rows) -> Iterator[tuple[Term, Term]]:
 
 def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Iterator[Cut]:
     profile, now_ns = context.profile, int(rows.column("time_ns")[term.at])
+    since_ns = int(rows.column("time_ns")[before.at])
+    who = f"{term.node} (epoch {term.epoch}) at {weakness.at_time(rows, now_ns)}"
 
-    def cut(*, certain: bool = True, confirmed: bool = True) -> Cut:
-        return Cut(term.epoch, -1, now_ns, now_ns, certain, confirmed)
+    def cut(words: str, at: str, *, certain: bool = True, confirmed: bool = True) -> Cut:
+        return Cut(term.epoch, -1, now_ns, now_ns, certain, confirmed, f"{words} allows at {at}")
+
+    def by_fault(words: str, node: str, until_ns: int, did: Callable[[Fault], bool]) -> Iterator[Cut]:
+        sure, perhaps = weakness.struck(rows, node, since_ns, until_ns, did)
+        if (fault := sure or perhaps) is not None:
+            yield cut(words, weakness.told(rows, fault, node), certain=sure is not None)
 
     if profile.unclean and term.clean is not True:
-        yield cut(certain=term.clean is False)
+        yield cut(weakness.UNCLEAN, f"the election of {who}", certain=term.clean is False)
     if profile.flush == "async":
-        since_ns = int(rows.column("time_ns")[before.at])
         for back_ns in _came_back(rows, term):
-            sure, perhaps = weakness.struck(rows, term.node, since_ns, back_ns, weakness.crashed(term.node))
-            if sure is not None or perhaps is not None:
-                yield cut(certain=sure is not None)
+            yield from by_fault(weakness.ASYNC, term.node, back_ns, weakness.crashed(term.node))
     if profile.acks != "all" and term.clean is not False:
-        yield cut(confirmed=False)
+        yield cut(weakness.acks(profile), f"the switch to {who}", confirmed=False)
     if profile.min_in_sync < 2 and rows.memo(elections).alone(term, before.node):
-        since_ns = int(rows.column("time_ns")[before.at])
-        for did in (weakness.lost_disk, *((weakness.crashed,) if profile.flush == "async" else ())):
-            sure, perhaps = weakness.struck(rows, before.node, since_ns, now_ns, did(before.node))
-            if sure is not None or perhaps is not None:
-                yield cut(certain=sure is not None)
+        yield from by_fault(weakness.ONE_IN_SYNC, before.node, now_ns, weakness.lost_disk(before.node))
+        if profile.flush == "async":
+            yield from by_fault(weakness.ONE_IN_SYNC, before.node, now_ns, weakness.crashed(before.node))
 
 
 def _came_back(rows: Rows, term: Term) -> list[int]:
@@ -195,24 +207,27 @@ def _of_reigns(rows: Rows, context: RunContext) -> Iterator[Cut]:
     for old, new in pairwise(every):
         if new.node == old.node:
             continue
+        at = f"allows at the switch to {new.node} by {weakness.at_time(rows, new.since_ns)}"
+        known, alone = old.in_sync is not None, old.in_sync is None or old.in_sync <= {old.node}
+        when = (new.epoch, -1, old.until_ns, new.since_ns)
         if profile.acks != "all":
-            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, True, False)
+            yield Cut(*when, True, False, f"{weakness.acks(profile)} {at}")
         if profile.unclean and (old.in_sync is None or new.node not in old.in_sync):
-            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, old.in_sync is not None, True)
-        alone = old.in_sync is None or old.in_sync <= {old.node}
+            yield Cut(*when, known, True, f"{weakness.UNCLEAN} {at}")
         if profile.min_in_sync < 2 and alone and _lost_disk(rows, old.node, old.since_ns, new.since_ns):
-            yield Cut(new.epoch, -1, old.until_ns, new.since_ns, old.in_sync is not None, True)
+            yield Cut(*when, known, True, f"{weakness.ONE_IN_SYNC} {at}")
     if profile.flush == "async":
-        leaders, window_ns = {reign.node for reign in every}, by_faults.window_ns(context)
+        leaders = {reign.node for reign in every}
         for fault in rows.memo(faults):
             sure = bool(fault.lost_data & leaders)
             if sure or (fault.effects is None and (not fault.targets or fault.targets & leaders)):
-                yield _around(fault, window_ns, certain=sure, confirmed=True)
+                yield _around(rows, context, fault, weakness.ASYNC, certain=sure, confirmed=True)
 
 
-def _around(fault: Fault, window_ns: int, *, certain: bool, confirmed: bool) -> Cut:
-    since_ns = fault.began_ns - min(window_ns, fault.began_ns)
-    return Cut(-1, since_ns, fault.began_ns, fault.until_ns, certain, confirmed)
+def _around(rows: Rows, context: RunContext, fault: Fault, words: str, *, certain: bool, confirmed: bool) -> Cut:
+    since_ns = fault.began_ns - min(by_faults.window_ns(context), fault.began_ns)
+    why = f"{words} allows at {fault.process} of {weakness.at_time(rows, fault.from_ns)}"
+    return Cut(-1, since_ns, fault.began_ns, fault.until_ns, certain, confirmed, why)
 
 
 def _lost_disk(rows: Rows, node: str, since_ns: int, until_ns: int) -> bool:
@@ -220,16 +235,22 @@ def _lost_disk(rows: Rows, node: str, since_ns: int, until_ns: int) -> bool:
 
 
 def _of_faults(rows: Rows, context: RunContext) -> Iterator[Cut]:
-    profile, window_ns = context.profile, by_faults.window_ns(context)
-    only_acks = profile.flush == "sync" and not profile.unclean and profile.min_in_sync >= 2
+    known = by_faults.window_ns(context) < NEVER
     for fault in rows.memo(faults):
-        if fault.effects is None or _may_cut(fault, context):
-            certain = window_ns < NEVER and fault.effects is not None
-            yield _around(fault, window_ns, certain=certain, confirmed=not only_acks)
+        for words, confirmed in _may_cut(fault, context):
+            certain = known and fault.effects is not None
+            yield _around(rows, context, fault, words, certain=certain, confirmed=confirmed)
 
 
-def _may_cut(fault: Fault, context: RunContext) -> bool:
-    profile = context.profile
-    replaced = bool(fault.hits(*by_faults.REPLACES)) and (profile.acks != "all" or profile.unclean)
-    lost = profile.flush == "async" and bool(fault.lost_data)
-    return replaced or lost or (profile.min_in_sync < 2 and bool(fault.hits(Effect.LOSES_DISK)))
+def _may_cut(fault: Fault, context: RunContext) -> Iterator[tuple[str, bool]]:
+    """Which weaknesses this fault may have turned into a cut, each with whether it reaches what is confirmed."""
+    profile, unknown = context.profile, fault.effects is None
+    replaced = unknown or bool(fault.hits(*by_faults.REPLACES))
+    if profile.acks != "all" and replaced:
+        yield weakness.acks(profile), False
+    if profile.unclean and replaced:
+        yield weakness.UNCLEAN, True
+    if profile.flush == "async" and (unknown or fault.lost_data):
+        yield weakness.ASYNC, True
+    if profile.min_in_sync < 2 and (unknown or fault.hits(Effect.LOSES_DISK)):
+        yield weakness.ONE_IN_SYNC, True
