@@ -164,7 +164,8 @@ class Content:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return replace(_decide(partial, context), counts={})  # the other kernel counts what was read
+        counts = {name: number for name, number in partial.counts.items() if name != "read"}  # the other kernel's
+        return replace(_decide(partial, context), counts=counts)
 
 
 def _decide(partial: Partial, context: RunContext) -> Verdict:

@@ -139,6 +139,7 @@ def test_a_conflict_with_an_old_answer_is_permitted_only_by_a_cut(profile: dict,
     history.append("broker-0", 0)
     history.send(0)
     history.master("broker-1", 2)
+    history.trace("broker-0", "truncate", position=0, epoch=2)
     for node in BROKERS:
         history.append(node, 1, 0, epoch=2)
         history.confirm(node, SIZE, 2)

@@ -25,7 +25,7 @@ def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags, perm
     kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
     lived = views.node_traces(rows, node, *kinds)
     confirms, trims = (rows.column("f")[lived] == rows.code("f", f) for f in kinds[:2])
-    log = Log(rows, found, lived[confirms], lived[trims], masters, permits or Cuts([]))
+    log = Log(rows, found, lived[confirms], lived[trims], masters, Cuts([]) if permits is None else permits)
     rare = ~confirms & ~trims
     before = (np.cumsum(flags)[rare].tolist() for flags in (confirms, trims))
     for at, confirmed, trimmed in zip(lived[rare].tolist(), *before, strict=True):

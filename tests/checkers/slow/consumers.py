@@ -12,6 +12,7 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
+from checkers._views import losses
 from checkers._views.arrays import Flags, Ints
 from checkers.consumers.committed import NEEDS as COMMITTED
 from checkers.consumers.messages import NEEDS as MESSAGES
@@ -54,7 +55,7 @@ class Consumers:
             mine, asked = commits.of_group(group, queue), queries.of_group(group, queue)
             read = pulls.of_group(group, queue)
             kept, replaced = (Findings(PROMISE), Findings(PROMISE)) if destroyed else (found, messages)
-            if context.strict:
+            if losses.keeps_read(rows, context):
                 _never_back(rows, kept, mine, asked)
                 _kept_to_the_end(rows, kept, mine, group, queue)
             _given_what_is_there(rows, context, replaced, mine, read)
@@ -269,7 +270,7 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     sent = dict(zip(sends.done.tolist(), message[sends.invoke].tolist(), strict=True))
     asked = zip((sent[at] for at in held.at.tolist()), held.hash.tolist(), strict=True)
     missing = held.only(np.array([pair not in came for pair in asked], dtype=np.bool_))
-    if not context.strict and len(missing.at):
+    if len(missing.at) and not losses.keeps(rows, context, confirmed=False):
         last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
         last = last.only(last.queue == queue)
         there = set(zip(last.offset.tolist(), last.hash.tolist(), strict=True))

@@ -10,6 +10,7 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
+from checkers._views import losses
 from checkers._views.arrays import Ints
 from checkers.order import (
     CONSUMER_REORDER,
@@ -33,7 +34,7 @@ class Order:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=False):
             _sends(rows, found)
         _pulls(rows, found)
         _limits(rows, found)

@@ -11,7 +11,7 @@ from chaos.judging.findings import Findings
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
-from checkers._views import service, tier, waits
+from checkers._views import losses, service, tier, waits
 from checkers._views.arrays import Flags, Ints
 from checkers._views.reads import own
 from checkers._views.service import Stretch
@@ -44,7 +44,7 @@ class Progress:
         waits, tier_waits = [0], [0]
         for queue in np.unique(pulls.queue).tolist():
             mine = pulls.only(pulls.queue == queue)
-            ends = KnownEnds.of(rows, queue, strict=context.strict)
+            ends = KnownEnds.of(rows, queue, strict=_keeps(rows, context))
             unreadable = _readable(rows, context, found, mine, ends)
             _next_offset(rows, context, found, mine, unreadable)
             for reader in np.unique(mine.reader[mine.reader != ""]).tolist():
@@ -193,7 +193,7 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
     due = np.where(pulls.count > 0, pulls.last + 1, pulls.asked)
     judged = (pulls.ok | pulls.failed) & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
     judged &= ~unreadable
-    unsure = (pulls.maximum < 0) & (not context.strict)
+    unsure = (pulls.maximum < 0) & (not _keeps(rows, context))
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
     held = _held(rows, context, int(pulls.queue[0])) if len(pulls.queue) else due
@@ -223,11 +223,15 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
     found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back | over), tell)
 
 
+def _keeps(rows: Rows, context: RunContext) -> bool:
+    return context.profile.acks == "all" and losses.keeps(rows, context, confirmed=False)
+
+
 def _held(rows: Rows, context: RunContext, queue: int) -> Ints:
     """The offsets of a queue at which there is, or was, a message that readers must be given, ascending: every one that
     was acknowledged or read; where losses are permitted, those that are there in the end."""
     read = rows.memo(views.read)
-    if not context.strict:
+    if not losses.keeps(rows, context, confirmed=False):
         in_the_end = rows.memo(views.delivered).at[rows.memo(views.drain_reads)]
         read = views.claims_of(rows, in_the_end)
         return np.unique(read.offset[read.queue == queue])
