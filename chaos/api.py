@@ -49,10 +49,12 @@ from chaos.driver import (
     ClusterView,
     Codec,
     Connection,
+    DeclaresExposure,
     Dials,
     Disconnected,
     Driver,
     Evidence,
+    Exposure,
     HasClientLibrary,
     HasClientPrograms,
     Mutant,
@@ -138,6 +140,8 @@ if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all t
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     # A driver: one system under test
     "Driver",  # what a driver implements
+    "Exposure",  # how long a system exposes what it acknowledged, and what readers are given
+    "DeclaresExposure",  # the power to say so
     "Evidence",  # what a driver can tell of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start

@@ -237,6 +237,24 @@ class Profile:
         return self.flush == "sync" and self.acks == "all" and not self.unclean and self.min_in_sync >= 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """For how long, and to whom, a system exposes what it may yet lose under a weaker profile.
+
+    ``loss_window_s``: how many seconds what a node has acknowledged may be in danger: until its next flush, or until
+    the slowest replica that still counts has it. Where no replica reports its role, a loss is excused only so long
+    before a fault on the node that had acknowledged; without a window such losses are undecided.
+    ``readers_see_confirmed``: readers are given nothing that the whole SyncStateSet lacks, so that ``acks`` explains
+    nothing that they miss. Raises ``ValueError`` for a window below 0 or above an hour."""
+
+    loss_window_s: float | None = None
+    readers_see_confirmed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.loss_window_s is not None and not 0 <= self.loss_window_s <= 3_600:
+            raise ValueError(f"loss_window_s: expected 0 to 3600 seconds, got {self.loss_window_s!r}")
+
+
 class Evidence(StrEnum):
     """What a driver can tell of a run. What it declares and doesn't tell leaves laws UNKNOWN; a law that needs what
     nobody declared is NOT APPLICABLE. ``docs/history.md`` says which rows each of them is."""
@@ -313,6 +331,15 @@ def tells(driver: Driver) -> frozenset[Evidence]:
     if Evidence.NODE_READS in words and not able:
         raise BadInput(f"{who} {Evidence.NODE_READS} needs the power CanReadThroughNodes, a method holders(queue)")
     return words | {Evidence.OPERATIONS, *((Evidence.NODE_READS,) if able else ())}
+
+
+@runtime_checkable
+class DeclaresExposure(Protocol):
+    """Optional power of a driver whose system may be set up for less than a strict profile: it says how long what was
+    acknowledged is in danger, and what readers are given."""
+
+    def exposure(self) -> Exposure:
+        """The same during the whole run."""
 
 
 @runtime_checkable

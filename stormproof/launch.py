@@ -19,7 +19,7 @@ from typing import Any, cast
 from chaos import plugins
 from chaos.deployment import Deployment
 from chaos.draws import Draws
-from chaos.driver import Driver, promising, tells
+from chaos.driver import DeclaresExposure, Driver, promising, tells
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
@@ -237,6 +237,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "controllers": [node.name for node in nodes if node.role == "controller"],
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
+        **_exposure(driver),
         "tells": sorted(tells(driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted({step.name for fault in faults for step in fault.steps()}),
@@ -254,6 +255,15 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def _exposure(driver: Driver) -> dict[str, Any]:
+    """What the driver declares of losses, as laws read it; nothing where it declares nothing."""
+    if not isinstance(driver, DeclaresExposure):
+        return {}
+    exposure = driver.exposure()
+    window = {} if exposure.loss_window_s is None else {"loss_window_s": exposure.loss_window_s}
+    return window | ({"readers_see": "confirmed"} if exposure.readers_see_confirmed else {})
 
 
 def versions() -> dict[str, str]:

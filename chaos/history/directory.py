@@ -36,7 +36,9 @@ META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
     **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
-    **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
+    **dict.fromkeys(
+        ("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error", "readers_see"), str
+    ),
     "trimmed": bool,
 }
 _JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}

@@ -124,6 +124,8 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "bounds": _bounds,
     "duration_s": _duration,
     "jitter_s": _duration,
+    "loss_window_s": _duration,
+    "readers_see": lambda word: "" if word == "confirmed" else f"nobody knows {word!r:.50}",
     "queues": _queues,
     "nodes": _nodes,
     "tells": _words_of(tuple(Evidence)),

@@ -13,6 +13,7 @@ from chaos.driver import (
     ClusterSpec,
     ClusterView,
     Evidence,
+    Exposure,
     Mutant,
     Network,
     Profile,
@@ -111,6 +112,10 @@ class Reference:
 
     def profile(self) -> Profile:
         return self.promised
+
+    def exposure(self) -> Exposure:
+        """Readers are given what the whole SyncStateSet has. Replicas report all else that explains a loss."""
+        return Exposure(readers_see_confirmed=True)
 
     def tells(self) -> frozenset[Evidence]:
         """Everything, but of the tier where there is none. Nodes need not be read one by one or asked what they upload:

@@ -16,6 +16,7 @@ from chaos.driver import (
     ClusterView,
     Dials,
     Evidence,
+    Exposure,
     Network,
     Profile,
     Record,
@@ -124,6 +125,14 @@ class RocketMQ:
 
     def profile(self) -> Profile:
         return self.promised
+
+    def exposure(self) -> Exposure:
+        """A replica may lag behind the set that it counts in until it is dropped: every 5 s the master drops those that
+        were behind for ``haMaxTimeSlaveNotCatchup`` (5 s here). Logs are flushed every 500 ms. Consumers are given what
+        is below the confirm offset, unless ``readUnCommitted`` says otherwise (``AutoSwitchHAService``,
+        ``ReputMessageService``)."""
+        uncommitted = str(self.options.broker_options.get("readUnCommitted", False)).lower() == "true"
+        return Exposure(loss_window_s=10.5, readers_see_confirmed=not uncommitted)
 
     def tells(self) -> frozenset[Evidence]:
         told = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
