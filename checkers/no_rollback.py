@@ -272,12 +272,15 @@ def _ends_do_not_fall(
     those are enough that came first."""
     ends = _ends(rows, of, by)
     found.count("ends", int(ends.judged.sum()))
-    permits = losses.cuts_of_read(rows.beside, context)
-    for later, binding in permits.stretches(rows.beside, ends.at, ends.at):
+    permits = losses.cuts(rows.beside, context, confirmed=False)
+    of_read = losses.cuts_of_read(rows.beside, context)
+    only_producers = np.full(len(ends.at), len(of_read.every) == len(permits.every))
+    only_producers |= rows.column("f")[ends.at] == rows.code("f", "send")
+    for later, binding in permits.stretches(rows.beside, ends.at, ends.at, only_producers):
         _no_fall_among(rows, found, ends, ends.judged & later, binding)
     if len(permits.certain.every) < len(permits.every):
         sure = Findings(PROMISE)
-        for later, binding in permits.certain.stretches(rows.beside, ends.at, ends.at):
+        for later, binding in permits.certain.stretches(rows.beside, ends.at, ends.at, only_producers):
             _no_fall_among(rows, sure, ends, ends.judged & later, binding)
         if sure.partial().anomalies and not found.partial().anomalies:
             found.gap(losses.UNDECIDED)

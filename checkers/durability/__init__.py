@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkers.durability.acknowledged import Acknowledged
+from checkers.durability.copies import Copies
 from checkers.durability.messages import Messages
 from checkers.durability.promise import PROMISE
 from checkers.durability.queues import Queues
@@ -18,5 +19,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues]:
-    return (Acknowledged(), Messages(), Queues())
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies]:
+    return (Acknowledged(), Messages(), Queues(), Copies())

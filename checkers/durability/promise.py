@@ -7,6 +7,7 @@ from checkers._views.retention import EARLY_RETENTION
 
 LOST = "lost"
 LOST_BY_POLICY = "lost-by-policy"
+FALSE_ACKNOWLEDGEMENT = "false-acknowledgement"
 RECOVERED = "recovered"
 DUPLICATE_APPEND = "duplicate-append"
 REDELIVERY = "redelivery"
@@ -20,6 +21,9 @@ PROMISE = Promise(
         AnomalyKind(name=LOST, meaning="acknowledged, not removed by retention, and not found with the same content"),
         AnomalyKind(
             name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True, by_policy=True
+        ),
+        AnomalyKind(
+            name=FALSE_ACKNOWLEDGEMENT, meaning="acknowledged with fewer copies than the weaker profile demands"
         ),
         AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(

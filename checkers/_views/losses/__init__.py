@@ -18,10 +18,11 @@ from checkers._views.losses.explain import explained
 from checkers._views.losses.explained import Explained, Lost
 from checkers._views.losses.lineage import Records
 from checkers._views.losses.permitted import UNDECIDED, Cuts, cuts, cuts_of_read, keeps, keeps_read, note
-from checkers._views.losses.reads import COLUMNS, EVIDENCE, TAKEN, TERMS
+from checkers._views.losses.reads import ACKED, COLUMNS, EVIDENCE, TAKEN, TERMS
 from checkers._views.losses.terms import Term, terms
 
 __all__ = [
+    "ACKED",
     "COLUMNS",
     "EVIDENCE",
     "TAKEN",

@@ -86,10 +86,11 @@ class Cuts:
             return Lost.PERMITTED, sure[0]
         return (Lost.UNDECIDED, UNDECIDED) if mine else (Lost.UNEXPLAINED, "")
 
-    def stretches(self, rows: Rows, later: Ints, earlier: Ints) -> Iterator[tuple[Flags, Flags]]:
-        """Which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts."""
+    def stretches(self, rows: Rows, later: Ints, earlier: Ints, only_producers: Flags) -> Iterator[tuple[Flags, Flags]]:
+        """Which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts. Of what
+        ``only_producers`` were told more may be gone."""
         apply = [cut.applies(*_told(rows, later)) for cut in self.every]
-        loosen = [cut.loosens(*_told(rows, earlier)) for cut in self.every]
+        loosen = [cut.loosens(*_told(rows, earlier)) & (cut.confirmed | only_producers) for cut in self.every]
         signature = np.zeros(len(later), dtype=np.int64)
         for one in apply:
             _, signature = np.unique(signature * 2 + one, return_inverse=True)

@@ -72,12 +72,13 @@ def _taken(*, strict: bool) -> Sieve:
 TAKEN = Reads(kind="trace", f=("append",), sieve=_taken(strict=False))
 #: What may have cut something: terms of masters, their elections, crashes, roles as polled, and faults. And by which a
 #: single record is followed besides: what took the ends of logs away, and what acknowledgements stood on.
+ACKED = _unless_strict("trace", "acked")
 TERMS = (everywhere("trace", "applied", "role", "recovered"), _unless_strict("poll", "state"), RUN, FAULTS)
 EVIDENCE = (
     *TERMS,
     everywhere("trace", "truncate", "bootstrap"),
     everywhere("final", "node"),
-    _unless_strict("trace", "acked"),
+    ACKED,
 )
 #: The columns that all of this is read by, besides those of every explanation.
 COLUMNS = ("type", "epoch", *LIVES)
