@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -234,7 +234,29 @@ class Profile:
 
     @property
     def strict(self) -> bool:
-        return self.flush == "sync" and self.acks == "all" and not self.unclean and self.min_in_sync >= 2
+        return not self.weaknesses
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """The settings that permit losses, each as an experiment writes it: ``flush: async``."""
+        weak = {
+            "flush": self.flush != "sync",
+            "acks": self.acks != "all",
+            "unclean": self.unclean,
+            "min_in_sync": self.min_in_sync < 2,
+        }
+        return tuple(self._written(name) for name, is_weak in weak.items() if is_weak)
+
+    @property
+    def words(self) -> str:
+        """As an experiment writes it: ``flush: async, acks: all``. ``unclean`` and ``min_in_sync`` where they differ
+        from what holds without a word of them."""
+        other = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        return ", ".join(map(self._written, dict.fromkeys(("flush", "acks", *other))))
+
+    def _written(self, name: str) -> str:
+        value = getattr(self, name)
+        return f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,13 +330,18 @@ class Driver(Protocol):
 
 
 def promising(driver: Driver, profile: Profile) -> Driver:
-    """The driver, set up for this profile. Raises :class:`chaos.errors.BadInput` when its system can't promise that."""
+    """The driver, set up for this profile. Raises :class:`chaos.errors.BadInput` when its system can't promise that,
+    and says what to do."""
     able = getattr(driver, "promising", None)
     if able is not None:
         made: Driver = able(profile)
         return made
     if driver.profile() != profile:
-        raise BadInput(f"its profile is fixed: {driver.profile()}")
+        fixed = driver.profile().words
+        raise BadInput(
+            f"the driver can't set its system up for {{{profile.words}}}: it promises {{{fixed}}}, and nothing else;"
+            " leave `profile` out, or have the driver implement promising(profile)"
+        )
     return driver
 
 

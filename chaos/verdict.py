@@ -16,6 +16,10 @@ class Validity(StrEnum):
     NOT_APPLICABLE = "NOT APPLICABLE"  # nobody said that there would be evidence, or nothing was done that it is about
 
 
+#: How the names of the kinds end that a profile permits.
+BY_POLICY = "-by-policy"
+#: So many reasons for permitted losses are told in a verdict's line.
+REASONS = 3
 _SEVERITY = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
 
 
@@ -57,6 +61,23 @@ class Anomaly:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Permitted:
+    """What a law found so many times of one kind and that the profile permits for one reason; ``policy`` as in
+    :class:`Anomaly`, never ""."""
+
+    law: str
+    name: str
+    policy: str
+    count: int
+
+    @property
+    def words(self) -> str:
+        """``12 lost, as `flush: async` allows at the power cut of 12.0 s``."""
+        what = self.name.removesuffix(BY_POLICY)
+        return f"{self.count:,} {'× ' if '-' in what else ''}{what}, as {self.policy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What one law says of one run. ``why`` is filled in when it is UNKNOWN or NOT APPLICABLE; ``counts`` are its own
     evidence (how many acknowledged writes, reads, manifests it saw). ``unjudged`` are the parts of the law, each with
@@ -81,7 +102,8 @@ def worst(validities: Iterable[Validity]) -> Validity:
 class RunVerdict:
     """All laws together, for one run; becomes ``verdict.json``. ``not_judged`` names the laws, and parts of laws, that
     nobody judged, each with the reason. ``reached``: how often the run came to each goal of its experiment, 0 for
-    never; ``not_reached`` names those goals, with the reason where nobody could look."""
+    never; ``not_reached`` names those goals, with the reason where nobody could look. ``permitted``: what the profile
+    permits, the most frequent first; with ``no_loss_by_policy`` it was held against the run all the same."""
 
     run: str
     seed: int
@@ -95,6 +117,24 @@ class RunVerdict:
     not_judged: Sequence[str] = ()
     reached: Mapping[str, int] = field(default_factory=dict)
     not_reached: Sequence[str] = ()
+    permitted: Sequence[Permitted] = ()
+    no_loss_by_policy: bool = False
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line, with what was lost although the profile permits it: no loss hides behind a green
+        word."""
+        return "; ".join((str(self.validity), *self.qualifiers))
+
+    @property
+    def qualifiers(self) -> list[str]:
+        """What has to be told with the verdict: the first reasons for permitted losses, and how many losses there are
+        for others."""
+        told = [one.words for one in self.permitted[:REASONS]]
+        if rest := self.permitted[REASONS:]:
+            reasons = "another reason" if len(rest) == 1 else f"{len(rest)} other reasons"
+            told.append(f"and {sum(one.count for one in rest):,} more for {reasons}")
+        return [*told, *(["--no-loss-by-policy forbids it"] if told and self.no_loss_by_policy else [])]
 
     def anomaly_counts(self) -> dict[str, int]:
         """Violations (not the lawful findings) by name."""

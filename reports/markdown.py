@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.errors import ChaosError
-from chaos.history.directory import read_meta, read_verdict
+from chaos.history.directory import qualifiers_of, read_meta, read_verdict
 from reports.in_words import read, story_of
 
 #: So many runs are told one by one; servers show no page without bounds.
@@ -33,23 +33,31 @@ def code(text: str) -> str:
 
 
 def summary(runs: Sequence[Path]) -> str:
-    """All runs: how many of each verdict, then those that are not VALID, the worst first, each with what happened and
-    the replay command. A run without a verdict counts as an error, never as green."""
+    """All runs: how many of each verdict, then those that are not VALID, the worst first, and those that lost something
+    by policy, each with what happened and the replay command. A run without a verdict counts as an error, never as
+    green."""
     told = tell(runs)
     counts = [(word, sum(one["verdict"] == word for one in told)) for word in ORDER]
-    heading = ", ".join(f"{count} {word}" for word, count in counts if count) or "no runs"
-    return "\n".join([f"## Stormproof: {heading}", *_table([one for one in told if one["verdict"] != "VALID"])]) + "\n"
+    heading = ", ".join(f"{count} {word}{_lossy(word, told)}" for word, count in counts if count) or "no runs"
+    shown = [one for one in told if one["verdict"] != "VALID" or one["by_policy"]]
+    return "\n".join([f"## Stormproof: {heading}", *_table(shown)]) + "\n"
+
+
+def _lossy(word: str, told: Sequence[dict[str, Any]]) -> str:
+    lossy = sum(one["verdict"] == word == "VALID" and bool(one["by_policy"]) for one in told)
+    return f" ({lossy} of them with losses by policy)" if lossy else ""
 
 
 def tell(runs: Sequence[Path]) -> list[dict[str, Any]]:
     """An object for each run, the worst first: ``verdict``, ``name``, ``seed`` (-1: none), ``deployment``, the ``laws``
-    that are INVALID, ``story`` (what happened; "" in a VALID run), ``replay`` and ``run``, its directory."""
+    that are INVALID, ``by_policy`` (what was lost although the profile permits it; "" for nothing), ``story`` (what
+    happened; "" in a VALID run without such losses), ``replay`` and ``run``, its directory."""
     return sorted(map(_told, runs), key=lambda one: (ORDER.index(one["verdict"]), one["name"], one["seed"]))
 
 
 def _told(run: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"verdict": NONE, "name": run.name, "seed": -1, "deployment": "", "laws": []}
-    told |= {"story": "", "replay": "", "run": str(run)}
+    told |= {"by_policy": "", "story": "", "replay": "", "run": str(run)}
     try:
         meta = read_meta(run)
         told.update({"name": str(meta.get("name") or run.name), "replay": str(meta.get("replay", ""))})
@@ -58,7 +66,7 @@ def _told(run: Path) -> dict[str, Any]:
         if verdict["verdict"] not in ORDER:
             return {**told, "story": f"the verdict is {verdict['verdict']!r}"}
         laws = [law["law"] for law in verdict["laws"] if law["validity"] == "INVALID"]
-        told.update({"verdict": verdict["verdict"], "laws": laws})
+        told.update({"verdict": verdict["verdict"], "laws": laws, "by_policy": qualifiers_of(verdict)})
         return told if verdict["verdict"] == "VALID" else {**told, "story": story_of(read(run))}
     except ChaosError as error:
         return {**told, "story": str(error)}
@@ -75,7 +83,8 @@ def _table(told: Sequence[dict[str, Any]]) -> Iterator[str]:
         replay = f"<br>{code(one['replay'])}" if one["replay"] else ""
         where = f" ({escaped(one['deployment'])})" if one["deployment"] else ""
         seed = one["seed"] if one["seed"] >= 0 else ""
-        yield f"| **{escaped(broken)}** | {escaped(one['name'])}{where} | {seed} | {escaped(one['story'])}{replay} |"
+        story = "; ".join(filter(None, (one["by_policy"], one["story"])))
+        yield f"| **{escaped(broken)}** | {escaped(one['name'])}{where} | {seed} | {escaped(story)}{replay} |"
     if len(told) > TOLD:
         yield ""
-        yield f"{len(told) - TOLD} more runs are not VALID."
+        yield f"{len(told) - TOLD} more runs are not VALID, or lost something by policy."

@@ -26,6 +26,8 @@ from reports.send_summary import SendSummary
 COLUMNS = ("index", "time_ns", "op", "queue", "offset", "message", "kind", "type", "f", "process", "node")
 #: Completions that are counted by the second.
 BY_SECOND = (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok"))
+#: What clients ask of objects.
+OF_OBJECTS = ("read", "write", "cas", "acquire", "release")
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
 #: So many sends that have ended are held.
@@ -60,7 +62,8 @@ class Operations:
         self.delivered = 0
         self.first_s = 0.0
         #: Ends of the load, by name and type and by the whole second in which they came.
-        self.by_second: dict[tuple[str, str], Counter[int]] = {name: Counter() for name in BY_SECOND}
+        counted = (*BY_SECOND, *((f, "ok") for f in OF_OBJECTS))
+        self.by_second: dict[tuple[str, str], Counter[int]] = {name: Counter() for name in counted}
         self.load_end_s = min(clock.end_s, clock.phase_s("drain"))
         self.messages = Messages(self._table, clock.zero_ns)
         self.nodes: dict[str, int] = {}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
-from reports.operations import Operations, Sends
+from reports.operations import OF_OBJECTS, Operations, Sends
 from reports.rows import RunRows
 from reports.send_summary import SendSummary
 from reports.served import OUTAGE_S
@@ -23,6 +23,14 @@ WINDOW_S = 600
 #: What is drawn of the latencies of one second.
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
+#: How the operations on objects that were answered are called.
+OBJECTS_TOLD = {
+    "read": "reads answered",
+    "write": "acknowledged changes",
+    "cas": "compare-and-set answered",
+    "acquire": "locks taken",
+    "release": "locks given back",
+}
 #: One number each, of few or of many.
 Numbers = Sequence[float] | npt.NDArray[np.float64]
 
@@ -287,13 +295,15 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
 
 
 def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
-    """Until the end of the load: the final reading is none. Of several seconds together the mean."""
+    """Until the end of the load: the final reading is none. Of several seconds together the mean. Operations on objects
+    where nothing was sent."""
     first = int(np.floor(min(0.0, operations.first_s)))
     seconds = np.arange(first, int(np.ceil(operations.load_end_s)))
     begins = np.arange(0, len(seconds), piece_s)
     curves = []
+    sent = any(ended for (f, _), ended in operations.by_second.items() if f == "send")
     for (f, kind), ended in operations.by_second.items():
-        if ended and len(seconds):
+        if ended and len(seconds) and not (sent and f in OF_OBJECTS):
             counts = np.zeros(len(seconds))
             for second, count in ended.items():
                 counts[min(second - first, len(seconds) - 1)] += count
@@ -350,20 +360,35 @@ def _quantiles(sends: Sends, end_s: float) -> list[Curve]:
 
 
 def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
-    manifests = operations.manifests
+    """How much there was, of what this system has: none of messages where nobody used a queue, of manifests where no
+    store told of one, of master terms where nobody told a role."""
+    ended = operations.completed
+    counts: dict[str, int] = {}
+    if any(f in ("send", "pull") for f, _ in ended) or operations.delivered:
+        counts |= {"acknowledged writes": ended["send", "ok"], "unclear writes": ended["send", "info"]}
+        counts["messages read"] = operations.delivered
+    if objects := {f: ended[f, "ok"] for f in OF_OBJECTS if any(name == f for name, _ in ended)}:
+        counts |= {OBJECTS_TOLD[f]: number for f, number in objects.items()}
+    manifests, told = operations.manifests, rows.select("trace", "store_cas")["value"].to_pylist()
     if manifests is None:
-        values = rows.select("trace", "store_cas")["value"].to_pylist()
-        manifests = sum(json.loads(value or "{}").get("outcome") == "applied" for value in values)
-    masters = {(row["epoch"], row["node"]) for row in rows.select("trace", "role").to_pylist()
-               if json.loads(row["value"] or "{}").get("role") == "master"}  # fmt: skip
-    return {
-        "acknowledged writes": operations.completed["send", "ok"],
-        "unclear writes": operations.completed["send", "info"],
-        "messages read": operations.delivered,
-        "manifest versions": int(manifests),
-        "master terms": len(masters),
-        "effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows)),
-    }
+        manifests = sum(json.loads(value or "{}").get("outcome") == "applied" for value in told)
+    if manifests or told:
+        counts["manifest versions"] = int(manifests)
+    if masters := _masters(rows):
+        counts["master terms"] = masters
+    return counts | {"effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows))}
+
+
+def _masters(rows: RunRows) -> int:
+    """How many master terms nodes told, in traces or else when they were asked; 0 where nobody did."""
+    return _terms(rows.select("trace", "role")) or _terms(rows.select("poll", "state"))
+
+
+def _terms(told: pa.Table) -> int:
+    states = ((row, _mapping(json.loads(row["value"] or "{}"))) for row in told.to_pylist())
+    found = {(str(state.get("group", "")), row["epoch"], row["node"]) for row, state in states
+             if state.get("role") == "master" and row["epoch"] >= 0}  # fmt: skip
+    return len(found)
 
 
 def _witnesses(rows: RunRows, wanted: Sequence[int]) -> dict[int, Witness]:

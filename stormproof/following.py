@@ -89,17 +89,30 @@ def pause_s(took_s: float) -> float:
 
 
 def conclude(
-    run: Path, engine: Engine, session: Session | None = None, on_progress: OnProgress | None = None
+    run: Path,
+    engine: Engine,
+    session: Session | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    no_loss_by_policy: bool = False,
 ) -> RunVerdict:
     """The verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the run.
-    Raises as :func:`stormproof.judge.prepare` and :func:`stormproof.judge.judge`."""
+    ``no_loss_by_policy`` as in :func:`stormproof.judge.judge`. Raises as that does, and as
+    :func:`stormproof.judge.prepare`."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
             prepared = prepare(run, Path(folder))
             if not prepared.damage:
                 break
             time.sleep(LOOK_S)
-        return judge([prepared], engine=engine, session=session, on_progress=on_progress, write=False)[0]
+        return judge(
+            [prepared],
+            engine=engine,
+            session=session,
+            on_progress=on_progress,
+            write=False,
+            no_loss_by_policy=no_loss_by_policy,
+        )[0]
 
 
 def is_at_work(run: Path) -> bool:

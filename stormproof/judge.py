@@ -28,9 +28,9 @@ from chaos.history.shards import Part
 from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
 from chaos.judging import promised
-from chaos.law import Needs, RunContext
+from chaos.law import Needs, RunContext, profile_of
 from chaos.ops import OpType
-from chaos.verdict import RunVerdict, Validity, Verdict, worst
+from chaos.verdict import Permitted, RunVerdict, Validity, Verdict, worst
 from stormproof.outcome import Engine as Engine
 
 if TYPE_CHECKING:
@@ -224,10 +224,12 @@ def judge(
     on_progress: OnProgress | None = None,
     write: bool = True,
     shards_at: str = "",
+    no_loss_by_policy: bool = False,
 ) -> list[RunVerdict]:
     """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
     ``on_progress`` is told how many of the shards are examined, ``shards_at`` is a URI below which they stand for as
-    long as the job lasts.
+    long as the job lasts. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that were
+    started so.
 
     Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, and when the shards can't be
     put there; :class:`BadInput` for a URI that is none.
@@ -238,7 +240,10 @@ def judge(
     with _placed([_input(run) for run in runs], shards_at) as inputs:
         found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
     seconds = (time.perf_counter() - began) / max(1, len(runs))
-    verdicts = [_whole(run, laws, str(engine), run.seconds + seconds) for run, laws in zip(runs, found, strict=True)]
+    verdicts = [
+        _whole(run, laws, str(engine), run.seconds + seconds, no_loss_by_policy)
+        for run, laws in zip(runs, found, strict=True)
+    ]
     for run, verdict in zip(runs, verdicts, strict=True) if write else ():
         store.write_verdict(run.directory, verdict)
     return verdicts
@@ -262,7 +267,11 @@ def _input(run: Prepared) -> RunInput:
     return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
 
 
-def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) -> RunVerdict:
+def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool) -> RunVerdict:
+    permitted = _permitted(laws, run.meta)
+    forbidden = no_loss_by_policy or bool(run.meta.get("no_loss_by_policy"))
+    if forbidden:
+        laws = [_forbidden(law, sound=not run.damage) for law in laws]
     validity = worst(law.validity for law in laws)
     why = [*run.why, *_not_enough(run.meta, laws)]
     if why:
@@ -281,7 +290,33 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float) 
         not_judged=tuple(_not_judged(laws)),
         reached={one.goal: one.times for one in run.goals},
         not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
+        permitted=permitted,
+        no_loss_by_policy=forbidden,
     )
+
+
+def _permitted(laws: Sequence[Verdict], meta: Mapping[str, Any]) -> tuple[Permitted, ...]:
+    """What the profile permits, the most frequent first. Where a law knows no more than the profile, all that is weaker
+    in that is the reason."""
+    weak = ", ".join(profile_of(meta).weaknesses)
+    numbers: Counter[tuple[str, str, str]] = Counter()
+    for law in laws:
+        for anomaly in law.anomalies:
+            if anomaly.by_policy:
+                policy = anomaly.policy or (f"`{weak}` allows" if weak else "its profile allows")
+                numbers[law.law, anomaly.name, policy] += anomaly.count
+    found = [
+        Permitted(law=law, name=name, policy=policy, count=count) for (law, name, policy), count in numbers.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.count, one.law, one.name, one.policy)))
+
+
+def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
+    """What a law says where nothing may be lost by policy. What was found in a damaged run may come of the damage."""
+    if not any(anomaly.by_policy for anomaly in law.anomalies):
+        return law
+    anomalies = tuple(replace(one, lawful=False) if one.by_policy else one for one in law.anomalies)
+    return replace(law, anomalies=anomalies, validity=Validity.INVALID if sound else law.validity)
 
 
 def _not_enough(meta: Mapping[str, Any], laws: Sequence[Verdict]) -> list[str]:
@@ -304,13 +339,16 @@ def _demanded(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
-    """The laws, and parts of laws, that nobody judged: those with one reason together."""
+    """The laws, and parts of laws, that nobody judged: those with one reason together, so that it is told once."""
     for_reason: dict[str, list[str]] = {}
     for law in laws:
         if law.validity is Validity.NOT_APPLICABLE:
             for_reason.setdefault(law.why, []).append(law.law)
-    yield from (f"{', '.join(names)} ({reason})" for reason, names in for_reason.items())
-    yield from (f"{law.law}: {part}" for law in laws for part in law.unjudged)
+        for text in law.unjudged:
+            part, _, reason = text.removesuffix(")").partition(" (")
+            told = (reason, f"{law.law} ({part})") if reason else (text, f"part of {law.law}")
+            for_reason.setdefault(told[0], []).append(told[1])
+    yield from (f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in for_reason.items())
 
 
 def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) -> list[str]:

@@ -55,7 +55,8 @@ class Renewal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What to run: an experiment that was checked for this deployment and mutant, one seed, and where to put it.
-    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from. ``replayed``: the
+    ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from.
+    ``no_loss_by_policy``: the run is not to lose anything, whatever its profile permits. ``replayed``: the
     directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment. ``renewal``:
     of a simulated run only; no command repeats such a run."""
 
@@ -67,6 +68,7 @@ class Launch:
     out: Path
     inventory: Inventory = ()
     inventory_file: Path | None = None
+    no_loss_by_policy: bool = False
     replayed: Path | None = None
     elsewhere: bool = False
     renewal: Renewal | None = None
@@ -83,6 +85,7 @@ class Launch:
             on = ["--on", self.deployment] if self.elsewhere else []
             return shlex.join(["stormproof", "replay", str(self.replayed), *on, *inventory])
         words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed), *inventory]
+        words += ["--no-loss-by-policy"] if self.no_loss_by_policy else []
         return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
 
 
@@ -231,6 +234,8 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "replay": launch.replay,
         "profile": {**dataclasses.asdict(profile), "strict": profile.strict},
+        "profile_from": profile_from(experiment),
+        "no_loss_by_policy": launch.no_loss_by_policy,
         "queues": [dataclasses.asdict(queue) for queue in driver.queues()],
         "nodes": [{"name": node.name, "role": node.role} for node in nodes],
         "brokers": [node.name for node in nodes if node.role == "broker"],
@@ -264,6 +269,12 @@ def _exposure(driver: Driver) -> dict[str, Any]:
     exposure = driver.exposure()
     window = {} if exposure.loss_window_s is None else {"loss_window_s": exposure.loss_window_s}
     return window | ({"readers_see": "confirmed"} if exposure.readers_see_confirmed else {})
+
+
+def profile_from(experiment: Experiment) -> dict[str, Any]:
+    """Who says what the system promises: the driver, or the experiment, in which line of its file."""
+    line = experiment.profile_line
+    return {"by": "experiment", "line": line} if line else {"by": "driver"}
 
 
 def versions() -> dict[str, str]:

@@ -82,6 +82,7 @@ def stormproof_run(request: pytest.FixtureRequest) -> Iterator[ScenarioRun]:
     item.stash[_RUN] = run
     item.user_properties += [("verdict", str(run.verdict.validity)), ("digest", run.verdict.digest)]
     item.user_properties += [("replay", run.replay)]
+    item.user_properties += [("lost by policy", "; ".join(told))] if (told := run.verdict.qualifiers) else []
     yield run
     if request.config.getoption("stormproof_keep") == "failed" and item.stash.get(_GOOD, False):
         scenario_run.forget(folder)

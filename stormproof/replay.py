@@ -86,6 +86,7 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
         out=out,
         inventory=inventory,
         inventory_file=inventory_file,
+        no_loss_by_policy=bool(meta.get("no_loss_by_policy")),
         replayed=run.directory,
         elsewhere=deployment != meta["deployment"],
     )

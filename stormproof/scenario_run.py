@@ -36,7 +36,13 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
             raise BadInput(wrong)
     experiment = load(file, deployment=asked.on, mutant=asked.mutant)
     launch = Launch(
-        experiment=experiment, file=shortest(file), deployment=asked.on, seed=seed, mutant=asked.mutant, out=out
+        experiment=experiment,
+        file=shortest(file),
+        deployment=asked.on,
+        seed=seed,
+        mutant=asked.mutant,
+        out=out,
+        no_loss_by_policy=asked.no_loss_by_policy,
     )
     with _alone(lock, needed=asked.on != SIM):
         prepared = _run(launch)
@@ -92,7 +98,8 @@ def told(run: ScenarioRun, remark: str = "") -> str:
     laws = f" ({', '.join(run.violated)})" if run.violated else ""
     report = run.directory / "report.html"
     where = f"report: {shortest(report)}" if report.exists() else f"run: {shortest(run.directory)}"
-    return f"{run.verdict.validity}{laws}{remark}, seed {run.seed}: {_story(run)}\nreplay: {run.replay}\n{where}"
+    verdict = "; ".join((f"{run.verdict.validity}{laws}", *run.verdict.qualifiers))
+    return f"{verdict}{remark}, seed {run.seed}: {_story(run)}\nreplay: {run.replay}\n{where}"
 
 
 def _story(run: ScenarioRun) -> str:

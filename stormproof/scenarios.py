@@ -27,7 +27,8 @@ _Test = TypeVar("_Test", bound=Callable[..., object])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """What a decorated test asks for. ``expect``: the verdict with which it passes; ``violates``: the law that must be
-    among the violated ones, "" for any."""
+    among the violated ones, "" for any; ``no_loss_by_policy``: any loss is a violation, also one that the profile
+    permits."""
 
     file: Path
     on: str
@@ -35,6 +36,7 @@ class Scenario:
     mutant: str = ""
     expect: Expected = "VALID"
     violates: str = ""
+    no_loss_by_policy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -49,7 +51,7 @@ class ScenarioRun:
     replay: str
 
     def __repr__(self) -> str:
-        return f"ScenarioRun({self.verdict.validity}, seed {self.seed}, {self.directory})"
+        return f"ScenarioRun({self.verdict.line}, seed {self.seed}, {self.directory})"
 
     @property
     def violated(self) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ def scenario(
     mutant: str = "",
     expect: Expected | None = None,
     violates: str = "",
+    no_loss_by_policy: bool = False,
 ) -> Callable[[_Test], _Test]:
     """Make a test function (or a class of them) run the experiment in ``file`` once for each of the ``seeds``.
 
@@ -95,7 +98,8 @@ def scenario(
     ``file``: its path from the folder of the test's file or, if it isn't there, from pytest's root directory.
     ``on``: the deployment; runs on any other than ``sim`` come one at a time, also under pytest-xdist.
     ``mutant``: a planted bug of the reference system. ``violates``: the law that the run must violate, which makes it
-    INVALID; others may be violated with it.
+    INVALID; others may be violated with it. ``no_loss_by_policy``: any loss is a violation, also one that the system's
+    profile permits.
 
     Raises ``ValueError`` for what can't be meant: no seed, or one that is no number from 0 to 2**63 - 1; a verdict that
     there isn't; ``violates`` together with another verdict than INVALID.
@@ -109,8 +113,14 @@ def scenario(
     if not numbers or not all(type(seed) is int and 0 <= seed < 2**63 for seed in numbers):
         raise ValueError("seeds must be numbers from 0 to 2**63 - 1, one at least")
     asked = Scenario(
-        file=Path(file), on=on, seeds=numbers, mutant=mutant, expect=expected, violates=violates
-    )  # fmt: skip
+        file=Path(file),
+        on=on,
+        seeds=numbers,
+        mutant=mutant,
+        expect=expected,
+        violates=violates,
+        no_loss_by_policy=no_loss_by_policy,
+    )
 
     def mark(test: _Test) -> _Test:
         import pytest

@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, Driver, TellsEvents, promising
+from chaos.driver import CanAddBrokers, Driver, TellsEvents
 from chaos.errors import BadInput
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
 from chaos.experiment.forms import Mistake, at, mistakes
 from chaos.experiment.options import PluginUse
-from chaos.experiment.profiles import Promises
+from chaos.experiment.profiles import KEY, Promises
 from chaos.experiment.source import Place
 from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.node import NodeSpec
@@ -38,8 +38,6 @@ MOST_MOMENTS = 100_000
 LEAST_GAP_S = 0.1
 #: Faults of a swarm may come up to so many times as often as the file says.
 DENSEST = 2
-#: The profile of a file that says none: the system is taken as its driver has it.
-AS_IT_IS = Promises()
 #: Words for the node of a trigger, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
 #: Keys that some entries have and others not, and why not.
@@ -69,6 +67,7 @@ class Setting:
     duration_s: float = 0.0
     quiet_s: float = 0.0
     problems: list[str] = field(default_factory=list)  # with what was asked for besides the file
+    elsewhere: list[Mistake] = field(default_factory=list)  # that showed at another place than their own
 
     def __post_init__(self) -> None:
         try:
@@ -88,30 +87,44 @@ def name(value: str) -> str:
 def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
     """It must be able to promise what the profile says, and have the mutant."""
     setting: Setting = info.context
-    promises: Promises = info.data.get("promises", AS_IT_IS)
+    promises: Promises = info.data.get("promises", Promises())
     with at():
         known = [mutant.name for mutant in plugins.mutants(use.name)] if setting.mutant else [""]
         if setting.mutant not in known:
             hint = nearest(setting.mutant, known) or f"the system {use.name!r} has none"
             setting.problems.append(f"unknown mutant {setting.mutant!r}; {hint}")
             return use
-        driver = use.build() if promises is AS_IT_IS else promising(use.build(), promises.first)
-        cluster = driver.cluster(setting.mutant)
+        variations = [variation.build() for variation in use.variations()]
+        try:
+            kept = [there for driver in variations for there in promises.kept_by(driver)]
+            driver, cluster = kept[0], kept[0].cluster(setting.mutant)
+        except (ValueError, BadInput) as error:
+            if not promises.said or not _stands(variations[0], setting.mutant):
+                raise
+            setting.elsewhere.append(((KEY,), str(error)))
+            return use
         setting.nodes, setting.programs = cluster.names(), tuple(spec for spec in cluster.nodes if spec.program)
         setting.problems += problems(
             {spec.name: spec.program for spec in setting.programs if spec.program}, setting.nodes
         )
         if setting.host and (refused := powers.refusal(setting.host, setting.deployment, cluster.nodes)):
             setting.problems.append(refused)
-        profiles = [driver.profile()] if promises is AS_IT_IS else list(promises.variations())
-        for variation in use.variations():  # faults name nodes that there are whatever is drawn
-            for profile in profiles:
-                there = promising(variation.build(), profile).cluster(setting.mutant).names()
-                setting.nodes = tuple(node for node in setting.nodes if node in there)
+        for there in kept:  # faults name nodes that there are whatever is drawn
+            names = there.cluster(setting.mutant).names()
+            setting.nodes = tuple(node for node in setting.nodes if node in names)
     setting.driver = driver
     setting.newcomers = driver.newcomers() if isinstance(driver, CanAddBrokers) else ()
     setting.events = tuple(driver.events()) if isinstance(driver, TellsEvents) else ()
     return use
+
+
+def _stands(driver: Driver, mutant: str) -> bool:
+    """Whether the system can be set up as its driver has it, so that it is the file's profile that does not fit."""
+    try:
+        driver.cluster(mutant)
+    except (ValueError, BadInput):
+        return False
+    return True
 
 
 def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:

@@ -212,13 +212,21 @@ def at(*place: str | int, known: Iterable[str] = ()) -> Iterator[None]:
         raise mistakes([(place, str(error))]) from error
 
 
-def validated(form: type[T], source: Source, context: Any = None, beside: Sequence[str] = ()) -> T:
+def validated(
+    form: type[T],
+    source: Source,
+    context: Any = None,
+    beside: Sequence[str] = (),
+    elsewhere: Sequence[Mistake] = (),
+) -> T:
     """Read a document as this form. Raises :class:`BadInput` with all its problems, in the order of its lines, after
-    those that are ``beside`` the file."""
+    those that are ``beside`` the file. Both lists may grow meanwhile; ``elsewhere`` are mistakes of the document that
+    show only when another part of it is read."""
     try:
         made: T = _adapter(form).validate_python(source.root, context=context)  # type: ignore[arg-type]
     except ValidationError as error:
         source.problems += [_problem(source, *mistake) for mistake in in_words(error)]
+    source.problems += [_problem(source, *mistake) for mistake in elsewhere]
     ordered = sorted(dict.fromkeys(source.problems), key=lambda problem: problem[0])
     if problems := [*beside, *(f"{source.path}:{line}: {_short(text)}" for line, text in ordered[:MOST_PROBLEMS])]:
         more = len(ordered) - MOST_PROBLEMS

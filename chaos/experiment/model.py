@@ -388,7 +388,7 @@ class File(Form):
     simulator alone."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
-    promises: Annotated[Promises, Promised(), Field(alias="profile")] = checks.AS_IT_IS
+    promises: Annotated[Promises, Promised(), Field(alias="profile")] = field(default_factory=Promises)
     system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]
     quiet_s: Annotated[Duration, AfterValidator(checks.quiet), Field(alias="quiet")] = 0.0
@@ -404,10 +404,12 @@ class File(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(File):
-    """A valid experiment. ``profile`` is what its system promises; ``source`` is its text as it was given; ``values``
-    are those that a seed has drawn."""
+    """A valid experiment. ``profile`` is what its system promises; ``profile_line`` where the text says that, 0 where
+    it doesn't, so that it is the driver's own; ``source`` is its text as it was given; ``values`` are those that a seed
+    has drawn."""
 
     profile: Profile = field(default_factory=Profile)
+    profile_line: int = 0
     source: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -415,8 +417,11 @@ class Experiment(File):
         """The experiment of this seed: with a value for whatever is drawn of the profile and of the options of the
         system and the workloads, the same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn
         doesn't go together."""
-        profile, found = self.promises.drawn(seed) if self.promises.given else (self.profile, {})
         system, values = self.system.drawn(seed, "system")
+        if self.promises.given:
+            profile, found = self.promises.drawn(seed)
+        else:
+            profile, found = (self.promises.of(system.build()) if values else self.profile), {}
         found = {**found, **{f"system.{name}": value for name, value in values.items()}}
         workloads = []
         for number, use in enumerate(self.workloads):

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from chaos.driver import Profile
+from chaos.driver import Driver, Profile, promising
 from chaos.errors import BadInput
 from chaos.experiment.options import Path, dotted, draw, draws, either, fill, form, or_drawn, picked
 
@@ -21,11 +21,25 @@ KEY = "profile"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
-    """``first`` is the profile with the first choice of each draw. ``given`` is what was written, under the key
-    ``profile``, where some of it is drawn."""
+    """``said``: the file names a profile; else the driver's own holds. ``first`` is the profile with the first choice
+    of each draw. ``given`` is what was written, under the key ``profile``, where some of it is drawn."""
 
+    said: bool = False
     first: Profile = field(default_factory=Profile)
     given: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, driver: Driver) -> Profile:
+        """What a system is to promise: the first choices of what the file says, or what its driver says of itself."""
+        return self.first if self.said else driver.profile()
+
+    def kept_by(self, driver: Driver) -> Iterator[Driver]:
+        """This driver, set up for the first choices, and for each other choice alone. Raises :class:`BadInput` when
+        its system can't promise one of them."""
+        if not self.said:
+            yield driver
+            return
+        for profile in self.variations():
+            yield promising(driver, profile)
 
     def variations(self) -> Iterator[Profile]:
         """The profile with its first choices, and with each other choice alone."""
@@ -56,10 +70,10 @@ class Promised:
 
     def read(self, written: object) -> Promises:
         if not isinstance(written, dict):
-            return Promises(first=fill(Profile, written))
+            return Promises(said=written is not None, first=fill(Profile, written))
         given = {KEY: written}
         drawn = any(draws(given))
-        made = Promises(first=_filled(given, {}), given=given if drawn else {})
+        made = Promises(said=True, first=_filled(given, {}), given=given if drawn else {})
         for _ in made.variations():  # a choice that is none is a mistake here
             pass
         return made

@@ -9,14 +9,16 @@ from chaos.experiment import source as yaml
 from chaos.experiment.checks import Setting
 from chaos.experiment.forms import validated
 from chaos.experiment.model import Experiment, File
+from chaos.experiment.profiles import KEY
 
 
 def load(path: Path, *, deployment: str, mutant: str = "") -> Experiment:
     """Read and check an experiment for this deployment. Raises :class:`BadInput` that holds every problem found."""
     setting = Setting(deployment=deployment, mutant=mutant)
     source = yaml.read(path)
-    file = validated(File, source, setting, beside=setting.problems)
+    file = validated(File, source, setting, beside=setting.problems, elsewhere=setting.elsewhere)
     assert setting.driver is not None
     given = {field.name: getattr(file, field.name) for field in dataclasses.fields(File)}
-    named = {"name": file.name or path.stem, "profile": setting.driver.profile(), "source": source.text}
-    return Experiment(**{**given, **named})
+    line = source.lines[KEY,] if file.promises.said else 0
+    named = {"name": file.name or path.stem, "profile": setting.driver.profile(), "profile_line": line}
+    return Experiment(**{**given, **named, "source": source.text})

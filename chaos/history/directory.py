@@ -36,10 +36,11 @@ META_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
     **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
+    "profile_from": dict,
     **dict.fromkeys(
         ("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error", "readers_see"), str
     ),
-    "trimmed": bool,
+    **dict.fromkeys(("trimmed", "no_loss_by_policy"), bool),
 }
 _JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
 #: What ``verdict.json`` must hold.
@@ -169,6 +170,9 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "run": verdict.run,
         "seed": verdict.seed,
         "verdict": str(verdict.validity),
+        "line": verdict.line,
+        "by_policy": [dataclasses.asdict(permitted) for permitted in verdict.permitted],
+        "no_loss_by_policy": verdict.no_loss_by_policy,
         "digest": verdict.digest,
         "anomalies": verdict.anomaly_counts(),
         "engine": verdict.engine,
@@ -196,6 +200,16 @@ def _law_json(law: Verdict) -> dict[str, Any]:
 
 def write_verdict(run: Path, verdict: RunVerdict) -> None:
     write_json(run / VERDICT, verdict_json(verdict))
+
+
+def line_of(verdict: Mapping[str, Any]) -> str:
+    """The verdict's line in a ``verdict.json``; older ones have the bare word."""
+    return str(verdict.get("line") or verdict["verdict"])
+
+
+def qualifiers_of(verdict: Mapping[str, Any]) -> str:
+    """What that line says besides the word; "" for nothing."""
+    return line_of(verdict).removeprefix(str(verdict["verdict"])).lstrip("; ")
 
 
 def is_violation(verdict: Mapping[str, Any], anomaly: Mapping[str, Any]) -> bool:

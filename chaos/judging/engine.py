@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 
+#: How the reason begins why a kernel can't judge, before the evidence that it needs.
+LACKS = "the driver does not tell "
 #: A job that fails is tried again in parts until so many jobs have failed: each of them takes its time.
 MOST_FAILED_JOBS = 32
 
@@ -314,7 +316,7 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
     law = known.kernels[number]
     lacks = _lacks(law, context.tells)
     if lacks:
-        why = f"the driver does not tell {', '.join(lacks)}"
+        why = f"{LACKS}{', '.join(lacks)}"
         verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)
     elif not partials:
         verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why="no rows to judge")
@@ -361,7 +363,7 @@ def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) ->
     unjudged = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.unjudged))
     judged = [verdict for verdict in verdicts if verdict.validity is not Validity.NOT_APPLICABLE]
     if not judged:
-        validity, why, unjudged = Validity.NOT_APPLICABLE, [verdict.why for verdict in verdicts], ()
+        validity, why, unjudged = Validity.NOT_APPLICABLE, _least([verdict.why for verdict in verdicts]), ()
     else:
         validity, why = worst(verdict.validity for verdict in judged), [verdict.why for verdict in judged]
         if context.damage:  # what was found may come of it
@@ -374,6 +376,12 @@ def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) ->
         why="; ".join(dict.fromkeys(filter(None, why))),
         unjudged=unjudged,
     )
+
+
+def _least(whys: Sequence[str]) -> list[str]:
+    """Why no kernel of a law judged: of missing evidence, what would be enough for one of them."""
+    lacks = {why: set(why.removeprefix(LACKS).split(", ")) for why in whys if why.startswith(LACKS)}
+    return [why for why in whys if why not in lacks or not any(other < lacks[why] for other in lacks.values())]
 
 
 def _of_kernel(verdict: Verdict, number: int) -> Iterable[Anomaly]:

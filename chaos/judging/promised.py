@@ -15,6 +15,8 @@ from chaos.workload import Use
 
 #: In which state a run may be; ``up`` is a cluster for use by hand.
 STATES = (RUNNING, "finished", "failed", UP)
+#: Who may say what the system promises.
+PROFILE_FROM = ("driver", "experiment")
 #: How long the system may take, in seconds.
 BOUNDS = ("available_s", "recover_s", "drain_s", "route_s", "collect_s", "upload_s")
 #: No bound is longer than a year.
@@ -54,6 +56,14 @@ def _profile(profile: Told) -> str:
     except (ValueError, TypeError) as error:
         return str(error)[:200]
     return ""
+
+
+def _profile_from(told: Told) -> str:
+    by = told.get("by")
+    if by not in PROFILE_FROM or told.keys() - {"by", "line"}:
+        return f"nobody knows {by!r:.50}" if by not in PROFILE_FROM else "expected who said it, and a line"
+    whole = _whole(told.get("line", 1), range(1, 2**31))
+    return "" if whole else f"line is {told['line']!r:.50}"
 
 
 def _bounds(bounds: Told) -> str:
@@ -121,6 +131,7 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "pid": _range(range(1, 2**31)),
     "state": lambda state: "" if state in STATES else f"nobody knows {state!r:.50}",
     "profile": _profile,
+    "profile_from": _profile_from,
     "bounds": _bounds,
     "duration_s": _duration,
     "jitter_s": _duration,

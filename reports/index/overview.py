@@ -31,8 +31,9 @@ class Unjudged(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
     """One run. ``verdict`` is one of :class:`Validity`, or of :class:`Unjudged`; ``violated`` are the laws that were
-    broken, ``anomalies`` violations by name; ``why`` says why there is no VALID or INVALID. ``started`` is ISO 8601, as
-    recorded; ``duration_s`` is how long the load was to last. What isn't known is "", -1 or empty."""
+    broken, ``anomalies`` violations by name; ``by_policy`` says what was lost although the profile permits it; ``why``
+    says why there is no VALID or INVALID. ``started`` is ISO 8601, as recorded; ``duration_s`` is how long the load was
+    to last. What isn't known is "", -1 or empty."""
 
     directory: Path
     verdict: str
@@ -44,6 +45,7 @@ class RunLine:
     duration_s: float = -1.0
     violated: tuple[str, ...] = ()
     anomalies: Mapping[str, int] = field(default_factory=dict)
+    by_policy: str = ""
     why: tuple[str, ...] = ()
 
     @property
@@ -57,8 +59,8 @@ class RunLine:
 
     @property
     def found(self) -> str:
-        """The violated laws, or else the first reason why nobody can tell."""
-        return ", ".join(self.violated) or next(iter(self.why), "")
+        """The violated laws, or else the first reason why nobody can tell; and what was lost by policy."""
+        return "; ".join(filter(None, (", ".join(self.violated) or next(iter(self.why), ""), self.by_policy)))
 
 
 def readable(name: str) -> str:
@@ -124,6 +126,7 @@ def _judged(verdict: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": Validity(verdict["verdict"]),
         "violated": tuple(str(law["law"]) for law in verdict["laws"] if law["validity"] == Validity.INVALID),
         "anomalies": {str(name): int(count) for name, count in verdict["anomalies"].items()},
+        "by_policy": readable(directory.qualifiers_of(verdict)),
         "why": tuple(map(str, verdict["why"])),
     }
 

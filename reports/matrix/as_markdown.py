@@ -51,7 +51,8 @@ def _cells(table: Table, line: Line) -> Iterator[str]:
     yield str(len(line.runs))
     for law in table.laws:
         yield str(line.laws[law]) if law in line.laws else ""
-    yield ", ".join(f"{name} {count}" for name, count in line.most.items()) or NOTHING
+    most = ", ".join(f"{name} {count}" for name, count in line.most.items())
+    yield "; ".join(filter(None, (most, line.permitted))) or NOTHING
     yield str(line.without or "")
     yield str(line.recovery or "")
 

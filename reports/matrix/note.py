@@ -13,7 +13,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.model import Experiment
-from chaos.history.directory import read_meta, read_verdict
+from chaos.history.directory import line_of, read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from reports.matrix.outages import Outage, longest_s, outages
 from reports.rows import RunRows
@@ -27,7 +27,8 @@ class Note:
     """One judged run. ``digest``: of the experiment that was run. ``laws``: its verdict by each; ``anomalies``: how
     many of each that is a violation; ``without_s``: the longest time without service, and ``outages`` that after each
     fault; ``recovered_s``: from the end of the load until the system was whole, -1 if it never was; both None where
-    nobody knows. ``run``: the name of its directory."""
+    nobody knows. ``by_policy``: how many findings the profile permits, which ``line`` tells in words with the verdict.
+    ``run``: the name of its directory."""
 
     row: str
     column: str
@@ -42,6 +43,8 @@ class Note:
     without_s: float | None = None
     outages: tuple[Outage, ...] = ()
     recovered_s: float | None = None
+    by_policy: int = 0
+    line: str = ""
     run: str = ""
     why: tuple[str, ...] = field(default=())
 
@@ -74,6 +77,8 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
         anomalies={str(name): int(count) for name, count in verdict["anomalies"].items()},
         acked=int(counts.get("durability", {}).get("acked", 0)),
         recovered_s=float(recovered) if isinstance(recovered, int | float) else None,
+        by_policy=sum(int(one["count"]) for one in verdict.get("by_policy", ())),
+        line=line_of(verdict),
         run=run.name,
         why=tuple(map(str, verdict["why"])),
         **told,

@@ -63,6 +63,7 @@ class Times:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One cell. ``laws``: by name, in the order of verdicts; ``most``: the most violations of a kind in one run;
+    ``by_policy``: in how many runs something was lost that the profile permits, and how much in all;
     ``without`` and ``recovery``: None where no run tells."""
 
     place: Place
@@ -71,6 +72,13 @@ class Line:
     most: Mapping[str, int]
     without: Times | None
     recovery: Times | None
+    by_policy: tuple[int, int] = (0, 0)
+
+    @property
+    def permitted(self) -> str:
+        """``12 lost by policy in 2 of 3 runs``; "" for none."""
+        runs, lost = self.by_policy
+        return f"{lost:,} lost by policy in {runs} of {len(self.runs)} runs" if runs else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +127,7 @@ def _line(place: Place, runs: Sequence[Note]) -> Line:
         most=_most(runs),
         without=_times(note.without_s for note in runs),
         recovery=_times(note.recovered_s for note in runs if note.recovered_s is None or note.recovered_s >= 0),
+        by_policy=(sum(note.by_policy > 0 for note in runs), sum(note.by_policy for note in runs)),
     )
 
 
@@ -175,12 +184,16 @@ def _cell_object(line: Line) -> dict[str, Any]:
         "on": place.on,
         "wanted": place.wanted,
         "lacks": place.lacks,
-        "runs": [{"seed": note.seed, "verdict": note.verdict, "run": note.run} for note in line.runs],
+        "runs": [
+            {"seed": note.seed, "verdict": note.verdict, "line": note.line or note.verdict, "run": note.run}
+            for note in line.runs
+        ],
         "laws": {
             law: {"verdict": str(share.verdict), "invalid": share.invalid, "judged": share.judged}
             for law, share in line.laws.items()
         },
         "most": dict(line.most),
+        "by_policy": {"runs": line.by_policy[0], "lost": line.by_policy[1]},
         "without_s": _times_object(line.without),
         "recovery_s": _times_object(line.recovery),
     }

@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from chaos import guarded
-from chaos.history.directory import is_violation
+from chaos.history.directory import is_violation, line_of, qualifiers_of
+from chaos.law import profile_of
+from chaos.verdict import Permitted
 from reports.explanation.subject import WITNESSES
 from reports.moments import picture
 from reports.moments.curve import Curve
@@ -69,6 +71,11 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
     page = template("run_report/report.html.j2").render(
         verdict=verdict,
+        line=line_of(verdict),
+        qualifiers=coded(qualifiers_of(verdict)),
+        by_policy=_by_policy(verdict),
+        not_judged=_not_judged(verdict),
+        weaker="" if profile_of(meta).strict else profile_of(meta).words,
         meta=meta,
         facts=facts(meta, verdict),
         environment=environment(meta),
@@ -81,7 +88,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         lost_in_all=sum(len(cause.acknowledged) for cause in causes) if len([c for c in causes if c.tails]) > 1 else 0,
         violations=sum(anomaly["count"] for _, anomaly in broken),
         broken=list(dict.fromkeys(law for law, _ in broken)),
-        lawful=[_finding(law, anomaly, story) for law, anomaly in findings if not is_violation(verdict, anomaly)],
+        lawful=_lawful([(law, one) for law, one in findings if not is_violation(verdict, one)]),
         figure=_figure(operations, told, story, marks, broken, about_objects=bool(objects)),
         states=Markup(states(told, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
@@ -93,6 +100,49 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     path = run / "report.html"
     guarded.replace(path, page.encode())  # a full disk must not leave half a page
     return path
+
+
+def _by_policy(verdict: Mapping[str, Any]) -> dict[str, Markup]:
+    """What each law found that the profile permits."""
+    found: dict[str, list[str]] = {}
+    for one in verdict.get("by_policy", ()):
+        found.setdefault(one["law"], []).append(Permitted(**one).words)
+    return {law: coded("; ".join(words)) for law, words in found.items()}
+
+
+def _not_judged(verdict: Mapping[str, Any]) -> str:
+    """How much of the promises nobody judged."""
+    whole = sum(law["validity"] == "NOT APPLICABLE" for law in verdict["laws"])
+    parts = sum(len(law.get("unjudged", ())) for law in verdict["laws"])
+    told = [f"{whole} of {len(verdict['laws'])} promises"] if whole else []
+    told += [f"{parts} part{'' if parts == 1 else 's'} of {'the others' if whole else 'promises'}"] if parts else []
+    return " and ".join(told) or "some"
+
+
+def _lawful(findings: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """What was found and is no violation: of each kind, and each policy that permits it, how many there are and those
+    that are told one by one."""
+    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for law, anomaly in findings:
+        found.setdefault((law, anomaly["name"], anomaly.get("policy", "")), []).append(anomaly)
+    return [
+        {
+            "law": law,
+            "name": name,
+            "policy": coded(policy),
+            "count": sum(one["count"] for one in each),
+            "explanations": [one["explanation"] for one in each],
+        }
+        for (law, name, policy), each in found.items()
+    ]
+
+
+def coded(text: str) -> Markup:
+    """A text in which what stands between backquotes is code."""
+    pieces = [
+        Markup("<code>{}</code>").format(one) if odd % 2 else escape(one) for odd, one in enumerate(text.split("`"))
+    ]
+    return Markup("").join(pieces)
 
 
 def _figure(

@@ -11,12 +11,15 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from chaos import guarded
-from chaos.history.directory import is_violation
+from chaos.history.directory import is_violation, line_of, qualifiers_of
+from chaos.verdict import Permitted
+from reports.run_report.story import profile_told
 
 
 def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
-    that nobody could decide must not look green. One that is NOT APPLICABLE is skipped.
+    that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
+    profile permits it is a property, and the output of the law's case and of ``run``.
 
     The names of the cases stay the same from run to run, so that servers can tell how each went before: the class is
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
@@ -31,8 +34,12 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     for law in verdict["laws"]:
         case = TestCase(name=law["law"], classname=name)
         case.result = _result(verdict, law)
+        if told := _by_policy(verdict, law):
+            case.system_out = _printable(told)
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=float(verdict.get("seconds", 0.0)))
+    if qualifiers_of(verdict):
+        whole.system_out = _printable(line_of(verdict))
     if verdict["why"]:
         whole.result = [Error(_printable("; ".join(verdict["why"])), type_=verdict["verdict"])]
     suite.add_testcase(whole)
@@ -51,8 +58,18 @@ def _properties(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) 
     yield "digest", str(verdict.get("digest", ""))
     yield from ((key, str(meta[name])) for key, name in (("planted bug", "mutant"), ("replay", "replay"))
                 if meta.get(name))  # fmt: skip
+    if told := qualifiers_of(verdict):
+        yield "lost by policy", told
+    if profile := profile_told(meta):
+        yield "profile", profile
     if verdict.get("not_reached"):
         yield "not reached", "; ".join(verdict["not_reached"])
+
+
+def _by_policy(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> str:
+    """What this law found that the profile permits, a line for each reason."""
+    found = [Permitted(**one) for one in verdict.get("by_policy", ()) if one["law"] == law["law"]]
+    return "\n".join(one.words for one in found)
 
 
 def _result(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> list[Any]:

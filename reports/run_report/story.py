@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from chaos.law import profile_of
 from chaos.ops import SEQUENCE_BITS
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import Copy
-from reports.run_report.master_terms import EpochChange
-from reports.summary import FaultLine, Story
+from reports.run_report.master_terms import EpochChange, MasterTerm
+from reports.summary import OBJECTS_TOLD, FaultLine, Story
 
 #: So many of a kind are named: queues, nodes, faults, violations.
 NAMED = 3
@@ -45,9 +46,14 @@ def title(cause: Cause) -> str:
     return title_of(change)
 
 
+def _with_epoch(term: MasterTerm) -> str:
+    """A master with its epoch, where the system has epochs."""
+    return f"{term.node} (epoch {term.epoch})" if term.epoch >= 0 else term.node
+
+
 def title_of(change: EpochChange) -> str:
     """Who followed whom as master."""
-    names = [f"{m.node} (epoch {m.epoch})" for m in (change.before, change.after) if m is not None]
+    names = [_with_epoch(m) for m in (change.before, change.after) if m is not None]
     return f"Master changed from {' to '.join(names)}" if len(names) == 2 else f"Master: {''.join(names) or 'unknown'}"
 
 
@@ -112,8 +118,14 @@ def calm(story: Story) -> str:
     effective = [fault for fault in story.faults if fault.effective == "yes"]
     names = list(dict.fromkeys(fault.name for fault in effective))
     parts = [f"{_number(len(effective), 'fault')} took effect" + (f" ({_and(names)})" if names else "")]
-    parts.append(_number(story.counts.get("master terms", 0), "master term"))
-    return f"{', '.join(parts)}, {_number(story.counts.get('acknowledged writes', 0), 'acknowledged write')}"
+    counts = story.counts
+    if "master terms" in counts:
+        parts.append(_number(counts["master terms"], "master term"))
+    if "acknowledged writes" in counts:
+        parts.append(_number(counts["acknowledged writes"], "acknowledged write"))
+    elif objects := [counts[name] for name in OBJECTS_TOLD.values() if name in counts]:
+        parts.append(f"{_number(sum(objects), 'answered call')} on objects")
+    return ", ".join(parts)
 
 
 def facts(meta: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -125,12 +137,23 @@ def facts(meta: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[tuple[str
     told = [
         ("experiment", meta.get("name", "")),
         ("system", f"{system} ({version})" if version else system),
+        ("profile", profile_told(meta)),
         ("deployment", meta.get("deployment", "")),
         ("date", started[:16].replace("T", " ") + (" UTC" if started.endswith("+00:00") else "")),
         ("seed", verdict["seed"]),
         ("planted bug", meta.get("mutant") or ""),
     ]
     return [(name, str(value)) for name, value in told if value != ""]
+
+
+def profile_told(meta: Mapping[str, Any]) -> str:
+    """What the system was set up to promise, in the experiment's words, and who says so; "" where nobody does."""
+    if not meta.get("profile"):
+        return ""
+    told, line = profile_of(meta).words, meta.get("profile_from", {}).get("line")
+    said = {"driver": "the driver's own", "experiment": f"line {line} of the experiment"}
+    who = said.get(meta.get("profile_from", {}).get("by", ""), "")
+    return f"{told} ({who})" if who else told
 
 
 def environment(meta: Mapping[str, Any]) -> str:
@@ -162,14 +185,8 @@ def _change(change: EpochChange) -> str:
     if before is None or after is None:
         return f"{title_of(change)} at {change.at_s:.1f} s"
     if change.two_masters_s > 0:
-        return (
-            f"two masters for {_seconds(change.two_masters_s)} "
-            f"({before.node} in epoch {before.epoch}, {after.node} in epoch {after.epoch})"
-        )
-    return (
-        f"{after.node} (epoch {after.epoch}) followed {before.node} (epoch {before.epoch}) "
-        f"as master at {change.at_s:.1f} s"
-    )
+        return f"two masters for {_seconds(change.two_masters_s)} ({_with_epoch(before)}, {_with_epoch(after)})"
+    return f"{_with_epoch(after)} followed {_with_epoch(before)} as master at {change.at_s:.1f} s"
 
 
 def _seconds(seconds: float) -> str:

@@ -80,6 +80,11 @@ class Row:
         return dict(self.told.get("anomalies", {}))
 
     @property
+    def by_policy(self) -> int:
+        """How much was found in this run that its profile permits."""
+        return sum(int(one["count"]) for one in self.told.get("by_policy", ()))
+
+    @property
     def why(self) -> tuple[str, ...]:
         return tuple(map(str, self.told.get("why", ())))
 

@@ -66,19 +66,19 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
         evidence = ", ".join(f"{name} {count}" for name, count in law.counts.items())
         if law.validity is Validity.NOT_APPLICABLE:
             evidence = law.why
-        table.add_row(law.law, validity(law.validity), escape(evidence))
+        evidence = "; ".join((*(one.words for one in verdict.permitted if one.law == law.law), evidence))
+        table.add_row(law.law, validity(law.validity), escape(printable(evidence)))
     console.print(table)
     _show_findings(verdict, console)
     for why in verdict.why:
         console.print(f"[yellow]unknown:[/] {escape(why)}")
     for fault in verdict.skipped_faults:
         console.print(f"skipped: {escape(fault)} (not supported by this deployment)")
-    console.print(
-        f"{validity(verdict.validity)}  {escape(verdict.run)}  (seed {verdict.seed}, judged by {verdict.engine})"
-        f"{_reach(verdict)}"
-    )
-    if verdict.not_judged:
-        console.print(f"not judged: {escape('; '.join(verdict.not_judged))}")
+    by_whom = f"(seed {verdict.seed}, judged by {verdict.engine})"
+    line = f"{validity(verdict.validity)}{_qualified(verdict)}"
+    console.print(f"{line}  {escape(verdict.run)}  {by_whom}{_reach(verdict)}")
+    for told in verdict.not_judged:
+        console.print(f"not judged: {escape(told)}")
     report = Path(verdict.run) / "report.html"
     if report.exists():
         console.print(f"report: {escape(str(report))}")
@@ -97,6 +97,11 @@ def _show_findings(verdict: RunVerdict, console: Console) -> None:
     left = [name for _, name in kinds][EXPLAINED:]
     if left:
         console.print(f"also found: {', '.join(dict.fromkeys(left))}; the report has all")
+
+
+def _qualified(verdict: RunVerdict) -> str:
+    """What has to be told with the verdict, in another colour than a success has."""
+    return "".join(f"; [bold yellow]{escape(printable(words))}[/]" for words in verdict.qualifiers)
 
 
 def _reach(verdict: RunVerdict) -> str:
@@ -126,6 +131,9 @@ def show_sweep(rows: Sequence[Row], errors: Sequence[tuple[int, str]], asked: in
     _show_goals(judged, console)
     counts = {value: sum(row.verdict == value for row in judged) for value in Validity}
     words = [f"{counts[value]} {validity(value)}" for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)]
+    if lossy := sum(row.verdict == Validity.VALID and row.by_policy > 0 for row in judged):
+        lost = sum(row.by_policy for row in judged if row.verdict == Validity.VALID)
+        words[0] += f" ([bold yellow]{lossy} of them with {lost:,} lost by policy[/])"
     if failed:
         words.append(f"{len(failed)} [bold magenta]ERROR[/]")
     not_run = asked - len(rows) - len(errors)

@@ -21,4 +21,9 @@ out_option = click.option(
     metavar="DIR",
     help="Folder of the runs; each run gets a new subfolder in it.",
 )
+no_loss_option = click.option(
+    "--no-loss-by-policy",
+    is_flag=True,
+    help="Any loss is a violation, also one that the system's profile permits.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; all else goes to stderr.")

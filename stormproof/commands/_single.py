@@ -67,6 +67,18 @@ def say_replay(launch: Launch, as_json: bool) -> None:
     click.echo(launch.replay, err=as_json)
 
 
+def say_profile(launch: Launch, as_json: bool) -> None:
+    """Which promises the run is about to be judged by, and who says so. ``as_json``: only where a person looks."""
+    console = _console.err()
+    if as_json and not console.is_terminal:
+        return
+    experiment = launch.experiment.drawn(launch.seed)
+    line = experiment.profile_line
+    who = f"{launch.file}:{line}" if line else "the driver's own"
+    forbids = "; --no-loss-by-policy forbids what it permits" if launch.no_loss_by_policy else ""
+    console.print(f"profile: {experiment.profile.words} ({who}){forbids}", markup=False)
+
+
 def report(verdict: RunVerdict) -> None:
     """Write the report; a run whose history can't be read has none."""
     from reports import render
@@ -91,6 +103,7 @@ def single(
     from stormproof.launch import start
 
     begun: list[Path] = []
+    say_profile(launch, as_json)
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)

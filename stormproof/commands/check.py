@@ -9,7 +9,7 @@ import click
 from chaos.errors import BadInput, ChaosError
 from stormproof import archives
 from stormproof.commands import _console, _judging, _progress
-from stormproof.commands._options import json_option, out_option
+from stormproof.commands._options import json_option, no_loss_option, out_option
 from stormproof.outcome import Engine, exit_code, worst_code
 
 
@@ -28,6 +28,7 @@ from stormproof.outcome import Engine, exit_code, worst_code
     help="Put the shards here (s3://BUCKET/PATH?…) for as long as the job lasts, for executors that share no folder"
     " with this machine.",
 )
+@no_loss_option
 @out_option
 @json_option
 def check(
@@ -37,6 +38,7 @@ def check(
     conf: tuple[str, ...],
     follow: bool,
     shards: str,
+    no_loss_by_policy: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -44,7 +46,8 @@ def check(
     `latest`, ZIP archives, or URIs (s3://BUCKET/RUN?endpoint_override=HOST:PORT).
 
     Runs in an archive (an artefact of a CI server) or under a URI are put into --out. A run that was cut short is
-    INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named.
+    INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named. A run
+    that was started with --no-loss-by-policy is judged so again.
 
     With --follow, what is told before the end of the run stays a violation whatever comes later; no promise counts as
     kept before. With --json too, one JSON object a line. Ctrl-C ends the command, not the run: exit code 1 if a
@@ -57,7 +60,9 @@ def check(
         raise BadInput("--shards is for a --master whose executors are on other machines, and not for --follow")
     directories = [run for word in words for run in (_fetched(word, out) or archives.resolve(word, out))]
     if follow:
-        click.get_current_context().exit(_follow(directories, engine, master, conf, as_json=as_json))
+        click.get_current_context().exit(
+            _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
+        )
     from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
@@ -67,7 +72,14 @@ def check(
                 prepared.append(prepare(run, at_once=Engine(chosen) is Engine.LOCAL))
                 progress(done, len(directories))
         with _progress.judging_progress() as progress:
-            verdicts = judge(prepared, engine=Engine(chosen), session=session, on_progress=progress, shards_at=shards)
+            verdicts = judge(
+                prepared,
+                engine=Engine(chosen),
+                session=session,
+                on_progress=progress,
+                shards_at=shards,
+                no_loss_by_policy=no_loss_by_policy,
+            )
     for run in directories:
         _render(run)
     if as_json:
@@ -89,7 +101,15 @@ def _fetched(word: str, out: Path) -> list[Path]:
     return [fetch(word, out)]
 
 
-def _follow(directories: list[Path], engine: str, master: str, conf: tuple[str, ...], *, as_json: bool) -> int:
+def _follow(
+    directories: list[Path],
+    engine: str,
+    master: str,
+    conf: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_loss_by_policy: bool,
+) -> int:
     """Follow one run to its end, and judge it then; returns the exit code. Where the harness may be judging it too,
     nothing is written into the run."""
     if len(directories) != 1:
@@ -106,10 +126,10 @@ def _follow(directories: list[Path], engine: str, master: str, conf: tuple[str, 
     apart = is_at_work(run)
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         if apart:
-            verdict = conclude(run, Engine(chosen), session)
+            verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
             found = prepare(run, at_once=Engine(chosen) is Engine.LOCAL)
-            verdict = judge([found], engine=Engine(chosen), session=session)[0]
+            verdict = judge([found], engine=Engine(chosen), session=session, no_loss_by_policy=no_loss_by_policy)[0]
     if not apart:
         _render(run)
     if as_json:

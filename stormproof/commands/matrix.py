@@ -12,7 +12,7 @@ from rich.table import Table as Shown
 
 from chaos.errors import BadInput, MachineError
 from stormproof.commands import _console
-from stormproof.commands._options import json_option, out_option
+from stormproof.commands._options import json_option, no_loss_option, out_option
 from stormproof.commands.run import Duration
 from stormproof.outcome import ExitCode, worst_code
 
@@ -56,6 +56,7 @@ MARKDOWN = "table.md"
     metavar="PAGE.md",
     help="Also put the table between its marks in this page, and the pictures into the folder PAGE beside it.",
 )
+@no_loss_option
 @out_option
 @json_option
 def matrix(
@@ -69,6 +70,7 @@ def matrix(
     recorded: tuple[Path, ...],
     notes: Path | None,
     page: Path | None,
+    no_loss_by_policy: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -97,7 +99,8 @@ def matrix(
             _record(recorded, found, noted)
         elif not only_table:
             chosen = grid.chosen(found, rows, columns, runs)
-            failed = _run(chosen, home, noted, again=again, budget_s=time_budget or 0.0)
+            strict = no_loss_by_policy
+            failed = _run(chosen, home, noted, again=again, budget_s=time_budget or 0.0, no_loss_by_policy=strict)
         made, judged = _table(loaded, found, noted)
         _write(made, home, page)
     if as_json:
@@ -106,7 +109,7 @@ def matrix(
         _console.print_json({"directory": str(home), **as_object(made), "errors": failed})
     else:
         _show(made, home)
-    codes = [_code(note) for note in judged] + [ExitCode.ERROR] * bool(failed)
+    codes = [_code(note, no_loss_by_policy) for note in judged] + [ExitCode.ERROR] * bool(failed)
     click.get_current_context().exit(worst_code(codes))
 
 
@@ -123,7 +126,9 @@ def _check_names(file: Path, matrix: Matrix, rows: Sequence[str], columns: Seque
         raise BadInput(*problems)
 
 
-def _run(chosen: Sequence[Cell], home: Path, notes: Path, *, again: bool, budget_s: float) -> list[str]:
+def _run(
+    chosen: Sequence[Cell], home: Path, notes: Path, *, again: bool, budget_s: float, no_loss_by_policy: bool
+) -> list[str]:
     """Run what is left; returns a sentence for each run that could not be carried out."""
     from reports.matrix.note import read
     from stormproof.matrix.campaign import run_all
@@ -136,7 +141,7 @@ def _run(chosen: Sequence[Cell], home: Path, notes: Path, *, again: bool, budget
         _console.err().print(sentence, markup=False)
 
     try:
-        run_all(left, home, notes, tell, failed, budget_s)
+        run_all(left, home, notes, tell, failed, budget_s, no_loss_by_policy=no_loss_by_policy)
     except KeyboardInterrupt:
         tell("interrupted: what was judged is noted, and the same command goes on")
         failed.append("interrupted")
@@ -208,6 +213,7 @@ def _words(line: Line) -> list[str]:
     broken = ", ".join(f"{law} {share}" for law, share in line.laws.items() if share.invalid)
     unknown = [law for law, share in line.laws.items() if share.unknown and not share.judged]
     found = broken or (f"not decided: {', '.join(unknown)}" if unknown else "none" if line.runs else "")
+    found = "; ".join(filter(None, (found, line.permitted)))
     times = [str(one) if one else "" for one in (line.without, line.recovery)]
     return [place.row, place.column, f"{len(line.runs)} of {place.wanted}", found, *times]
 
@@ -221,10 +227,12 @@ def _show_faults(made: Table) -> None:
     _console.out().print(shown)
 
 
-def _code(note: Note) -> int:
+def _code(note: Note, no_loss_by_policy: bool) -> int:
     """As ``run`` would have ended."""
     from stormproof.outcome import NOT_RECOVERED
 
+    if no_loss_by_policy and note.by_policy:  # it may have been noted without
+        return ExitCode.INVALID
     if note.verdict == "VALID":
         return ExitCode.VALID
     if note.verdict == "UNKNOWN":

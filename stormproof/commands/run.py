@@ -16,7 +16,7 @@ from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.commands._options import engine_option, json_option, no_loss_option, out_option
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
 from stormproof.commands._sweeping import drive
 from stormproof.outcome import Engine, ExitCode, error_object, not_run_object, worst_code
@@ -81,6 +81,7 @@ class SeedRange(click.ParamType):
 )
 @click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
 @click.option("--must-reach", is_flag=True, help="Exit code 5 if no run reached one of the goals of `reach`.")
+@no_loss_option
 @click.option(
     "--keep",
     type=click.Choice(["failed", "all"]),
@@ -103,6 +104,7 @@ def run(
     time_budget: float | None,
     stop_on_first: bool,
     must_reach: bool,
+    no_loss_by_policy: bool,
     keep: str,
 ) -> None:
     """Run the experiment in FILE and judge what was recorded.
@@ -141,6 +143,7 @@ def run(
         out=out,
         inventory=hosts,
         inventory_file=inventory,
+        no_loss_by_policy=no_loss_by_policy,
     )
     refuse_unjudgeable(launch)
     # Each seed is judged by the process that ran it, so that many of them need Spark only where it is asked for.
@@ -181,7 +184,15 @@ def _many(
 
     experiment = launch.experiment
     files = [(launch.file, experiment.name, experiment.source)]
-    directory, plan = create(launch.out, files, seeds, mutant=launch.mutant, keep_all=keep_all, beside=True)
+    directory, plan = create(
+        launch.out,
+        files,
+        seeds,
+        mutant=launch.mutant,
+        keep_all=keep_all,
+        beside=True,
+        no_loss_by_policy=launch.no_loss_by_policy,
+    )
     sweep = Sweep(directory, plan)
     whole = drive(sweep, session, stop_on=1 if stop_on_first else 0, budget_s=budget_s)
     rows = sorted(sweep.rows.values(), key=lambda row: row.seed)

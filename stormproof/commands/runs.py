@@ -68,6 +68,7 @@ def _object(line: RunLine) -> dict[str, Any]:
         "verdict": str(line.verdict),
         "violated": list(line.violated),
         "anomalies": dict(line.anomalies),
+        "by_policy": line.by_policy,
         "why": list(line.why),
     }
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from chaos.errors import BadInput, ChaosError
 from reports.sweeps import PAGE
 from stormproof.commands import _console
-from stormproof.commands._options import json_option, out_option
+from stormproof.commands._options import json_option, no_loss_option, out_option
 from stormproof.commands._single import refuse_unjudgeable
 from stormproof.commands._sweeping import drive
 from stormproof.commands.run import Duration, SeedRange
@@ -66,6 +66,7 @@ class Budget(Duration):
     show_default=True,
     help=f"Shrink one example of each cluster, each for so long at most; {NONE} leaves them as they are.",
 )
+@no_loss_option
 @out_option
 @json_option
 def sweep(
@@ -78,6 +79,7 @@ def sweep(
     time_budget: float | None,
     resume: Path | None,
     shrink: float,
+    no_loss_by_policy: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -88,7 +90,8 @@ def sweep(
     of failures is made small. A sweep that was ended, however, goes on with --resume. Exit codes: as those of
     `run --seeds`.
     """
-    found, session_of = _sweep(files, seeds, mutant, resume, out), _session(master, conf)
+    found = _sweep(files, seeds, mutant, resume, out, no_loss_by_policy=no_loss_by_policy)
+    session_of = _session(master, conf)
     with session_of as session:
         whole = drive(found, session, stop_on=stop_on or 0, budget_s=time_budget or 0.0)
     table = found.table()
@@ -101,7 +104,15 @@ def sweep(
     click.get_current_context().exit(worst_code(codes))
 
 
-def _sweep(files: tuple[Path, ...], seeds: range | None, mutant: str | None, resume: Path | None, out: Path) -> Sweep:
+def _sweep(
+    files: tuple[Path, ...],
+    seeds: range | None,
+    mutant: str | None,
+    resume: Path | None,
+    out: Path,
+    *,
+    no_loss_by_policy: bool,
+) -> Sweep:
     from chaos.experiment.reader import load
     from stormproof.launch import SIM, Launch
     from stormproof.sweeping import plan
@@ -115,11 +126,11 @@ def _sweep(files: tuple[Path, ...], seeds: range | None, mutant: str | None, res
     loaded = [(file, load(file, deployment=SIM, mutant=bug)) for file in files]
     given = [(file, experiment.name, experiment.source) for file, experiment in loaded]
     if resume is not None:
-        return Sweep(resume, plan.resume(resume, given, seeds, mutant))
+        return Sweep(resume, plan.resume(resume, given, seeds, mutant, no_loss_by_policy=no_loss_by_policy))
     for file, experiment in loaded:
         refuse_unjudgeable(Launch(experiment=experiment, file=file, deployment=SIM, seed=0, mutant=bug, out=out))
     assert seeds is not None
-    return Sweep(*plan.create(out, given, seeds, mutant=bug))
+    return Sweep(*plan.create(out, given, seeds, mutant=bug, no_loss_by_policy=no_loss_by_policy))
 
 
 @contextmanager

@@ -22,11 +22,19 @@ Tell = Callable[[str], None]
 
 
 def run_all(
-    jobs: Sequence[tuple[Cell, int]], home: Path, notes: Path, tell: Tell, failed: list[str], budget_s: float = 0.0
+    jobs: Sequence[tuple[Cell, int]],
+    home: Path,
+    notes: Path,
+    tell: Tell,
+    failed: list[str],
+    budget_s: float = 0.0,
+    *,
+    no_loss_by_policy: bool = False,
 ) -> None:
     """Run and note each; none is begun after ``budget_s`` (0: no limit). ``failed`` gets a sentence for each that could
-    not be carried out. Of VALID runs only ``run.json`` and ``verdict.json`` are kept. After Ctrl-C the run is healed
-    and not noted, and ``KeyboardInterrupt`` comes through."""
+    not be carried out; ``no_loss_by_policy`` as in :class:`stormproof.launch.Launch`. Of VALID runs only ``run.json``
+    and ``verdict.json`` are kept. After Ctrl-C the run is healed and not noted, and ``KeyboardInterrupt`` comes
+    through."""
     began_s = time.monotonic()
     for number, (cell, seed) in enumerate(jobs, start=1):
         since_s = time.monotonic() - began_s
@@ -37,16 +45,16 @@ def run_all(
         left = f", about {since_s / (number - 1) * (len(jobs) - number + 1) / 60:.0f} min left" if number > 1 else ""
         tell(f"{number} of {len(jobs)}: {what}{left}")
         try:
-            note = _run(cell, seed, home, notes)
+            note = _run(cell, seed, home, notes, no_loss_by_policy=no_loss_by_policy)
         except Exception as error:  # whatever it was, the others are run all the same
             failed.append(f"{what}: {error_of(error)}")
             tell(f"error: {failed[-1]}")
             continue
-        tell(f"  {note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
+        tell(f"  {note.line or note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
 
 
-def _run(cell: Cell, seed: int, home: Path, notes: Path) -> Note:
-    asked = Scenario(file=cell.file, on=cell.on, seeds=(seed,))
+def _run(cell: Cell, seed: int, home: Path, notes: Path, *, no_loss_by_policy: bool) -> Note:
+    asked = Scenario(file=cell.file, on=cell.on, seeds=(seed,), no_loss_by_policy=no_loss_by_policy)
     run = execute(asked, cell.file, seed, home / RUNS, home / LOCK)
     note = note_of(run.directory, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
     append(notes, [note])

@@ -45,7 +45,7 @@ def pinned(experiment: Experiment, seed: int, *, singly: bool = True, deployment
         faults = [_whole(spec, str(number)) for number, spec in enumerate(specs)]
     found = {
         "name": experiment.name,
-        "profile": _differing(experiment.profile, Profile()),
+        "profile": _differing(experiment.profile, Profile()) if experiment.promises.said else None,
         "system": _use(experiment.system),
         "duration": duration(experiment.duration_s),
         "quiet": duration(experiment.quiet_s) if experiment.quiet_s else None,
@@ -54,7 +54,8 @@ def pinned(experiment: Experiment, seed: int, *, singly: bool = True, deployment
         "workloads": [_use(use) for use in experiment.workloads],
         "faults": faults,
     }
-    return {key: value for key, value in found.items() if value or key in ("system", "workloads")}
+    said = ("system", "workloads", *(("profile",) if experiment.promises.said else ()))  # else the driver's own holds
+    return {key: value for key, value in found.items() if value or key in said}
 
 
 def text(document: Document) -> str:

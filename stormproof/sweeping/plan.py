@@ -42,7 +42,8 @@ class File:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """``first`` to ``last`` are the seeds that each file is run with. ``code``: a digest of what the verdicts depend
-    on. ``keep_all``: histories of VALID runs too; ``beside``: the folder into which the runs go, "" for the sweep's
+    on. ``keep_all``: histories of VALID runs too; ``no_loss_by_policy``: as in
+    :class:`stormproof.launch.Launch`; ``beside``: the folder into which the runs go, "" for the sweep's
     own directory."""
 
     files: Sequence[File]
@@ -50,6 +51,7 @@ class Plan:
     last: int
     mutant: str = ""
     keep_all: bool = False
+    no_loss_by_policy: bool = False
     beside: str = ""
     version: str = VERSION
     code: str = ""
@@ -85,6 +87,7 @@ def create(
     mutant: str = "",
     keep_all: bool = False,
     beside: bool = False,
+    no_loss_by_policy: bool = False,
 ) -> tuple[Path, Plan]:
     """Make a sweep's directory in ``out``, for these experiments (path, name, text). Raises :class:`MachineError`."""
     name = files[0][1] if len(files) == 1 else f"{files[0][1]}-and-{len(files) - 1}-more"
@@ -105,6 +108,7 @@ def create(
             last=seeds[-1],
             mutant=mutant,
             keep_all=keep_all,
+            no_loss_by_policy=no_loss_by_policy,
             beside=str(out.resolve()) if beside else "",
             code=code_digest(),
         )
@@ -141,7 +145,14 @@ def _plan(value: Mapping[str, Any]) -> Plan:
     return plan
 
 
-def resume(directory: Path, files: Sequence[tuple[Path, str, str]], seeds: range | None, mutant: str | None) -> Plan:
+def resume(
+    directory: Path,
+    files: Sequence[tuple[Path, str, str]],
+    seeds: range | None,
+    mutant: str | None,
+    *,
+    no_loss_by_policy: bool = False,
+) -> Plan:
     """The plan of a sweep that goes on. What is given again must be what it was begun with. Raises :class:`BadInput`
     with everything that differs: rows of two experiments, or of two versions, are no table."""
     plan = read(directory)
@@ -156,6 +167,8 @@ def resume(directory: Path, files: Sequence[tuple[Path, str, str]], seeds: range
         wrong.append(f"{directory} was begun with the seeds {plan.first}..{plan.last}, not {seeds[0]}..{seeds[-1]}")
     if mutant is not None and mutant != plan.mutant:
         wrong.append(f"{directory} was begun with the planted bug {plan.mutant or 'none'}, not {mutant or 'none'}")
+    if no_loss_by_policy and not plan.no_loss_by_policy:
+        wrong.append(f"{directory} was begun without --no-loss-by-policy")
     if plan.code != code_digest():
         wrong.append(
             f"{directory} was begun by other code (stormproof {plan.version}, {plan.code}), whose rows can't be set"

@@ -113,6 +113,7 @@ def _ran(task: Task, plan: Plan, out: Path) -> Row:
         seed=task.seed,
         mutant=plan.mutant,
         out=out,
+        no_loss_by_policy=plan.no_loss_by_policy,
     )
     began = time.perf_counter()
     begun: list[Path] = []

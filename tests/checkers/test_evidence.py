@@ -95,7 +95,7 @@ def test_a_clean_foreign_run_with_operations_alone_is_valid(good: Recording, tmp
     judged = {law for law, validity in laws.items() if validity is not Validity.NOT_APPLICABLE}
     assert judged == {L.DURABILITY, L.NO_ROLLBACK, L.ORDER, L.CONSUMERS, L.TOPICS, L.PROGRESS, L.AVAILABILITY}
     assert found.validity is Validity.VALID
-    assert any("no-rollback: what replicas confirmed" in part for part in found.not_judged)
+    assert any("no-rollback (what replicas confirmed" in part for part in found.not_judged)
     run.meta["laws"] = ["agreement"]
     demanded = verdict(run, tmp_path / "demanded")
     assert demanded.validity is Validity.UNKNOWN and "demands the law agreement" in " ".join(demanded.why)

@@ -53,7 +53,8 @@ def test_programs_get_an_object_for_each_run(tmp_path: Path, capfd: pytest.Captu
     assert cli._run(["summary", "--json", *map(str, runs)]) == 0
     bad, good = json.loads(capfd.readouterr().out)
     assert bad == {
-        "verdict": "UNKNOWN", "name": "it|x", "seed": 2, "deployment": "sim", "laws": [], "story": "no drain",
+        "verdict": "UNKNOWN", "name": "it|x", "seed": 2, "deployment": "sim", "laws": [], "by_policy": "",
+        "story": "no drain",
         "replay": "stormproof run 'a|b' --seed 2", "run": str(runs[1]),
     }  # fmt: skip
     assert (good["verdict"], good["story"]) == ("VALID", "")
