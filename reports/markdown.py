@@ -87,4 +87,5 @@ def _table(told: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"| **{escaped(broken)}** | {escaped(one['name'])}{where} | {seed} | {escaped(story)}{replay} |"
     if len(told) > TOLD:
         yield ""
-        yield f"{len(told) - TOLD} more runs are not VALID, or lost something by policy."
+        lossy = any(one["verdict"] == "VALID" for one in told[TOLD:])
+        yield f"{len(told) - TOLD} more runs are not VALID{', or lost something by policy' if lossy else ''}."

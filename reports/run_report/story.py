@@ -51,6 +51,10 @@ def _with_epoch(term: MasterTerm) -> str:
     return f"{term.node} (epoch {term.epoch})" if term.epoch >= 0 else term.node
 
 
+def _in_epoch(term: MasterTerm) -> str:
+    return f"{term.node} in epoch {term.epoch}" if term.epoch >= 0 else term.node
+
+
 def title_of(change: EpochChange) -> str:
     """Who followed whom as master."""
     names = [_with_epoch(m) for m in (change.before, change.after) if m is not None]
@@ -185,7 +189,7 @@ def _change(change: EpochChange) -> str:
     if before is None or after is None:
         return f"{title_of(change)} at {change.at_s:.1f} s"
     if change.two_masters_s > 0:
-        return f"two masters for {_seconds(change.two_masters_s)} ({_with_epoch(before)}, {_with_epoch(after)})"
+        return f"two masters for {_seconds(change.two_masters_s)} ({_in_epoch(before)}, {_in_epoch(after)})"
     return f"{_with_epoch(after)} followed {_with_epoch(before)} as master at {change.at_s:.1f} s"
 
 

@@ -77,8 +77,8 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
     by_whom = f"(seed {verdict.seed}, judged by {verdict.engine})"
     line = f"{validity(verdict.validity)}{_qualified(verdict)}"
     console.print(f"{line}  {escape(verdict.run)}  {by_whom}{_reach(verdict)}")
-    for told in verdict.not_judged:
-        console.print(f"not judged: {escape(told)}")
+    if verdict.not_judged:
+        console.print(f"not judged: {escape('; '.join(verdict.not_judged))}")
     report = Path(verdict.run) / "report.html"
     if report.exists():
         console.print(f"report: {escape(str(report))}")

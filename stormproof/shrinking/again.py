@@ -54,11 +54,18 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
 
 
 def failed(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other."""
+    """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other, and for one in
+    which nothing is wrong but what its profile permits."""
     meta = store.read_meta(run)
     verdict = store.read_verdict(run)
     if verdict["verdict"] != Validity.INVALID:
         raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")
+    broken = [one for law in verdict["laws"] for one in law["anomalies"] if store.is_violation(verdict, one)]
+    if broken and all(one.get("by_policy") for one in broken):
+        raise BadInput(
+            f"{run}: nothing is wrong with it but what its profile permits, and --no-loss-by-policy forbids; there is"
+            " no other failure to keep"
+        )
     if problem := manifest.altered(run, manifest.read(run), store.EXPERIMENT):
         raise BadInput(f"{run}: {problem}")
     return meta, verdict

@@ -6,13 +6,19 @@ import pickle
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from chaos.errors import BadInput
 from chaos.history import directory, spool, stream
 from chaos.history.recorder import STREAM, Recorder
+from chaos.judging.findings import Findings, decide
+from chaos.judging.registry import Registry
+from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from stormproof.judge import examine, judge, prepare
 from stormproof.outcome import Engine, exit_code, worst_code
+from stormproof.shrinking.again import failed
 from tests.checkers.names import A, L
 
 
@@ -205,3 +211,107 @@ def test_a_run_of_many_rows_is_judged_as_one_that_fits_into_memory(tmp_path, mon
     assert bool(found.why) == (source == "broker-1")
     verdicts = [judge([one], engine=Engine.LOCAL)[0] for one in (prepare(run), many)]
     assert verdicts[0].laws == verdicts[1].laws
+
+
+LOSSY = {"profile": {"flush": "async", "strict": False}}
+
+
+class Losing:
+    """A law that finds so many losses for each policy, and a part of it that finds none."""
+
+    promise = Promise(
+        name="keeping",
+        place=1,
+        meaning="Things are kept.",
+        anomalies=(AnomalyKind(name="lost-by-policy", meaning="gone", lawful=True, by_policy=True),),
+    )
+    needs = Needs(key=Key.RUN, rows=(Reads(kind="op", f=("send",)),), columns=())
+
+    def __init__(self, losses: dict[str, int]) -> None:
+        self._losses = losses
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(self.promise)
+        for place, (policy, number) in enumerate(self._losses.items()):
+            each = np.arange(number) + 1_000 * place
+
+            def tell(at: int, policy: str = policy) -> None:
+                found.add("lost-by-policy", f"{at} is gone", at, policy=policy)
+
+            found.add_each("lost-by-policy", each, tell, policy=policy)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(self.promise, partial)
+
+
+@pytest.fixture
+def losing(monkeypatch):
+    """Have this law alone."""
+    from chaos.judging import engine
+
+    def have(**losses: int) -> None:
+        law = Losing({policy.replace("_", " "): number for policy, number in losses.items()})
+        known = Registry({("losing", 0): law}, {})
+        monkeypatch.setattr(engine, "registry", lambda: known)
+        monkeypatch.setattr("chaos.judging.registry.registry", lambda: known)
+
+    return have
+
+
+def judged(run, **asked):
+    return judge([prepare(run)], engine=Engine.LOCAL, **asked)[0]
+
+
+def test_what_the_profile_permits_stands_in_the_verdicts_line(tmp_path, losing):
+    losing(flush_async_allows_at_2_s=859)
+    verdict = judged(make_run(tmp_path, **LOSSY))
+    assert (verdict.validity, exit_code(verdict), verdict.anomaly_counts()) == (Validity.VALID, 0, {})
+    assert verdict.line == "VALID; 859 lost, as flush async allows at 2 s"
+    told = directory.read_verdict(tmp_path)
+    assert told["line"] == verdict.line == directory.line_of(told)
+    assert directory.qualifiers_of(told) == "859 lost, as flush async allows at 2 s"
+    permitted = {"law": "keeping", "name": "lost-by-policy", "policy": "flush async allows at 2 s", "count": 859}
+    assert told["by_policy"] == [permitted] and told["no_loss_by_policy"] is False
+
+
+def test_the_three_most_frequent_reasons_are_named_and_the_rest_is_counted(tmp_path, losing):
+    losing(a_allows=5, b_allows=700, c_allows=6, d_allows=1, e_allows=2)
+    assert judged(make_run(tmp_path, **LOSSY)).line == (
+        "VALID; 700 lost, as b allows; 6 lost, as c allows; 5 lost, as a allows; and 3 more for 2 other reasons"
+    )
+
+
+def test_where_a_law_knows_no_cut_the_weak_settings_are_the_reason(tmp_path, losing):
+    losing(**{"": 12})
+    run = make_run(tmp_path, profile={"flush": "async", "acks": 1, "strict": False})
+    assert judged(run).line == "VALID; 12 lost, as `flush: async, acks: 1` allows"
+
+
+def test_no_loss_by_policy_makes_it_invalid_and_keeps_saying_so(tmp_path, losing):
+    losing(flush_async_allows=30)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    lossy, strict = make_run(tmp_path / "a", **LOSSY), make_run(tmp_path / "b", no_loss_by_policy=True, **LOSSY)
+    line = "INVALID; 30 lost, as flush async allows; --no-loss-by-policy forbids it"
+    for verdict in (judged(lossy, no_loss_by_policy=True), judged(strict)):  # asked of the judge, or when it was run
+        assert (verdict.line, exit_code(verdict)) == (line, 1)
+        assert verdict.anomaly_counts() == {"lost-by-policy": 30}
+        assert [law.validity for law in verdict.laws] == [Validity.INVALID]
+        assert directory.read_verdict(tmp_path / verdict.run)["no_loss_by_policy"] is True
+    assert judged(lossy).validity is Validity.VALID
+    with pytest.raises(BadInput, match="nothing is wrong with it but what its profile permits"):
+        failed(strict)
+
+
+def test_what_is_lost_in_a_damaged_run_may_come_of_the_damage(tmp_path, losing):
+    losing(flush_async_allows=3)
+    run = make_run(tmp_path, no_loss_by_policy=True, **LOSSY)
+    directory.update_meta(run, rows=99)
+    assert judged(run).validity is Validity.UNKNOWN
+
+
+def test_a_run_without_such_losses_is_told_as_ever(tmp_path, losing):
+    losing()
+    verdict = judged(make_run(tmp_path, no_loss_by_policy=True))
+    assert (verdict.line, verdict.permitted, exit_code(verdict)) == ("VALID", (), 0)

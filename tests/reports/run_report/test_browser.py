@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 
 import reports
 from chaos.history.directory import write_meta, write_verdict
-from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import strip_svg
 from tests.browser import Browser, needs_browser
 from tests.checkers.names import A, L
@@ -28,15 +28,17 @@ from tests.reports.timeline.test_from_run import record
 
 AXE = Path(__file__).parents[2] / "axe" / "axe.min.js"
 CSS = Path(reports.__file__).parent / "run_report" / "report.css"
+POLICY = "`flush: async` allows at the power cut of 12.0 s"
 #: What an impaired reader must be able to tell apart (WCAG 2, AA).
 CONTRAST = 4.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """A loss with a causal strip, and an object that is not linearizable."""
+    """A loss with a causal strip, one that the profile permits, and an object that is not linearizable."""
 
     loss: Path
+    permitted: Path
     register: Path
 
 
@@ -57,7 +59,28 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     )  # fmt: skip
     objects = tmp_path_factory.mktemp("register")
     anomaly, _ = record(objects)
-    return Pages(loss=_page(history.run, lost), register=_page(objects, anomaly))
+    other = History(tmp_path_factory.mktemp("permitted"))
+    stale_master(other)
+    other.close()
+    allowed = replace(lost, name=A.LOST_BY_POLICY, lawful=True, by_policy=True, policy=POLICY)
+    return Pages(loss=_page(history.run, lost), permitted=_lossy(other.run, allowed), register=_page(objects, anomaly))
+
+
+def _lossy(run: Path, anomaly: Anomaly) -> Path:
+    """The page of a run that is VALID, since its profile permits what it lost."""
+    law = Verdict(
+        law=anomaly.law, validity=Validity.VALID, anomalies=(anomaly, replace(anomaly, explanation="0/2 too"))
+    )
+    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not tell tier")
+    permitted = Permitted(law=anomaly.law, name=anomaly.name, policy=anomaly.policy, count=2)
+    verdict = RunVerdict(
+        run="r", seed=1, validity=Validity.VALID, laws=[law, apart], digest="0" * 64, engine="local", seconds=0.1,
+        not_judged=["progress: the driver does not tell tier"], permitted=[permitted],
+    )  # fmt: skip
+    profile = {"flush": "async", "acks": "all"}
+    write_meta(run, {"run": "r", "seed": 1, "state": "finished", "profile": profile, "profile_from": {"by": "driver"}})
+    write_verdict(run, verdict)
+    return reports.render(run)
 
 
 def _page(run: Path, anomaly: Anomaly) -> Path:
@@ -75,7 +98,7 @@ def _page(run: Path, anomaly: Anomaly) -> Path:
 @needs_browser
 @pytest.mark.parametrize(("dark", "width"), [(False, 1200), (True, 1200), (False, 400), (True, 400)])
 def test_everybody_can_read_it_and_nothing_is_loaded(chromium: Browser, pages: Pages, dark: bool, width: int) -> None:
-    for page in (pages.loss, pages.register):
+    for page in (pages.loss, pages.permitted, pages.register):
         chromium.open(page, width=width, dark=dark)
         assert chromium.run("document.documentElement.scrollWidth") <= width
         assert (chromium.complaints, chromium.asked) == ([], [page.as_uri()])
@@ -204,3 +227,13 @@ def test_texts_in_a_causal_strip_stand_out() -> None:
         for ink, paper in product(inks, (strip_svg.PAPER, strip_svg.MASTER))
         if contrast(ink, paper) < CONTRAST
     ]
+
+
+@needs_browser
+def test_a_permitted_loss_looks_like_no_unqualified_success(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.permitted)
+    seen = "(() => { const it = document.querySelector('.banner'); return [getComputedStyle(it).backgroundColor,"
+    colour, words = chromium.run(seen + " it.querySelector('h1').textContent]; })()")
+    success = "(() => { const one = document.createElement('p'); one.className = 'VALID'; document.body.append(one);"
+    assert colour != chromium.run(success + " return getComputedStyle(one).backgroundColor; })()")
+    assert words == "VALID; 2 lost, as flush: async allows at the power cut of 12.0 s"

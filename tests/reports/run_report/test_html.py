@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,8 +15,10 @@ import reports
 from chaos.history import stream
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
-from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import gathered
+from reports.run_report.master_terms import EpochChange, MasterTerm
+from reports.run_report.story import calm, title_of
 from reports.summary import tell
 from tests.checkers.names import A, L
 
@@ -195,3 +198,92 @@ def test_the_page_of_a_run_without_violations_is_the_same_whether_or_not_all_row
     assert reports.render(tmp_path).read_text("utf-8") == page
     monkeypatch.undo()
     assert 0 < held.num_rows < read_rows(tmp_path)[0].num_rows
+
+
+POLICY = "`flush: async` allows at the power cut of 12.0 s"
+
+
+def lossy(*, forbidden: bool = False) -> RunVerdict:
+    """Two policies permit losses of which 21 are told one by one."""
+
+    def one(row: int, count: int = 1, policy: str = POLICY) -> Anomaly:
+        told = {"law": L.DURABILITY, "name": A.LOST_BY_POLICY, "lawful": not forbidden, "by_policy": True}
+        rows = (row,) if count == 1 else ()
+        return Anomaly(**told, explanation=f"message {row} is gone", rows=rows, count=count, policy=policy)  # type: ignore[arg-type]
+
+    found = (*(one(row) for row in range(6, 26)), one(0, 839), one(40, policy=f"`acks: 1` allows {HOSTILE}"))
+    made = judged(Validity.INVALID if forbidden else Validity.VALID, found)
+    permitted = [
+        Permitted(law=L.DURABILITY, name=A.LOST_BY_POLICY, policy=policy, count=count)
+        for policy, count in ((POLICY, 859), (f"`acks: 1` allows {HOSTILE}", 1))
+    ]
+    return replace(made, permitted=permitted, no_loss_by_policy=forbidden)
+
+
+def test_a_loss_that_the_profile_permits_is_told_before_anything_else(tmp_path: Path) -> None:
+    record_run(tmp_path)
+    meta = {"run": "r", "seed": 7, "profile": {"flush": "async", "acks": 1}, "profile_from": {"by": "driver"}}
+    page = rendered(tmp_path, lossy(), meta)
+    told = " ".join("".join(Page(page).text).split())
+    line = "VALID; 859 lost, as flush: async allows at the power cut of 12.0 s; 1 lost, as acks: 1 allows"
+    assert "<title>VALID; 859 lost, as `flush: async` allows at the power cut of 12.0 s; 1 lost" in page
+    heading = re.search(r"<h1>(.*?)</h1>", page, re.DOTALL)
+    assert heading and " ".join("".join(Page(heading[1]).text).split()).startswith(line)
+    assert '<header class="banner VALID lossy">' in page and '<span class="badge VALID lossy">VALID</span>' in page
+    assert "Every promise of a system with flush: async, acks: 1 that was checked was kept: " in told
+    assert "<dt>profile</dt><dd>flush: async, acks: 1 (the driver&#39;s own)</dd>" in page
+    bullets = re.findall(r"<li><b>lost-by-policy</b>(.*?)</li>", page, re.DOTALL)
+    assert len(bullets) == 2 and ", 859 times, as <code>flush: async</code> allows" in bullets[0]
+    assert "<script>alert" not in page
+
+
+def test_a_run_that_lost_nothing_has_the_bare_word_and_an_unqualified_colour(tmp_path: Path) -> None:
+    record_run(tmp_path)
+    page = rendered(tmp_path, judged(Validity.VALID), {"run": "r", "seed": 7, "profile": {}})
+    assert "<h1>VALID</h1>" in page and '<header class="banner VALID">' in page and "badge VALID lossy" not in page
+    assert "Every promise that was checked was kept: " in page
+
+
+def test_where_no_loss_is_allowed_it_is_a_violation_with_its_rows(tmp_path: Path) -> None:
+    record_run(tmp_path)
+    page = rendered(tmp_path, lossy(forbidden=True), {"run": "r", "seed": 7, "profile": {"flush": "async"}})
+    assert "--no-loss-by-policy forbids it" in page and "860 violations of durability" in page
+    assert "Unusual but allowed" not in page
+
+
+def test_what_nobody_judged_is_folded_and_each_reason_told_once(tmp_path: Path) -> None:
+    record_run(tmp_path)
+    verdict = judged(Validity.VALID)
+    apart = Verdict(law=L.IN_SYNC, validity=Validity.NOT_APPLICABLE, why="the driver does not tell confirm")
+    verdict = replace(verdict, laws=[*verdict.laws, apart], not_judged=["in-sync: the driver does not tell confirm"])
+    page = rendered(tmp_path, verdict, {"run": "r", "seed": 7})
+    assert re.search(r"<summary>Not judged: 1 of 3 promises</summary>\s*<ul><li>in-sync: the driver does not", page)
+    assert "<summary>1 more that nothing in this run is about" in page
+    assert page.index("badge VALID") < page.index("NOT APPLICABLE</span>")
+
+
+def rendered(run: Path, verdict: RunVerdict, meta: dict[str, object]) -> str:
+    write_meta(run, meta)
+    write_verdict(run, verdict)
+    return reports.render(run).read_text("utf-8")
+
+
+def test_a_system_without_terms_tiers_or_queues_is_not_told_to_have_none_of_them(tmp_path: Path) -> None:
+    clock = iter(range(0, 10**12, SECOND // 20))
+    recorder = Recorder(tmp_path, lambda: next(clock))
+    recorder.record("harness", f="phase", value={"phase": "load"})
+    for f in ("read", "write", "cas", "write"):
+        op = recorder.record("op", type="invoke", f=f, process="client-0.0", value={"object": "x"})
+        recorder.record("op", type="ok", f=f, op=op, process="client-0.0", node="node-0", value={"object": "x"})
+    for node, epoch in (("node-0", 0), ("node-1", 1), ("node-1", 1)):
+        recorder.record("poll", type="ok", f="state", node=node, epoch=epoch, value={"role": "master"})
+    recorder.close()
+    told = tell(read_rows(tmp_path)[0], [])
+    assert told.counts == {
+        "reads answered": 1, "acknowledged changes": 2, "compare-and-set answered": 1, "master terms": 2,
+        "effective faults": 0,
+    }  # fmt: skip
+    assert calm(told) == "0 faults took effect, 2 master terms, 4 answered calls on objects"
+    assert {curve.label for curve in told.throughput} == {"read ok", "write ok", "cas ok"}
+    alone = MasterTerm(group="", node="a", epoch=-1, start_s=0.0, end_s=1.0)
+    assert title_of(EpochChange(group="", before=alone, after=None)) == "Master: a"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from chaos.history.directory import verdict_json
-from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import junit
 from tests.checkers.names import A, L
 
@@ -26,7 +27,7 @@ def lost(count: int, *, lawful: bool = False) -> Anomaly:
     return Anomaly(law=L.DURABILITY, name=name, explanation="gone \x00 & away", count=count, lawful=lawful)
 
 
-def written(run: Path, seed: int = 7, meta: dict[str, str] = META) -> ElementTree.Element:
+def written(run: Path, seed: int = 7, meta: Mapping[str, str] = META) -> ElementTree.Element:
     laws = [
         Verdict(law=L.DURABILITY, validity=Validity.INVALID, anomalies=(lost(1), lost(1), lost(718))),
         Verdict(law=L.ORDER, validity=Validity.UNKNOWN, why="rows are missing"),
@@ -78,3 +79,22 @@ def test_times_and_properties_tell_when_and_how_to_run_it_again(tmp_path: Path) 
 def test_a_run_that_tells_nothing_of_itself_still_has_a_name(tmp_path: Path) -> None:
     (suite,) = written(tmp_path, meta={}).iter("testsuite")
     assert (suite.get("name") or "").endswith(".unknown")
+
+
+def test_what_the_profile_permits_is_a_property_and_the_output_of_its_law_and_of_the_run(tmp_path: Path) -> None:
+    policy = "`flush: async` allows at the power cut of 12.0 s"
+    laws = [Verdict(law=L.DURABILITY, validity=Validity.VALID), Verdict(law=L.ORDER, validity=Validity.VALID)]
+    verdict = RunVerdict(
+        run="r", seed=7, validity=Validity.VALID, laws=laws, digest="", engine="local", seconds=1.0,
+        permitted=[Permitted(law=L.DURABILITY, name=A.LOST_BY_POLICY, policy=policy, count=1212)],
+    )  # fmt: skip
+    meta = {**META, "profile": {"flush": "async"}, "profile_from": {"by": "experiment", "line": 3}}
+    root = ElementTree.parse(junit.write(tmp_path, verdict_json(verdict), meta)).getroot()
+    told = {one.get("name"): one.get("value") for one in root.iter("property")}
+    assert told["lost by policy"] == f"1,212 lost, as {policy}"
+    assert told["profile"] == "flush: async, acks: all (line 3 of the experiment)"
+    outputs = {case.get("name"): case.findtext("system-out") for case in root.iter("testcase")}
+    assert outputs == {
+        "durability": f"1,212 lost, as {policy}", "order": None, "run": f"VALID; 1,212 lost, as {policy}",
+    }  # fmt: skip
+    assert not [*root.iter("failure")] and not [*root.iter("error")]
