@@ -284,7 +284,7 @@ def describe(rows: Rows, at: int) -> str:
     if rows.column("queue")[at] < 0:
         which = "a record of the system itself"
     epoch = int(rows.column("epoch")[at])
-    who = f"{node or 'the system'}{f' (epoch {epoch})' if epoch >= 0 else ''}"
+    who = views.who(node, epoch)
     match (rows.text("kind", at), rows.text("f", at)):
         case ("op", "send"):
             return f"{which} was acknowledged there by {who} at {views.at_s(rows, at)}"

@@ -151,8 +151,8 @@ class Content:
             found.add(
                 ROLLBACK,
                 f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
-                f"{rows.text('node', one) or 'the system'}; another message {what} "
-                f"({rows.text('node', two) or 'the system'}, epoch {int(rows.column('epoch')[two])}).",
+                f"{rows.text('node', one) or 'the system'}; another message {what}: "
+                f"{views.who(rows.text('node', two), int(rows.column('epoch')[two]))}.",
                 int(index[one]),
                 int(index[two]),
                 queue=int(queue[one]),
@@ -315,9 +315,9 @@ def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, kn
     )
     found.add(
         MAX_OFFSET_REGRESSION,
-        f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
+        f"{views.who(rows.text('node', one), int(ends.epoch[high]))} had shown at {views.at_s(rows, one)} "
         f"that queue {int(ends.queue[answer])} ends at {int(ends.least[high])} or later, but "
-        f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
+        f"{views.who(rows.text('node', two), int(ends.epoch[answer]))} {what} at {views.at_s(rows, two)}.",
         int(index[one]),
         int(index[ends.asked[answer]]),
         int(index[two]),

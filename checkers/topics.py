@@ -205,7 +205,7 @@ def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[
         else:
             text = (
                 f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
-                f"{rows.text('node', topic.done) or 'the system'} (epoch {int(rows.column('epoch')[topic.done])}), but "
+                f"{views.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but "
                 f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it has "
                 f"{look.queues} queues."
             )
@@ -230,8 +230,8 @@ def _tell_lost(
     if not shown:
         what = f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged"
     text = (
-        f"{what} at {views.at_s(rows, done)} by {rows.text('node', done) or 'the system'} (epoch "
-        f"{int(rows.column('epoch')[done])}), but {why}."
+        f"{what} at {views.at_s(rows, done)} by "
+        f"{views.who(rows.text('node', done), int(rows.column('epoch')[done]))}, but {why}."
     )
     _tell(rows, context, found, topic, (TOPIC_LOST, TOPIC_LOST_BY_POLICY), text, topic.invoke, done, *seen)
 

@@ -53,6 +53,7 @@ from checkers._views.run import (
     phase_time,
     replica_groups,
     since_load_ns,
+    who,
 )
 
 __all__ = [
@@ -110,4 +111,5 @@ __all__ = [
     "service_ended",
     "since_load_ns",
     "tiered",
+    "who",
 ]

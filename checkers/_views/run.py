@@ -80,6 +80,12 @@ def at_s(rows: Rows, at: int) -> str:
     return in_s(int(rows.column("time_ns")[at]) - rows.memo(load_began_ns))
 
 
+def who(node: str, epoch: int) -> str:
+    """Who did something, for people: a node with its epoch, where the system has epochs; the system where no node is
+    known."""
+    return f"{node or 'the system'}{f' (epoch {epoch})' if epoch >= 0 else ''}"
+
+
 def since_load_ns(rows: Rows, at: Ints) -> Ints:
     """How long after the load began each of these rows was recorded; less than 0 before."""
     since: Ints = rows.column("time_ns")[at] - rows.memo(load_began_ns)

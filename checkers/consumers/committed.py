@@ -156,7 +156,7 @@ def _tell_back(rows: Rows, found: Findings, group: Group, asked: Calls, back: In
             COMMIT_REGRESSION,
             f"Group {group.name} had committed offset {int(acked.offset[latest])} of queue {queue} by "
             f"{views.at_s(rows, one)}, but was given {value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} "
-            f"by {rows.text('node', two)} (epoch {int(asked.epoch[item])}).",
+            f"by {views.who(rows.text('node', two), int(asked.epoch[item]))}.",
             int(index[one]),
             int(index[two]),
             queue=queue,

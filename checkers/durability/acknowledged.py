@@ -143,7 +143,7 @@ def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name:
         found.add(
             name,
             f"Message {short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
-            f"{rows.text('node', at) or 'the system'} (epoch {int(rows.column('epoch')[at])}) at queue {queue}, "
+            f"{views.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
             f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
             int(op[at]),
             int(index[at]),

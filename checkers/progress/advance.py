@@ -122,7 +122,7 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
         found.add(
             UNREADABLE,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) answered at "
+            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
             f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
             f"{views.at_s(rows, witness)}.",
             int(rows.column("index")[witness]),
@@ -159,7 +159,7 @@ def _next_offset(
         found.add(
             WRONG_NEXT_OFFSET,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) "
+            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} "
             f"{held.given(int(pulls.last[item]))} at {views.at_s(rows, one)} and said to go on with offset "
             f"{next_offset}, which is back from {int(due[item])}.",
             int(pulls.began[item]),

@@ -114,7 +114,7 @@ def _tell(found: Findings, node: str, told: np.ndarray[Any, Any], there: int) ->
     queue, _, following, asked, last, epoch, began, row, since_ns = told.tolist()
     found.add(
         WRONG_NEXT_OFFSET,
-        f"Asked for offset {asked} of queue {queue}, {node or 'the system'} (epoch {epoch}) {given(last)} at "
+        f"Asked for offset {asked} of queue {queue}, {views.who(node, epoch)} {given(last)} at "
         f"{views.in_s(since_ns)} and said to go on with offset {following}, past offset {there}, which is there.",
         began,
         row,

@@ -158,8 +158,8 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
             COMMIT_REGRESSION,
             f"Group {acked.group[latest]} had committed offset {int(acked.offset[latest])} of queue "
             f"{int(acked.queue[latest])} by {views.at_s(rows, one)}, but was given "
-            f"{value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} by {rows.text('node', two)} (epoch "
-            f"{int(asked.epoch[item])}).",
+            f"{value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} by "
+            f"{views.who(rows.text('node', two), int(asked.epoch[item]))}.",
             int(index[one]),
             int(index[two]),
             queue=int(acked.queue[latest]),

@@ -170,7 +170,7 @@ def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, e
         found.add(
             UNREADABLE,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) answered at "
+            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
             f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
             f"{views.at_s(rows, witness)}.",
             int(rows.column("index")[witness]),
@@ -212,7 +212,7 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
         found.add(
             WRONG_NEXT_OFFSET,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{rows.text('node', one) or 'the system'} (epoch {int(pulls.epoch[item])}) {given} at "
+            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} {given} at "
             f"{views.at_s(rows, one)} and said to go on with offset {next_offset}, {wrong}.",
             int(pulls.began[item]),
             int(rows.column("index")[one]),

@@ -45,8 +45,8 @@ class Read:
             found.add(
                 ROLLBACK,
                 f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
-                f"{rows.text('node', one) or 'the system'}; another message {what} "
-                f"({rows.text('node', two) or 'the system'}, epoch {int(rows.column('epoch')[two])}).",
+                f"{rows.text('node', one) or 'the system'}; another message {what}: "
+                f"{views.who(rows.text('node', two), int(rows.column('epoch')[two]))}.",
                 int(index[one]),
                 int(index[two]),
                 queue=int(queue[one]),
@@ -160,9 +160,9 @@ def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Seq
                 )
                 found.add(
                     MAX_OFFSET_REGRESSION,
-                    f"{rows.text('node', one)} (epoch {int(ends.epoch[high])}) had shown at {views.at_s(rows, one)} "
+                    f"{views.who(rows.text('node', one), int(ends.epoch[high]))} had shown at {views.at_s(rows, one)} "
                     f"that queue {int(ends.queue[answer])} ends at {int(ends.least[high])} or later, but "
-                    f"{rows.text('node', two)} (epoch {int(ends.epoch[answer])}) {what} at {views.at_s(rows, two)}.",
+                    f"{views.who(rows.text('node', two), int(ends.epoch[answer]))} {what} at {views.at_s(rows, two)}.",
                     int(index[one]),
                     int(ends.began[answer]),
                     int(index[two]),
