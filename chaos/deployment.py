@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -50,6 +51,43 @@ class Deployment(Protocol):
 
     async def undo(self, step: Undo) -> None:
         """Perform one undo step; idempotent, and no error if there is nothing to undo."""
+
+
+class EndedBy(StrEnum):
+    """Who ended a node. Nobody can ask later who sent a signal: a SIGKILL that the harness did not send is the
+    machine's where the kernel is seen to have killed somebody for want of memory, and else nobody knows whose."""
+
+    ITSELF = "itself"
+    MACHINE = "machine"
+    UNKNOWN = "unknown"
+
+
+class Ended(Protocol):
+    """A life of a node that no fault ended; as text it is one line. ``exit_code``: a negative one is a signal, None
+    where nobody saw it end. ``alive_ns``: when the node was last seen alive, on the deployment's clock; -1 if never."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def incarnation(self) -> int: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    @property
+    def by(self) -> EndedBy: ...
+
+    @property
+    def alive_ns(self) -> int: ...
+
+
+@runtime_checkable
+class TellsEnds(Protocol):
+    """One whose nodes can be ended by others, too."""
+
+    async def ended(self) -> Sequence[Ended]:
+        """All lives that ended and that no fault ended so far, in the order in which that was seen."""
 
 
 @runtime_checkable

@@ -16,6 +16,10 @@ from typing import Protocol, runtime_checkable
 
 from chaos.driver import ClusterView, TierRule
 
+#: What the rows of a fault are called that nobody planned: the machine, or a stranger, has ended a node
+#: (:mod:`chaos.run.accidents`).
+ACCIDENT = "accident"
+
 
 class Verb(StrEnum):
     """Undo verbs; each is idempotent and takes a subject: a node, the id of a rule, or :func:`pressed`.

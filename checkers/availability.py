@@ -199,6 +199,9 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
     if destroyed and not views.has_recovered(rows) and views.service_ended(rows, context)[1] == views.NEVER:
         found.gap(f"{destroyed.why}, so that the group owes no service any more")
         return
+    if (unlucky := _accident_after_heal(rows)) and not views.has_recovered(rows):
+        found.gap(f"an accident of the machine ended {', '.join(unlucky)} while the system was to recover")
+        return
     for at in rows.where(kind="harness", f="not_recovered").tolist():
         waiting = waits.waits(rows, at)
         found.add(
@@ -211,6 +214,13 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
         )
     if not len(rows.where(kind="harness", f="not_recovered")) and not views.has_recovered(rows):
         found.gap("nothing tells whether the system recovered after the last fault")
+
+
+def _accident_after_heal(rows: Rows) -> Sequence[str]:
+    """Whom a fault hit, or still held down, after the harness had undone all of its own: nobody had planned it."""
+    healed = views.phase_time(rows, "heal")
+    late = [one for one in rows.memo(views.faults) if healed >= 0 and one.until_ns > healed and one.unplanned]
+    return sorted({node for one in late for node in one.targets})
 
 
 @dataclass(frozen=True, slots=True)

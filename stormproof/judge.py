@@ -28,8 +28,10 @@ from chaos.history.shards import Part
 from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
 from chaos.judging import promised
+from chaos.judging.shard import WITHOUT_ACCIDENTS, are_accidents
 from chaos.law import Needs, RunContext, profile_of
 from chaos.ops import OpType
+from chaos.run import unanswered
 from chaos.verdict import Permitted, RunVerdict, Validity, Verdict, worst
 from stormproof.outcome import Engine as Engine
 
@@ -54,7 +56,7 @@ REPLANNED = "shards.judged"
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
     looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
-    the experiment. It travels between processes."""
+    the experiment; ``accidents`` tell what befell which nodes. It travels between processes."""
 
     directory: Path
     meta: Mapping[str, Any]
@@ -63,6 +65,7 @@ class Prepared:
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     goals: tuple[Sighting, ...] = ()
+    accidents: tuple[str, ...] = ()
     examined: Examined | None = None
     seconds: float = 0.0
 
@@ -133,6 +136,7 @@ def _prepared(
         damage=tuple(damage),
         why=tuple(why),
         goals=_looked(rows, told, meta),
+        accidents=_accidents(told),
     )
 
 
@@ -239,6 +243,11 @@ def judge(
     began = time.perf_counter() if began is None else began
     with _placed([_input(run) for run in runs], shards_at) as inputs:
         found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
+        unlucky = [number for number, run in enumerate(runs) if run.accidents]
+        again = [_without_accidents(inputs[number]) for number in unlucky]
+        as_if = _engine.judge(again, engine=str(engine), session=session) if again else []
+    for number, laws in zip(unlucky, as_if, strict=True):
+        found[number] = tuple(_undecided(runs[number].accidents, found[number], laws))
     seconds = (time.perf_counter() - began) / max(1, len(runs))
     verdicts = [
         _whole(run, laws, str(engine), run.seconds + seconds, no_loss_by_policy)
@@ -265,6 +274,34 @@ def _input(run: Prepared) -> RunInput:
     from chaos.judging import engine as _engine
 
     return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
+
+
+def _accidents(table: pa.Table) -> tuple[str, ...]:
+    """What befell which nodes by accident (:mod:`chaos.run.accidents`)."""
+    began = table.filter(pc.and_(are_accidents(table), pc.equal(table["type"].cast(pa.string()), str(OpType.INVOKE))))
+    details = (value.get("detail") or {} for value in _values(began))
+    return tuple(str(detail.get("what", "it is not recorded what befell whom")) for detail in details)
+
+
+def _without_accidents(run: RunInput) -> RunInput:
+    """The same run, to be judged as if it had had no accident."""
+    context = replace(run.context, meta={**run.context.meta, WITHOUT_ACCIDENTS: True})
+    return replace(run, context=context, examined=None)
+
+
+def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequence[Verdict]) -> Iterator[Verdict]:
+    """The verdicts of a run with these accidents. Laws take an accident for the fault that it is, and hold nothing
+    against the system that it explains. But nobody planned it, so what is kept only with that excuse is not proven to
+    be kept: a law that would find a violation ``as_if`` there had been no accident is UNKNOWN; others stay as they
+    are."""
+    broken = {law.law: law for law in as_if if law.validity is Validity.INVALID}
+    for law in laws:
+        if law.validity is not Validity.VALID or law.law not in broken:
+            yield law
+            continue
+        names = sorted({anomaly.name for anomaly in broken[law.law].anomalies if not anomaly.lawful})
+        why = f"only an accident of the machine explains what would be {', '.join(names)}: {'; '.join(accidents)}"
+        yield replace(law, validity=Validity.UNKNOWN, why=why)
 
 
 def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool) -> RunVerdict:
@@ -413,6 +450,9 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append("no queue was drained, so what is missing can't be told from what was not read")
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "crash"))):
         why.append(f"a node died of its own error: {value.get('what', 'it is not recorded which')}")
+    for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "killed"))):
+        why.append(f"nobody knows whether a node killed itself: {value.get('what', 'it is not recorded which')}")
+    why += unanswered.told(_values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, unanswered.F))))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "host_lost"))):
         why.append(str(value.get("what", "a host could not be reached")))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):

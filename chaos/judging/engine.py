@@ -21,7 +21,7 @@ from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
 from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, Registry, registry
-from chaos.judging.shard import ANOMALIES, Shard, anomaly_row
+from chaos.judging.shard import ANOMALIES, Shard, anomaly_row, seen_by
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
@@ -224,7 +224,7 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
     if not serving:
         return []
     try:
-        rows = Shard.read(task.shard, plan.columns(serving))
+        rows = Shard.read(task.shard, plan.columns(serving), lambda table: seen_by(task.context, table))
     except MemoryError:
         return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
     except (OSError, pa.ArrowException, KeyError) as error:

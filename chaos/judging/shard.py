@@ -13,14 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from chaos.fault import ACCIDENT
 from chaos.history import uris
-from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.judging.forms import Searched, forms, parse
-from chaos.law import ALWAYS, Form, Rows
+from chaos.law import ALWAYS, Form, Rows, RunContext
 from chaos.verdict import Anomaly
 
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
 MOST_PARSED = 1 << 15
+
+#: In ``meta`` of a context: its run is to be judged as if it had had no accident.
+WITHOUT_ACCIDENTS = "without_accidents"
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
@@ -58,6 +62,17 @@ def anomaly_row(run: str, anomaly: Anomaly) -> dict[str, Any]:
     }
 
 
+def are_accidents(table: pa.Table) -> pa.ChunkedArray:
+    """Which rows are those of an accident of the machine (:mod:`chaos.run.accidents`)."""
+    kind, f = (table[name].cast(pa.string()) for name in ("kind", "f"))
+    return pc.fill_null(pc.and_(pc.equal(kind, str(Kind.FAULT)), pc.equal(f, ACCIDENT)), False)
+
+
+def seen_by(context: RunContext, table: pa.Table) -> pa.Table:
+    """The rows of a shard that laws are to see."""
+    return table.filter(pc.invert(are_accidents(table))) if context.meta.get(WITHOUT_ACCIDENTS) else table
+
+
 class Shard:
     """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history. A row that is there
     twice (a damaged history) is taken once: nobody did anything twice because of it."""
@@ -85,8 +100,14 @@ class Shard:
         self._memo: dict[Callable[[Rows], Any], Any] = {}
 
     @classmethod
-    def read(cls, path: str | Path, columns: Collection[str] = COLUMNS) -> Shard:
-        """Read these columns of a Parquet shard, and those by which rows are told apart; ``path`` may be a URI. Raises
+    def read(
+        cls,
+        path: str | Path,
+        columns: Collection[str] = COLUMNS,
+        seen: Callable[[pa.Table], pa.Table] = lambda table: table,
+    ) -> Shard:
+        """Read these columns of a Parquet shard, and those by which rows are told apart; ``path`` may be a URI. The
+        shard has those rows that ``seen`` leaves of them. Raises
         ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
         wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
         repeated = [VALUE] if VALUE in wanted else None
@@ -101,7 +122,7 @@ class Shard:
             columns = {name: _in_order(file.read(columns=[name])[name].combine_chunks(), order) for name in there}
         if missing := [name for name in wanted if name not in constants and name not in columns]:
             raise KeyError(f"it has no column {', '.join(missing)}")
-        return cls(pa.table(columns), constants)
+        return cls(seen(pa.table(columns)), constants)
 
     def __len__(self) -> int:
         return self._length

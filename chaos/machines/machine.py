@@ -45,7 +45,8 @@ class Life:
     ``state``: the machine's own word for how it runs, "" when no process of it lives; ``paused``: all of its processes
     are stopped. ``started``: when its first process began, in the machine's own words, so that two lives differ.
     ``exit_code``: None while it lives, or when nobody saw it end; a negative one is a signal. ``of_a_fault``: it may
-    have ended, in this life, of what was done to its memory or its descriptors. ``starved``: it was seen that its
+    have ended, in this life, of what was done to its memory or its descriptors. ``oom_killed``: it ended while the
+    kernel is seen to have killed a process for want of memory. ``starved``: it was seen that its
     descriptors are limited and that it has none left now, so that it can take no connection."""
 
     incarnation: int
@@ -56,6 +57,7 @@ class Life:
     exit_code: int | None
     of_a_fault: bool
     starved: bool = False
+    oom_killed: bool = False
 
     @property
     def alive(self) -> bool:

@@ -24,6 +24,7 @@ NODE = "STORMPROOF_NODE"
 HOST_RUN = "STORMPROOF_HOST_RUN"
 
 _PROC = Path("/proc")
+_CGROUP = Path("/sys/fs/cgroup")
 #: Letters of a process, or of its first thread, that has ended; and none, where there is no such process.
 _ENDED = ("", "Z", "X")
 #: How long the kernel may take to fill in the environment of a process that was just started.
@@ -230,6 +231,26 @@ def has_memory(pid: int) -> bool:
     """Whether a process still has memory. One that ends loses it, and its environment with it, a moment before its
     state shows that it has ended; on a busy machine that moment may be long."""
     return _stat(pid).memory_bytes > 0
+
+
+def oom_kills() -> Mapping[str, int]:
+    """How many processes the kernel has killed so far for want of memory: on this machine (``/proc/vmstat``), and in
+    the control group of this process, if it has one of its own. What can't be read is left out."""
+    found = {}
+    for path in (_PROC / "vmstat", _CGROUP / _own_cgroup() / "memory.events"):
+        with suppress(OSError, ValueError):
+            words = dict(line.split() for line in path.read_text("ascii").splitlines())
+            found[str(path)] = int(words["oom_kill"]) if "oom_kill" in words else 0
+    return found
+
+
+def _own_cgroup() -> str:
+    """Where the control group of this process stands below their root, with one hierarchy of them; "" for the root."""
+    try:
+        lines = (_PROC / "self" / "cgroup").read_text("utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
 
 
 def module_of(pid: int) -> str:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,6 @@ from chaos.shell.connections import CONNECTED, PING
 
 POLL_S = 0.005
 TAIL_EVERY_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crash:
-    """A node that ended by itself; ``log`` is the end of what it wrote. A negative exit code is a signal."""
-
-    node: str
-    incarnation: int
-    exit_code: int
-    log: str
 
 
 def execute(main: Coroutine[Any, Any, int]) -> int:

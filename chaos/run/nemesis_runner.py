@@ -19,6 +19,7 @@ from chaos.experiment.model import FaultSpec
 from chaos.experiment.schedule import Watch, moments
 from chaos.experiment.targets import CLIENT
 from chaos.fault import Acts, Fault
+from chaos.run.accidents import Accidents
 from chaos.run.hits import RuleHits
 from chaos.run.injector import Injector
 from chaos.run.journal import Journal
@@ -68,6 +69,7 @@ class NemesisRunner:
             mutant=mutant,
         )
         self.injector = Injector(world=self.world, ledger=self.ledger, undoer=undoer, hits=self._hits)
+        self.accidents = Accidents(deployment, self.ledger, undoer, record)
 
     @property
     def effective(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from chaos.deployment import (
     CanLoseUnsynced,
     CanSkewClocks,
     Deployment,
+    EndedBy,
     ExpectsLinkActions,
     ExpectsPowerCuts,
     ExpectsSkewedClocks,
@@ -44,6 +46,7 @@ from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
+from chaos.run.unanswered import Answers
 from chaos.services import (
     CanBeOperated,
     CanCreateTopics,
@@ -186,8 +189,22 @@ class _Load:
         self.queues: tuple[QueueRef, ...] = tuple(driver.queues())
         self._brokers = brokers
         self._fresh = fresh
-        self.stopping = False
+        self._over = asyncio.Event()
         self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
+
+    def recorded_by(self, record: Record) -> _Load:
+        """The same load, of which this one takes the rows."""
+        other = copy(self)
+        other.record = record
+        return other
+
+    @property
+    def stopping(self) -> bool:
+        return self._over.is_set()
+
+    def stop(self) -> None:
+        """Tell all that were made of this one, too."""
+        self._over.set()
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -329,6 +346,8 @@ class _Run:
         async with Group() as group:
             group.start(self._watch())
             group.start(self._measure_lag())
+            if not self._simulated:
+                group.start(self._nemesis.accidents.watch())
             self._phase("ready")
             if not await self._writable(load, load.queues[:1], READY_S):
                 raise DeploymentError(f"no write was acknowledged within {READY_S:g} s; last seen: {self._view}")
@@ -352,8 +371,11 @@ class _Run:
         finally:
             try:
                 self._phase("stop")
+                if self._nemesis is not None:
+                    await self._nemesis.accidents.last()
                 for crash in getattr(self._deployment, "crashes", ()):
-                    self._record("harness", f="crash", value={"what": str(crash)})
+                    if getattr(crash, "by", EndedBy.ITSELF) is EndedBy.ITSELF:
+                        self._record("harness", f="crash", value={"what": str(crash)})
                 for loss in getattr(self._deployment, "losses", ()):
                     self._record("harness", f="host_lost", value={"what": loss})
             finally:
@@ -365,10 +387,13 @@ class _Run:
     # Phases
 
     async def _load(self, load: _Load, workloads: list[Workload], nemesis: NemesisRunner) -> None:
+        names = [use.name for use in self._experiment.workloads]
+        answers = [Answers(name, self._record) for name in names]
         async with Group() as group:
-            scripts = [group.start(workload.run(load)) for workload in workloads]
+            pairs = zip(workloads, answers, strict=True)
+            scripts = [group.start(workload.run(load.recorded_by(own))) for workload, own in pairs]
             await nemesis.run(self._experiment.duration_s, self._experiment.quiet_s)
-            load.stopping = True
+            load.stop()
             loop = asyncio.get_running_loop()
             deadline = loop.time() + STOP_S
             while not all(script.done() for script in scripts) and loop.time() < deadline:
@@ -376,6 +401,8 @@ class _Run:
             if not all(script.done() for script in scripts):
                 self._overran(STOP_S)
                 group.cancel()
+        for own in answers:
+            own.note()
 
     async def _recover(self, load: _Load) -> None:
         """Wait until every replica is in sync and each queue takes a write again."""

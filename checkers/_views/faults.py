@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.fault import Effect
+from chaos.fault import ACCIDENT, Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.run import brokers
@@ -17,8 +17,10 @@ from checkers._views.run import brokers
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One injection. ``process`` is its id. ``effects`` are those that it declares, each with the nodes that it is
-    proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``until_ns`` is
-    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``lost_data``:
+    proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``began_ns`` is
+    the time of its first row, or the earlier one that it tells to have begun at (``since_ns``); ``until_ns`` is
+    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``unplanned``: an
+    accident of the machine, which the harness did not ask for. ``lost_data``:
     nodes whose disks were compared, and found to have lost files or blocks in a power cut."""
 
     process: str
@@ -29,6 +31,7 @@ class Fault:
     until_ns: int
     index: int
     lost_data: frozenset[str] = frozenset()
+    unplanned: bool = False
 
     def hits(self, *effects: str) -> frozenset[str]:
         """The nodes for which one of these effects is proven."""
@@ -53,6 +56,7 @@ class _Entry:
     index: int = -1
     failed: bool = False
     lost_data: set[str] = field(default_factory=set)
+    unplanned: bool = False
 
     def prove(self, told: Mapping[str, Any]) -> None:
         for effect, nodes in (told.get("proven") or {}).items():
@@ -81,10 +85,12 @@ def disk_may_be_harmed(rows: Rows, node: str, until_ns: int) -> bool:
 
 def _note(entry: _Entry, rows: Rows, at: int, now_ns: int, index: int) -> None:
     told, type = rows.value(at), rows.text("type", at)
+    entry.unplanned |= rows.text("f", at) == ACCIDENT
     node = rows.text("node", at)
     entry.targets.update(map(str, told.get("targets") or ([node] if node else [])))
     if type == "invoke":
-        entry.began_ns, entry.index = now_ns, index
+        since_ns = (told.get("detail") or {}).get("since_ns", now_ns)
+        entry.began_ns, entry.index = min(now_ns, since_ns) if isinstance(since_ns, int) else now_ns, index
         if "effects" in told:
             entry.declared = set(map(str, told["effects"] or ()))
     elif type == "ok":
@@ -113,6 +119,7 @@ def _fault(process: str, entry: _Entry) -> Fault:
         until_ns=entry.until_ns,
         index=entry.index,
         lost_data=frozenset(entry.lost_data),
+        unplanned=entry.unplanned,
     )
 
 

@@ -43,6 +43,7 @@ from chaos.machines.procfs import (
     has_memory,
     listening,
     marked,
+    oom_kills,
     session_of,
     signal_each,
 )
@@ -98,6 +99,8 @@ class Agent:
         self.environment = dict(environment)
         self._shelters = shelters
         self._children: dict[Process, subprocess.Popen[bytes]] = {}
+        self._oom_kills: dict[Process, Mapping[str, int]] = {}  # as they stood when each was last seen alive
+        self._starved_to_death: set[Process] = set()
         self._over: set[Process] = set()
         self._pressures: dict[str, Pressure] = {}
         self._powered: dict[str, PoweredDisk] = {}
@@ -335,8 +338,19 @@ class Agent:
             "paused": state == "T",
             "exit_code": child.poll() if child is not None else None,
             "of_a_fault": self._pressure(node).deadly,
+            "oom_killed": self._oom_killed(life.process, alive=bool(state)),
             "starved": bool(state) and self._pressure(node).starves(life.process),
         }
+
+    def _oom_killed(self, process: Process, *, alive: bool) -> bool:
+        """Whether the kernel has killed a process for want of memory since this one was last seen alive."""
+        if alive:
+            self._oom_kills[process] = oom_kills()
+            return False
+        before = self._oom_kills.pop(process, {})
+        if before and any(count > before.get(where, count) for where, count in oom_kills().items()):
+            self._starved_to_death.add(process)
+        return process in self._starved_to_death
 
     def _life(self, node: str) -> Kept:
         try:

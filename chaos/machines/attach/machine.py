@@ -99,6 +99,7 @@ class AttachedMachine(Untouched):
                     paused=paused,
                     exit_code=None if running else int(state["ExitCode"]),
                     of_a_fault=False,
+                    oom_killed=not running and bool(state.get("OOMKilled")),
                 )
             }
 

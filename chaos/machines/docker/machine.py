@@ -51,6 +51,7 @@ class ContainerMachine:
                 paused=state.paused,
                 exit_code=None if state.running else state.exit_code,
                 of_a_fault=self._faults.deadly,
+                oom_killed=state.oom_killed and not state.running,
             )
         }
 

@@ -50,13 +50,15 @@ LOG_SIZE = "8m"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the engine says of a program. ``started`` is its start time in the engine's words."""
+    """What the engine says of a program. ``started`` is its start time in the engine's words; ``oom_killed``: the
+    kernel has killed one of its processes for want of memory."""
 
     running: bool
     paused: bool
     pid: int
     started: str
     exit_code: int
+    oom_killed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,7 @@ class NodeContainers:
             pid=int(told_state["Pid"]),
             started=str(told_state["StartedAt"]),
             exit_code=int(told_state["ExitCode"]),
+            oom_killed=bool(told_state.get("OOMKilled")),
         )
 
     def kill(self) -> None:

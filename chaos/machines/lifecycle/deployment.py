@@ -25,7 +25,7 @@ from chaos.errors import DeploymentError, HostLost
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
-from chaos.machines.lifecycle.crashes import Crashes
+from chaos.machines.lifecycle.crashes import Crash, Crashes
 from chaos.machines.lifecycle.newcomers import Newcomers
 from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.lifecycle.programs import Programs
@@ -34,7 +34,7 @@ from chaos.machines.lifecycle.trials import REACH_S, Dialling, answered
 from chaos.machines.local_resources import DEADLY, Kind
 from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal, Streams
 from chaos.machines.real_links import distinct
-from chaos.machines.real_time import Crash, Tail, execute, ping
+from chaos.machines.real_time import Tail, execute, ping
 from chaos.machines.resource_limits import PressesMachines
 from chaos.machines.torn_writes import LosesWrites
 from chaos.node import NodeSpec
@@ -98,6 +98,14 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         if self._running:
             for machine in self._machines():
                 self._crashes.note(machine, [name for name, seat in self._seats.items() if seat.machine is machine])
+        return self._crashes.noted
+
+    async def ended(self) -> tuple[Crash, ...]:
+        """The same, looked for on threads."""
+        if self._running:
+            for machine in self._machines():
+                names = [name for name, seat in self._seats.items() if seat.machine is machine]
+                await self._off(self._crashes.note, machine, names)
         return self._crashes.noted
 
     @property
