@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ from chaos.shell.connections import CONNECTED, PING
 
 POLL_S = 0.005
 TAIL_EVERY_S = 0.05
+#: After an interruption what goes on has this time to end, once everything was undone.
+WIND_UP_S = 1.0
+#: How the threads are called on which drivers make calls that block.
+THREADS = "stormproof-calls"
+#: What has not ended then. The process must not wait for it either.
+LEFT: list[str] = []
 
 
 def execute(main: Coroutine[Any, Any, int]) -> int:
@@ -32,6 +39,7 @@ def execute(main: Coroutine[Any, Any, int]) -> int:
 
     async def body() -> int:
         nonlocal interrupted
+        asyncio.get_running_loop().set_default_executor(threads)
         task = asyncio.create_task(main)
         with _interrupts(task) as came:
             try:
@@ -39,12 +47,38 @@ def execute(main: Coroutine[Any, Any, int]) -> int:
             finally:
                 interrupted = bool(came)
 
+    runner, threads = asyncio.Runner(), ThreadPoolExecutor(thread_name_prefix=THREADS)
     try:
-        return asyncio.run(body())
+        return runner.run(body())
     except asyncio.CancelledError:
         if interrupted:
             raise KeyboardInterrupt from None
         raise
+    finally:
+        if not interrupted or _wound_up(runner.get_loop(), threads):
+            runner.close()
+
+
+def _wound_up(loop: asyncio.AbstractEventLoop, threads: ThreadPoolExecutor) -> bool:
+    """Cancel what is left of an interrupted run; False when some of it goes on: tasks that swallow that, or calls on
+    threads that block. Nobody waits for them then, nor does the process at its end (:data:`LEFT`)."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = loop.run_until_complete(asyncio.wait(left, timeout=WIND_UP_S))
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    threads.shutdown(wait=False, cancel_futures=True)
+    deadline_s = time.monotonic() + WIND_UP_S
+    while (busy := _busy()) and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+    LEFT.extend([*(str(task.get_coro()) for task in left), *busy])
+    return not (left or busy)
+
+
+def _busy() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(THREADS)]
 
 
 class Tail:

@@ -70,10 +70,15 @@ POLL_S = 0.5
 READY_S = 60.0
 #: How long workloads may take to end once they are told to.
 STOP_S = 15.0
+#: After Ctrl-C they have this time; then faults are undone without waiting for them any longer.
+INTERRUPT_S = 5.0
 COLLECT_S = 60.0
 LAG_EVERY_S = 0.1
 STALL_S = 0.25
 RETRY_S = 0.1
+
+#: What is told as a phase between Ctrl-C and the end of what was under way.
+STOPPING = "stopping"
 
 #: Called with the phase, and the seconds since the run began, at each phase and each poll.
 OnProgress = Callable[[str, float], None]
@@ -279,7 +284,8 @@ class _Run:
         self._draws = draws
         self._mutant = mutant
         self._recorder = recorder
-        self._record: Record = recorder.record
+        #: Tasks that did not end when they were cancelled: clients of others, say, that swallow that.
+        self._abandoned: frozenset[asyncio.Task[Any]] = frozenset()
         self._on_progress = on_progress or (lambda phase, seconds: None)
         # Simulated nodes trace straight into the history; processes write files of their own.
         self._simulated = deployment.name == "sim"
@@ -304,12 +310,38 @@ class _Run:
     async def main(self) -> int:
         self._began_s = asyncio.get_running_loop().time()
         try:
-            await self._all_phases()
+            await (self._all_phases() if self._simulated else self._interruptible())
         except asyncio.CancelledError:
             self.interrupted = True
         finally:
             await self._end()
         return 0
+
+    async def _interruptible(self) -> None:
+        """All phases. Once this is cancelled they have a bound to end within; whatever of them goes on after that, since
+        a client library has swallowed the cancellation, is left alone, and records nothing any more."""
+        phases = asyncio.create_task(self._all_phases())
+        try:
+            await asyncio.wait({phases})
+        except asyncio.CancelledError:
+            self._tell(STOPPING)
+            loop = asyncio.get_running_loop()
+            deadline_s = loop.time() + INTERRUPT_S
+            while not phases.done() and loop.time() < deadline_s:
+                phases.cancel()
+                await asyncio.wait({phases}, timeout=RETRY_S)
+            if phases.done():
+                await phases
+            phases.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else asks for it
+            self._abandoned = frozenset(asyncio.all_tasks() - {cast(asyncio.Task[Any], asyncio.current_task())})
+            raise
+        await phases
+
+    def _record(self, kind: str, **columns: Any) -> int:
+        """Raises ``RuntimeError`` in a task that was abandoned: another cancellation it would swallow, too."""
+        if self._abandoned and asyncio.current_task() in self._abandoned:
+            raise RuntimeError("the run is over")
+        return self._recorder.record(kind, **columns)
 
     async def _all_phases(self) -> None:
         experiment = self._experiment
@@ -507,4 +539,7 @@ class _Run:
     def _phase(self, phase: str) -> None:
         self._phases.append(phase)
         self._record("harness", f="phase", value={"phase": phase})
+        self._tell(phase)
+
+    def _tell(self, phase: str) -> None:
         self._on_progress(phase, asyncio.get_running_loop().time() - self._began_s)

@@ -69,6 +69,7 @@ def check_driver(
         except Ended:
             bench.unchecked.append("all that comes after the first problems")
         finally:
+            bench.network.end()
             await host.stop()
         return 0
 

@@ -21,6 +21,8 @@ from rich.progress import (
 from stormproof.commands import _console
 
 LOAD = "load"
+#: Ctrl-C has come; see :data:`chaos.run.runner.STOPPING`.
+STOPPING = "stopping"
 #: Where stderr is no terminal a sweep says so often how far it is, in seconds.
 LINE_S = 30.0
 
@@ -69,6 +71,8 @@ class LiveRun:
     def phase(self, phase: str, seconds: float) -> None:
         if phase == LOAD and self._load_s < 0:
             self._load_s = seconds
+        if phase == STOPPING:
+            self._say(f"{seconds:7.1f} s  {STOPPING}")
         then, ok = self._asked
         if seconds > then:
             self._rate = (self._ok - ok) / (seconds - then)

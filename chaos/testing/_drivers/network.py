@@ -5,22 +5,15 @@ from __future__ import annotations
 import asyncio
 from asyncio import StreamReader, StreamWriter
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 from typing import cast
 
 from chaos.driver import Connection, Dials, Disconnected, Network
 from chaos.node import Message
+from chaos.testing._drivers.forwarder import Address, Forwarder, Loss
 
 #: How long a request of a silent network takes to fail at most.
 SILENT_S = 0.1
-
-
-class Loss(StrEnum):
-    """How a request ends that was lost. In the first two cases the node got it and has done what it says."""
-
-    TIMEOUT = "timeout"  # no answer came in time
-    BROKEN = "connection lost"  # the connection broke before the answer came
-    REFUSED = "connection refused"  # the request never left
 
 
 class UnreliableNetwork:
@@ -34,6 +27,7 @@ class UnreliableNetwork:
         self._connections: dict[tuple[str, str], _Connection] = {}
         self._losses: dict[str, tuple[int, Loss]] = {}
         self._cutting: set[asyncio.Task[None]] = set()
+        self._forwarders: dict[tuple[str, str, str], tuple[Forwarder, Address]] = {}
 
     def connect(self, client: str, node: str) -> Connection:
         pair = client, node
@@ -57,6 +51,25 @@ class UnreliableNetwork:
             self._cutting.add(cutting)
             cutting.add_done_callback(self._cutting.discard)
         return deaf, writer
+
+    async def endpoint(self, client: str, node: str, port: str = "") -> Address:
+        """The address of a forwarder to that of the other network."""
+        key = client, node, port
+        if key not in self._forwarders:
+            target = partial(cast(Dials, self._network).endpoint, client, node, port)
+            forwarder = Forwarder(target, partial(self.due, client), lambda: self.silent)
+            self._forwarders[key] = forwarder, await forwarder.listen()
+        return self._forwarders[key][1]
+
+    @property
+    def has_endpoints(self) -> bool:
+        """Whether clients open connections of their own."""
+        return bool(self._forwarders)
+
+    def end(self) -> None:
+        """Close what clients have opened by themselves."""
+        for forwarder, _ in self._forwarders.values():
+            forwarder.close()
 
     def now_ns(self) -> int:
         return self._network.now_ns()

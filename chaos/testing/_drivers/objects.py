@@ -10,7 +10,7 @@ from typing import cast
 from chaos.ops import Answer, OpType
 from chaos.services import FIRST_SET, FIRST_TEXT, FIRST_VERSION, CanHoldObjects, Objects, set_key, text_key
 from chaos.testing._drivers.bench import Bench, Result
-from chaos.testing._drivers.network import Loss
+from chaos.testing._drivers.forwarder import Loss
 
 NUMBERS = 4
 TRIES, RETRY_S = 25, 0.2

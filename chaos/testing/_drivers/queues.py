@@ -11,7 +11,7 @@ from chaos.driver import CanReadThroughNodes, Client
 from chaos.effects.links import HARNESS
 from chaos.ops import Answer, Delivered, OpType, QueueRef, message_id
 from chaos.testing._drivers.bench import Bench, Ended, Result
-from chaos.testing._drivers.network import Loss
+from chaos.testing._drivers.forwarder import Loss
 from chaos.workload import body_hash
 
 GROUP = "check-group"
@@ -105,15 +105,21 @@ class Queues:
     # Losing answers
 
     async def while_answers_get_lost(self) -> None:
-        """Lose one request of each call, as it may happen in any run."""
+        """Lose one request of each call, as it may happen in any run. Where client libraries open connections, the
+        first requests on them are greetings: so also of a client whose connections are open."""
         network = self.bench.network
-        for loss, which in product(Loss, REQUESTS):
-            name = f"check-{loss.name.lower()}-{which}"
+        for loss, which, is_open in product(Loss, REQUESTS, (False, True)):
+            if is_open and not network.has_endpoints:
+                continue
+            name = f"check-{loss.name.lower()}-{which}{'-open' if is_open else ''}"
             client = self.bench.driver.client(network, name)
+            if is_open:
+                await self.bench.ask("bounds", client.bounds(self.queues[0]))
             network.lose(name, which, loss)
             await self.send(client, self.queues[0], f"send, with request {which} of it lost ({loss})")
             client.close()
-            await self._commit_and_pull(loss, which)
+            if not is_open:
+                await self._commit_and_pull(loss, which)
         if not network.hit:
             self.bench.unchecked.append("lost answers: the client opens no connection of the network that it is given")
         await self.bench.settled("after answers were lost")
