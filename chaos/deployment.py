@@ -150,6 +150,16 @@ class CanRuleLinks(Protocol):
 
 
 @runtime_checkable
+class TellsClients(Protocol):
+    """One that sees which clients a rule on links hits. A client library that learns addresses from the system itself
+    may go round the proxies that carry the rules out."""
+
+    async def clients_hit(self, rule_id: str) -> frozenset[str]:
+        """The names of the clients for which the rule has held up, harmed or broken something so far, but for those by
+        which the harness looks at the system; none for a rule that is gone."""
+
+
+@runtime_checkable
 class ExpectsLinkActions(Protocol):
     """One whose machines may lack what rules on links between nodes need: ``KERNEL_LINK_ACTIONS`` are those of its
     ``LINK_ACTIONS``."""

@@ -166,7 +166,7 @@ class Availability:
         bound_s = views.bound(context, "available_s", AVAILABLE_S)
         if bound_s < SILENCE_S:
             found.gap(f"bounds.available_s is {bound_s:g}: times of less than {SILENCE_S:g} s are not judged")
-        owed = service.stretches(rows, context, int(bound_s * 1e9))
+        owed = service.stretches(rows, context, int(bound_s * 1e9), by_client=True)
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
         lacks = _Lacks.of(rows, owed, max(int(bound_s * 1e9), SILENCE_NS))
         found.fact(longest_s=round(lacks.longest_ns / 1e9, 3), acked=bool(rows.memo(views.sends).ok.any()))
@@ -244,9 +244,10 @@ class _Lacks:
         sends, times = rows.memo(views.sends), rows.column("time_ns")
         queues, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
         line = Line.of(times)
-        asked = line.places(number, times[sends.invoke])
+        counts = ~service.felt(rows, sends.invoke)
+        asked = line.places(number[counts], times[sends.invoke[counts]])
         order = np.argsort(asked, kind="stable")
-        asked, invoked = asked[order], sends.invoke[order]
+        asked, invoked = asked[order], sends.invoke[counts][order]
         answered = np.sort(line.places(number[sends.ok], times[sends.done[sends.ok]]))
         found = [cls._within(line, stretch, answered, len(queues), bound_ns) for stretch in owed]
         of, low, high = (np.concatenate(part) for part in zip(*found, strict=True)) if found else _NOTHING

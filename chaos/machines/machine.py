@@ -245,6 +245,9 @@ class Links(Protocol):
 
     async def hits(self, rule_id: str) -> int: ...
 
+    async def ends(self, rule_id: str) -> frozenset[str]:
+        """The ends, nodes and clients, of the links of clients on which a rule has hit something so far."""
+
     async def address(self, node: str) -> Address | None:
         """Where the harness reaches a node; None while it listens nowhere."""
 

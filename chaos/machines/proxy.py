@@ -73,6 +73,8 @@ class Proxy:
         self.relays: dict[Relay, None] = {}
         self._rules: dict[str, LinkRule] = {}
         self.hits: dict[str, int] = {}
+        #: By rule: the ends of the links on which it has hit something.
+        self.ends: dict[str, set[str]] = {}
         self._servers: list[asyncio.Server] = []
         #: By client: the address of each node that it was given.
         self.exposed: dict[str, dict[str, str]] = {}
@@ -131,6 +133,7 @@ class Proxy:
 
     def clear_rule(self, rule_id: str) -> None:
         self.hits.pop(rule_id, None)
+        self.ends.pop(rule_id, None)
         if self._rules.pop(rule_id, None) is not None:
             self._apply_rules()
 
@@ -138,9 +141,10 @@ class Proxy:
         """What the rules do to this direction now."""
         return ruling(self._rules, source, target)
 
-    def hit(self, rule_id: str) -> None:
+    def hit(self, rule_id: str, ends: tuple[str, str]) -> None:
         if rule_id in self.hits:
             self.hits[rule_id] += 1
+            self.ends.setdefault(rule_id, set()).update(ends)
 
     async def _serve(self, factory: Callable[[], _Side]) -> int:
         server = await asyncio.get_running_loop().create_server(factory, HOST, 0, backlog=512)
@@ -372,7 +376,7 @@ class Pipe:
         if self._ruling is FREE and not self._chunks and not self.waiting:
             self._deliver(chunk)
             return
-        rng, hit = self._proxy.rng, self._proxy.hit
+        rng, hit = self._proxy.rng, self._hit
         arrives_s = asyncio.get_running_loop().time() + self._ruling.late_ns(rng, hit) / 1e9
         if chunk is _END:
             self._ruling.ends(hit)
@@ -391,6 +395,9 @@ class Pipe:
         if len(self._chunks) == 1:
             self.pump()
         self.throttle()
+
+    def _hit(self, rule_id: str) -> None:
+        self._proxy.hit(rule_id, self._names)
 
     def _due_s(self, arrives_s: float, chunk: _Chunk) -> float:
         """When the next chunk may go on, by the loop's clock, if it comes to the end of the link at this time."""

@@ -159,6 +159,9 @@ class RealLinks:
         ids = (rule_id, *self._parts.get(rule_id, ()))
         return self._proxy.hits.get(rule_id, 0) + sum([await self._holder(rule_id).hits(one) for one in ids])
 
+    async def ends(self, rule_id: str) -> frozenset[str]:
+        return frozenset(self._proxy.ends.get(rule_id, ()))
+
     async def _clear_all(self, rule_id: str, ids: Sequence[str]) -> None:
         """Take down these of a rule's parts, each of them whatever became of the others."""
         failure: DeploymentError | None = None

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import cast
 
-from chaos.deployment import CanRuleDisks, CanRuleLinks, Deployment
+from chaos.deployment import CanRuleDisks, CanRuleLinks, Deployment, TellsClients
 from chaos.driver import TIER_FAULT, CanBreakTier, Driver
+from chaos.experiment.targets import CLIENT
 from chaos.fault import Injection, Undo, Verb
 
 #: Undo verbs whose subjects are rules; what a rule has held up or harmed is counted.
@@ -38,6 +39,13 @@ class RuleHits:
     async def of(self, steps: list[Undo]) -> dict[str, int]:
         """By rule."""
         return {step.subject: await self._of(step) for step in steps}
+
+    async def clients(self, injection: Injection) -> frozenset[str] | None:
+        """The clients that a fault on all clients has hit; None where it is none, or the deployment can't tell."""
+        if CLIENT not in injection.targets or not isinstance(self._deployment, TellsClients):
+            return None
+        found = [await self._deployment.clients_hit(step.subject) for step in on_links(injection)]
+        return frozenset().union(*found)
 
     async def _of(self, step: Undo) -> int:
         if step.verb is Verb.CLEAR_DISK:

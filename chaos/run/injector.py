@@ -62,7 +62,10 @@ class Injector:
         try:
             proof = await fault.inject(self._world, injection)
             active.seen = await self._probe(active)
-            active.prove(proven.by_injection(injection, proof, active.seen))
+            shown = proven.by_injection(injection, proof, active.seen)
+            if await self._hits.clients(injection) is not None:  # the probe has shown what it felt itself
+                shown = proven.but_clients(shown)
+            active.prove(shown)
             if active.seen.get(EFFECT) in (Extent.NONE, Extent.UNCLEAR):
                 raise NotNow("the probe shows no effect")
         except NotNow as reason:
@@ -82,16 +85,21 @@ class Injector:
         await active.end_action()
         by_rule = await self._hits.of(rules(active.injection))
         hits = sum(by_rule.values()) - active.hits_of_probes
+        clients = await self._hits.clients(active.injection)
         achieved = not isinstance(active.fault, Achieves) or active.fault.achieved(self._world, active.injection)
         await self._undoer.take_back(active)
         effective = hits > 0 if by_rule else achieved
+        if clients is not None:
+            effective = effective and bool(clients)
         if effective:
             self._ledger.effective.add(active.name)
         if effective and by_rule:
             hit = [rule for rule, count in by_rule.items() if count]
             active.prove(proven.by_hits(active.injection, hit, active.seen))
         probe, restored = await self._probe_until_gone(active)
-        proof = {"hits": hits} if by_rule else {}
+        proof: dict[str, object] = {"hits": hits} if by_rule else {}
+        if clients is not None:
+            proof["clients"] = sorted(clients)
         self._ledger.undone(active, effective=effective, proof=proof, probe=probe, restored=restored)
 
     async def undo_all(self) -> None:

@@ -44,6 +44,12 @@ def by_hits(injection: Injection, rules: Collection[str], probe: Seen) -> Effect
     return _those(injection, shows)
 
 
+def but_clients(effects: Effects) -> Effects:
+    """These, but for those on clients."""
+    left = {effect: tuple(node for node in nodes if node != CLIENT) for effect, nodes in effects.items()}
+    return {effect: nodes for effect, nodes in left.items() if nodes}
+
+
 def beyond(effects: Effects, known: Effects) -> Effects:
     """What is in ``effects`` and not known yet."""
     left = {effect: tuple(n for n in nodes if n not in known.get(effect, ())) for effect, nodes in effects.items()}

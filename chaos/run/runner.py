@@ -318,8 +318,8 @@ class _Run:
         return 0
 
     async def _interruptible(self) -> None:
-        """All phases. Once this is cancelled they have a bound to end within; whatever of them goes on after that, since
-        a client library has swallowed the cancellation, is left alone, and records nothing any more."""
+        """All phases. Once this is cancelled they have a bound to end within. Whatever of them goes on after that, as
+        a client library has swallowed the cancellation, is left alone and records nothing any more."""
         phases = asyncio.create_task(self._all_phases())
         try:
             await asyncio.wait({phases})

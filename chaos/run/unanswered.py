@@ -46,7 +46,7 @@ class Answers:
     def note(self) -> None:
         """Have the history tell it when none of the workload's operations was answered, or none of its changes."""
         lacking = [f for f in self._begun if f in CHANGES] or list(self._begun)
-        if any(self._answered[f] for f in lacking):
+        if not lacking or any(self._answered[f] for f in lacking):
             return
         begun = sum(self._begun[f] for f in lacking)
         (error, times), *_ = self._reasons.most_common(1) or [("", 0)]

@@ -20,8 +20,9 @@ class Fault:
     proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``began_ns`` is
     the time of its first row, or the earlier one that it tells to have begun at (``since_ns``); ``until_ns`` is
     the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``unplanned``: an
-    accident of the machine, which the harness did not ask for. ``lost_data``:
-    nodes whose disks were compared, and found to have lost files or blocks in a power cut."""
+    accident of the machine, which the harness did not ask for. ``clients``: of a fault on clients, those that are seen
+    to have felt it; None where that is not told, so that all may have. ``lost_data``: nodes whose disks were compared,
+    and found to have lost files or blocks in a power cut."""
 
     process: str
     targets: frozenset[str]
@@ -32,6 +33,7 @@ class Fault:
     index: int
     lost_data: frozenset[str] = frozenset()
     unplanned: bool = False
+    clients: frozenset[str] | None = None
 
     def hits(self, *effects: str) -> frozenset[str]:
         """The nodes for which one of these effects is proven."""
@@ -57,6 +59,7 @@ class _Entry:
     failed: bool = False
     lost_data: set[str] = field(default_factory=set)
     unplanned: bool = False
+    clients: frozenset[str] | None = None
 
     def prove(self, told: Mapping[str, Any]) -> None:
         for effect, nodes in (told.get("proven") or {}).items():
@@ -97,6 +100,8 @@ def _note(entry: _Entry, rows: Rows, at: int, now_ns: int, index: int) -> None:
         entry.prove(told)
         if told.get("phase") == "undo":
             entry.until_ns = now_ns
+            felt = (told.get("proof") or {}).get("clients")
+            entry.clients = frozenset(map(str, felt)) if isinstance(felt, list) else None
         elif entry.from_ns < 0:
             entry.from_ns = now_ns
     elif type == "fail":
@@ -120,6 +125,7 @@ def _fault(process: str, entry: _Entry) -> Fault:
         index=entry.index,
         lost_data=frozenset(entry.lost_data),
         unplanned=entry.unplanned,
+        clients=entry.clients,
     )
 
 

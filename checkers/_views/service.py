@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
+import numpy as np
+
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
 from checkers._views import clients
+from checkers._views.arrays import Flags, Ints
 from checkers._views.faults import Fault, faults, in_force, service_ended
 from checkers._views.run import brokers, phase_time, replica_groups
 
@@ -40,10 +43,13 @@ class Stretch:
     certain: bool
 
 
-def stretches(rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool = False) -> list[Stretch]:
+def stretches(
+    rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool = False, by_client: bool = False
+) -> list[Stretch]:
     """The stretches of the load in which sends must be served, or reads, which need the tier as well; each change of
     who is out begins a new one. A load of which nobody told the beginning or the end lasts from the first of the sends
-    that are here to the last one: in a history without such phases nothing else tells that there was load."""
+    that are here to the last one: in a history without such phases nothing else tells that there was load.
+    ``by_client``: while a fault is in force that some clients alone have felt, the others are owed service."""
     begin, end = phase_time(rows, "load"), phase_time(rows, "heal")
     sends = rows.memo(clients.sends)
     if not len(sends.invoke) or len(rows.where(kind="harness", f="host_lost")):
@@ -61,6 +67,9 @@ def stretches(rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool 
     def owed_at(now: int) -> Owed:
         if ended[0] <= now < ended[1]:
             return Owed.NO if ended[2] else Owed.PERHAPS
+        if by_client and any(fault.clients is not None for fault in in_force(known, now)):
+            others = [fault for fault in known if fault.clients is None or not rows.memo(_outsiders)[fault.process]]
+            return _owed_at(rows, context, others, now, bound_ns, harmless)
         if stores & {node for fault in in_force(known, now) for node in fault.hits(*Effect)}:
             return Owed.NO
         return _owed_at(rows, context, known, now, bound_ns, harmless)
@@ -73,6 +82,38 @@ def stretches(rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool 
             cause = max((fault.index for fault in known if one in (fault.began_ns, fault.until_ns)), default=-1)
             stretches.append(Stretch(one, two, cause, owed is Owed.YES))
     return stretches
+
+
+def felt(rows: Rows, at: Ints) -> Flags:
+    """Which of these invocations were made by a client while a fault was in force that it has felt, or may have."""
+    found = np.zeros(len(at), dtype=np.bool_)
+    times, process = rows.column("time_ns")[at], rows.column("process")[at]
+    for fault in rows.memo(faults):
+        if fault.clients is not None:
+            outside = np.isin(process, [rows.code("process", name) for name in rows.memo(_outsiders)[fault.process]])
+            found |= ~outside & (times >= fault.began_ns) & (times < fault.until_ns)
+    return found
+
+
+def _outsiders(rows: Rows) -> Mapping[str, frozenset[str]]:
+    """By fault on clients: the processes of clients that went on, untouched by it: an operation of theirs began and
+    ended well within it, and they are not among those that are seen to have felt it. Nobody, where the names of these
+    are none that processes have, for then nobody knows whose they are."""
+    found = {}
+    times, began = rows.column("time_ns"), rows.memo(clients.sends)
+    names = {at: rows.text("process", at) for at in began.invoke.tolist()}
+    for fault in rows.memo(faults):
+        if fault.clients is None:
+            continue
+        beginnings = tuple(f"{name}{mark}" for name in fault.clients for mark in ".-")
+        touched = {name for name in names.values() if name.startswith(beginnings)}
+        went_on = {
+            names[invoke]
+            for invoke, done in zip(began.invoke[began.ok].tolist(), began.done[began.ok].tolist(), strict=True)
+            if times[invoke] >= fault.from_ns and times[done] < fault.until_ns
+        }
+        found[fault.process] = frozenset(went_on - touched) if touched else frozenset()
+    return found
 
 
 def _named(context: RunContext, role: str) -> frozenset[str]:

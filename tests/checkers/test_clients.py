@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from histories import BROKERS, History, m
 from names import A, L
@@ -514,3 +516,46 @@ def test_a_broker_that_joins_owes_no_interruption_and_counts_from_then_on() -> N
     history.inject("membership", "broker-3", change="add")
     sending(history, "info", 14)
     over(history).expect(AVAILABILITY, A.UNAVAILABLE)
+
+
+# Faults on clients, which some of them have not felt
+
+
+def cut_off(felt: list[str] | None, *sends: tuple[str, str]) -> History:
+    """A fault on all clients, felt by these; meanwhile one send after the other, by whom and how it ended."""
+    history = storm(("ok", 3))
+    process = history.inject("partition", "client", shape="isolate")
+    for who, outcome in sends:
+        history.wait(0.5)
+        history.send(len(history.rows), type=outcome, process=f"{who}.0")
+    history.undo("partition", process)
+    if felt is not None:
+        undone = json.loads(history.rows[-1]["value"])
+        history.rows[-1]["value"] = json.dumps({**undone, "proof": {"hits": 9, "clients": felt}})
+    sending(history, "ok", 3)
+    return over(history)
+
+
+HUNG = (("program-0", "ok"), *[("program-0", "info")] * 28)
+
+
+def test_a_client_that_goes_round_a_fault_on_clients_is_owed_service() -> None:
+    cut_off(["producer-0"], ("producer-0", "info"), *HUNG).expect(AVAILABILITY, A.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("felt", "who"),
+    [
+        (["producer-0", "program-0"], "program-0"),  # it has felt it
+        (["producer-0"], "producer-0"),
+        (None, "program-0"),  # nobody can tell who has
+        (["shared"], "program-0"),  # the driver's names are none that processes have
+        ([], "program-0"),
+    ],
+)
+def test_a_client_that_may_have_felt_it_is_owed_nothing(felt: list[str] | None, who: str) -> None:
+    cut_off(felt, ("producer-0", "info"), (who, "ok"), *[(who, "info")] * 28).expect(AVAILABILITY)
+
+
+def test_a_client_of_which_nothing_shows_that_it_went_round_is_owed_nothing() -> None:
+    cut_off(["producer-0"], ("producer-0", "info"), *HUNG[1:]).expect(AVAILABILITY)

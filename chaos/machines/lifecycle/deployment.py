@@ -20,8 +20,9 @@ from chaos.deployment import trace_file
 from chaos.driver import ClusterSpec, Connection, OnTrace
 from chaos.effects.corruption import AtDisk
 from chaos.effects.disks import DiskRule
-from chaos.effects.links import LinkRule, Reach
+from chaos.effects.links import HARNESS, LinkRule, Reach
 from chaos.errors import DeploymentError, HostLost
+from chaos.experiment.targets import CLIENT
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
@@ -413,6 +414,9 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     async def rule_hits(self, rule_id: str) -> int:
         return await self._links.hits(rule_id)
+
+    async def clients_hit(self, rule_id: str) -> frozenset[str]:
+        return await self._links.ends(rule_id) - self._seats.keys() - {CLIENT, HARNESS}
 
     def _must_run(self, node: str, life: Life) -> None:
         if not life.alive:

@@ -151,6 +151,9 @@ class ProxyLinks:
     async def hits(self, rule_id: str) -> int:
         return int(await self._ask("rule_hits", rule_id=rule_id))
 
+    async def ends(self, rule_id: str) -> frozenset[str]:
+        return frozenset(map(str, await self._ask("rule_ends", rule_id=rule_id)))
+
     async def address(self, node: str) -> Address | None:
         port = int(await self._ask("port", node=node))
         return (HOST, port) if port else None

@@ -124,6 +124,9 @@ class ProxySupervisor(Supervisor):
     def do_rule_hits(self, rule_id: str) -> int:
         return self.proxy.hits.get(rule_id, 0)
 
+    def do_rule_ends(self, rule_id: str) -> list[str]:
+        return sorted(self.proxy.ends.get(rule_id, ()))
+
     def do_serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
         """This node is a program of others, which listens at these ports for as long as it lives."""
         self.proxy.programs[node] = {name: (host, number) for name, (host, number) in ports.items()}
