@@ -59,7 +59,7 @@ class Curve:
 class FaultLine:
     """One injection as the report's table shows it. ``asked_s``: when it was asked for; ``ended``: the nodes whose
     lives it ended when it began; ``proven``: which effects took place, and on which nodes; ``cuts``: pairs of sides, of
-    which the first doesn't reach the second while it lasts."""
+    which the first doesn't reach the second while it lasts; ``unsynced``: see :func:`unsynced`."""
 
     name: str
     id: str
@@ -74,6 +74,7 @@ class FaultLine:
     asked_s: float = 0.0
     proven: Mapping[str, Sequence[str]] = field(default_factory=dict)
     cuts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
+    unsynced: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,9 +231,21 @@ def fault_lines(rows: RunRows) -> list[FaultLine]:
             asked_s=told["asked"],
             proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in told["proven"].items()},
             cuts=told.get("cuts", ()),
+            unsynced=unsynced(told.get("proof")),
         )
         for name, told in injections.items()
     ]
+
+
+def unsynced(proof: object) -> dict[str, tuple[int, int]]:
+    """What a power cut took from programs of others that they had not synced: files and blocks, by node, of those that
+    lost any. A program that is only killed loses nothing that it wrote to the kernel."""
+    found = {}
+    for node, told in _mapping(proof).items():
+        files, blocks = (_mapping(told).get(name, 0) for name in ("files_lost", "blocks_lost"))
+        if isinstance(files, int) and isinstance(blocks, int) and files + blocks > 0:
+            found[node] = (files, blocks)
+    return found
 
 
 def _cuts(told: object) -> Iterator[tuple[list[str], list[str]]]:

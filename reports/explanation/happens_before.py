@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, took_away
 from reports.explanation.subject import Subject
+from reports.summary import unsynced
 
 if TYPE_CHECKING:
     import networkx
@@ -33,6 +34,7 @@ def happens_before(chosen: Sequence[Row], subject: Subject, rows: Rows) -> netwo
         graph.add_edges_from((one.index, other.index) for one, other in find(chosen, rows))
     graph.add_edges_from((one.index, other.index) for one, other in _losses(chosen, subject, rows))
     graph.add_edges_from((one.index, other.index) for one, other in _faults(chosen, rows))
+    graph.add_edges_from((one.index, other.index) for one, other in _power_cuts(chosen, subject, rows))
     return graph
 
 
@@ -175,6 +177,20 @@ def _faults(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
         deposed = [row for row in lasting if _previous_master(row, chosen, rows) in hit_by(fault)]
         yield from ((fault, row) for row in deposed)
         yield from _switched(fault, chosen, rows)
+
+
+def _power_cuts(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator[Edge]:
+    """A power cut that took unsynced bytes from who had acknowledged a message before → the first witness afterwards,
+    where nobody was given the message since: without traces nothing else leads from the one to the other."""
+    for fault in (row for row in chosen if row.kind == "fault"):
+        lost = unsynced(fault.value["proof"])
+        sent = [row for row in subject.witnesses if (row.f, row.type) == ("send", "ok") and rows.before(row, fault)]
+        given = [row for row in chosen if row.f == "delivered" and row.message in subject.messages]
+        if not any(not row.node or row.node in lost for row in sent) or not lost:
+            continue
+        if not any(rows.before(fault, row) for row in given):
+            yield from ((row, fault) for row in sent)
+            yield from ((fault, row) for row in [row for row in subject.witnesses if rows.before(fault, row)][:1])
 
 
 def _previous_master(row: Row, chosen: Sequence[Row], rows: Rows) -> str:

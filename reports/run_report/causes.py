@@ -5,6 +5,8 @@ A violation and a cause are linked by rows, or else the cause is only something 
 * a copy of a message that a violation is about was the last one, and a node lost it: the loss, and the change of
   masters in which the node cut its log, are its cause;
 * its rows name both epochs of a change of masters, or the election itself: it stands with this change;
+* its message was acknowledged before a power cut that is seen to have taken unsynced bytes from the node that
+  acknowledged it, and nobody was given the message since: it stands with the power cut;
 * else it stands with the faults that were in force, and with nothing where its kind also happened without any.
 
 Violations of one offset belong together. All of it is a function of the rows and of what the laws found.
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -70,8 +73,9 @@ class Cause:
 
     ``faults``: in force when it happened. ``proven``: rows link the first one with the change of masters, or with the
     lost end of a log; otherwise they were only there meanwhile. ``tails`` are the losses that violations are linked
-    with; ``acknowledged`` and ``read`` the copies that are gone with them. ``violations`` is empty when the verdict
-    tells none of them one by one. ``always``: some of it showed while no fault was in force."""
+    with; ``acknowledged`` and ``read`` the copies that are gone with them. ``power``: the power cut that took all that
+    it is about. ``violations`` is empty when the verdict tells none of them one by one. ``always``: some of it showed
+    while no fault was in force."""
 
     violations: Sequence[Violation]
     kinds: Sequence[Kind]
@@ -83,6 +87,7 @@ class Cause:
     acknowledged: Sequence[Copy] = ()
     read: Sequence[Copy] = ()
     example: Copy | None = None
+    power: FaultLine | None = None
 
 
 #: (group, epoch): the change that began this epoch.
@@ -164,6 +169,26 @@ class _History:
         seconds = self.rows.seconds(told.filter(pc.and_(mine, pc.equal(told["type"], "ok"))))
         return bool(((seconds > since_s) & (seconds < until_s)).any())
 
+    def power_of(self, violation: Violation) -> FaultLine | None:
+        """The first power cut after its message was acknowledged, since which nobody was given the message."""
+        if not any(fault.unsynced for fault in self.faults) or self.tail_of(violation) is not None:
+            return None
+        sent = [row for row in self.rows_of(violation.anomaly) if (row["f"], row["type"]) == ("send", "ok")]
+        if not sent:
+            return None
+        acked_s, node = self.rows.second(sent[0]["time_ns"]), sent[0]["node"]
+        read_s = self.last_read.get(sent[0]["message"], -1.0)
+        for fault in self.faults:
+            if fault.unsynced and max(acked_s, read_s) <= (fault.start_s if node else fault.asked_s):
+                return fault if not node or node in fault.unsynced else None
+        return None
+
+    @cached_property
+    def last_read(self) -> Mapping[int, float]:
+        """When each message was given to a reader for the last time."""
+        given = self.rows.select("op", "delivered")
+        return dict(zip(given["message"].to_pylist(), self.rows.seconds(given).tolist(), strict=True))
+
     def faults_during(self, violation: Violation) -> list[FaultLine]:
         """Those in force between the violation's rows; those that hit one of its nodes first."""
         return self._faults_between(self.rows_of(violation.anomaly))
@@ -219,7 +244,11 @@ def group(
     kinds = _Kinds(findings, told)
     lossy, untold = _lossy(history, joined, kinds)
     causes = [_of_change(change, members, history, kinds, change in lossy) for change, members in joined.items()]
-    causes += [_loose(members, history, kinds) for members in _by_fault(loose, history)]
+    by_power = _by_power(loose, history)
+    causes += [_of_power(members, kinds, power) for power, members in by_power]
+    cut = {violation.place for _, members in by_power for violation in members}
+    others = [violation for violation in loose if violation.place not in cut]
+    causes += [_loose(members, history, kinds) for members in _by_fault(others, history)]
     causes += [
         Cause(violations=[v], kinds=kinds.of([v]), faults=history.faults_at_the_end(v))
         for v in told
@@ -339,6 +368,28 @@ def _deposed(fault: FaultLine, change: EpochChange, meanwhile: bool, history: _H
 
 def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
     return any(node in fault.proven.get(effect, ()) for effect in effects)
+
+
+def _by_power(loose: Sequence[Violation], history: _History) -> list[tuple[FaultLine, list[Violation]]]:
+    """Those that a power cut explains, by power cut."""
+    found: dict[str, tuple[FaultLine, list[Violation]]] = {}
+    for violation in loose:
+        power = history.power_of(violation)
+        if power is not None:
+            found.setdefault(power.id, (power, []))[1].append(violation)
+    return list(found.values())
+
+
+def _of_power(members: Sequence[Violation], kinds: _Kinds, power: FaultLine) -> Cause:
+    copies = [copy for violation in members for copy in violation.copies]
+    return Cause(
+        violations=members,
+        kinds=kinds.of(members),
+        faults=[power],
+        proven=True,
+        example=copies[0] if copies else None,
+        power=power,
+    )
 
 
 def _by_fault(loose: Sequence[Violation], history: _History) -> list[list[Violation]]:

@@ -22,6 +22,8 @@ NAMED = 3
 
 def sentence(cause: Cause) -> str:
     """The whole cause in one sentence, without a full stop."""
+    if cause.power is not None:
+        return _of_power(cause, cause.power)
     chain = " → ".join(_links(cause))
     if not cause.tails and cause.violations:
         chain = f"{chain}; violations that name both: {_found(cause)}" if chain else _found(cause)
@@ -29,6 +31,14 @@ def sentence(cause: Cause) -> str:
         during = [_during(fault) for fault in cause.faults[:NAMED]]
         return f"During {_and([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
     return chain if cause.change else f"Not tied to a fault: {chain}"
+
+
+def _of_power(cause: Cause, power: FaultLine) -> str:
+    """What a power cut took, and what is lost since."""
+    files, blocks = (sum(lost[part] for lost in power.unsynced.values()) for part in (0, 1))
+    took = _and([_number(number, noun) for number, noun in ((files, "file"), (blocks, "block")) if number])
+    what = f"{_fault(power)} at {power.asked_s:.1f} s took {took} that {_and(list(power.unsynced))} had not synced"
+    return f"{what} → acknowledged before, and given to nobody since: {_found(cause)}"
 
 
 def _found(cause: Cause) -> str:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.chaos.run.journals import pending
-from tests.chaos.run.test_runner import Rows, experiment
 
 from chaos.deployments import process
 from chaos.driver import Profile
@@ -17,6 +15,8 @@ from chaos.machines import procfs
 from chaos.run import runner
 from chaos.workload import Load
 from drivers.reference.driver import Options, create
+from tests.chaos.run.journals import pending
+from tests.chaos.run.test_runner import Rows, experiment
 from workloads.queue import Queue
 
 pytestmark = pytest.mark.process

@@ -73,6 +73,38 @@ def test_a_lost_message_is_followed_back_to_the_fault_and_to_who_acknowledged_to
     }
 
 
+@pytest.mark.parametrize(
+    ("node", "blocks", "given", "tied"),
+    [
+        ("broker-0", 3, False, True),
+        ("", 3, False, True),
+        ("broker-1", 3, False, False),
+        ("broker-0", 0, False, False),
+        ("broker-0", 3, True, False),
+    ],
+)
+def test_without_traces_a_power_cut_leads_to_the_loss_of_what_it_took(
+    node: str, blocks: int, given: bool, tied: bool
+) -> None:
+    history = History()
+    history.phase("load")
+    sent = history.send(1, node=node)
+    cut = len(history.rows)
+    process = history.inject("lose_unsynced", "broker-0", effects={"may_crash": ["broker-0"]})
+    injected = json.loads(history.rows[-1]["value"])
+    proof = {"broker-0": {"files_lost": 0, "blocks_lost": blocks}}
+    history.rows[-1]["value"] = json.dumps({**injected, "proof": proof})
+    history.undo("lose_unsynced", process)
+    if given:
+        history.pull(1, 1)
+    history.phase("drain")
+    drained = history.drain(2)
+    told = {"name": "lost", "rows": [sent, drained], "queue": 0, "offset": 1, "message": m(1)}
+    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=False))
+    assert [arrow.text for arrow in arrows if arrow.source == "faults"] == ["lose_unsynced of broker-0"] * tied
+    assert (cut in {arrow.rows[0] for arrow in arrows}) is tied
+
+
 def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
     history, told, must = stale_master()
     cut = must["cut"]

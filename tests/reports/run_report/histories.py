@@ -58,11 +58,19 @@ class History:
     def role(self, at: float, node: str, role: str, epoch: int) -> None:
         self.trace(at, node, "role", epoch=epoch, value={"role": role})
 
-    def fault(self, start: float, end: float, *, name: str = "partition", proven: dict[str, list[str]]) -> None:
+    def fault(
+        self,
+        start: float,
+        end: float,
+        *,
+        name: str = "partition",
+        proven: dict[str, list[str]],
+        proof: dict[str, Any] | None = None,
+    ) -> None:
         common = {"f": name, "process": f"fault-{start:g}"}
         declared = {"targets": sorted({node for nodes in proven.values() for node in nodes}), "effects": proven}
         self.recorder.record("fault", time_ns=_ns(start), type="invoke", value=declared, **common)
-        injected = {"phase": "inject", "proof": {}, "proven": proven}
+        injected = {"phase": "inject", "proof": proof or {}, "proven": proven}
         self.recorder.record("fault", time_ns=_ns(start), type="ok", value=injected, **common)
         self.recorder.record("fault", time_ns=_ns(end), type="ok", value={"phase": "undo", "effective": True}, **common)
 

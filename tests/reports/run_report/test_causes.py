@@ -222,6 +222,43 @@ def test_clients_alone_tell_only_what_was_there_meanwhile(tmp_path: Path) -> Non
     assert (cause.change, cause.proven, cause.faults[0].name) == (None, False, "partition")
 
 
+def power_cut(
+    tmp_path: Path, *, acked_by: str = "broker-0", acked_s: float = 2.0, blocks: int = 3, read_s: float = 0.0
+) -> Cause:
+    """A message that is lost, and a power cut at 4 s; nodes trace nothing."""
+    history = History(tmp_path)
+    sent = history.send(acked_s, 1, 1, acked_by, -1)
+    proof = {"broker-0": {"alive": False, "files_lost": 0, "files_back": 1, "blocks_lost": blocks}}
+    history.fault(4.0, 5.0, name="lose_unsynced", proven={"may_crash": ["broker-0"]}, proof=proof)
+    if read_s:
+        history.read(read_s, 1, 1)
+    history.phase(7.0, "heal")
+    drained = history.drain(8.0, 0, 2)
+    others = rest("lost", 702)
+    (cause,) = causes(
+        history, ("durability", anomaly("lost", (sent, drained), queue=0, offset=1, message=1)), ("durability", others)
+    )
+    return cause
+
+
+@pytest.mark.parametrize("acked_by", ["broker-0", ""])
+def test_what_a_power_cut_took_is_tied_to_it(tmp_path: Path, acked_by: str) -> None:
+    cause = power_cut(tmp_path, acked_by=acked_by)
+    assert cause.proven and cause.power is not None and cause.power.name == "lose_unsynced"
+    assert sentence(cause) == (
+        "Lose_unsynced of broker-0 at 4.0 s took 3 blocks that broker-0 had not synced → acknowledged before, and given"
+        " to nobody since: at least 1 of 703 × lost, for example: lost was found"
+    )
+
+
+@pytest.mark.parametrize(
+    "changed", [{"acked_by": "broker-1"}, {"acked_s": 5.5}, {"blocks": 0}, {"read_s": 6.0}], ids=str
+)
+def test_what_a_power_cut_can_not_have_taken_is_not_tied_to_it(tmp_path: Path, changed: dict[str, Any]) -> None:
+    cause = power_cut(tmp_path, **changed)
+    assert cause.power is None and not cause.proven and "→" not in sentence(cause)
+
+
 def test_the_head_names_what_was_tested() -> None:
     meta = {
         "name": "stale-master", "system": "reference", "versions": {"stormproof": "0.1.0"}, "deployment": "sim",
