@@ -48,6 +48,9 @@ MISPLACED = {
     "rest": "'rest' is for the steps of a sequence",
 }
 
+#: Where the powers of drivers stand that faults ask for; all others are those of deployments.
+OF_DRIVERS = ("chaos.driver", "chaos.services")
+
 
 @dataclass(slots=True, kw_only=True)
 class Setting:
@@ -66,6 +69,7 @@ class Setting:
     events: tuple[str, ...] = ()  # none: nobody knows
     duration_s: float = 0.0
     quiet_s: float = 0.0
+    injects: bool = True  # whether its faults will be injected, so that the deployment must be able to
     problems: list[str] = field(default_factory=list)  # with what was asked for besides the file
     elsewhere: list[Mistake] = field(default_factory=list)  # that showed at another place than their own
 
@@ -257,7 +261,7 @@ def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: Vali
     links = bool(link_actions(made))
     found: list[Mistake] = []
     on = info.data.get("on")  # None: it was wrong
-    if setting.host and on is not None and (not on or setting.deployment in on):
+    if setting.host and setting.injects and on is not None and (not on or setting.deployment in on):
         found += (((), problem) for problem in _lacking(setting, made, setting.host, clients=target == CLIENT))
         if setting.programs and target != CLIENT and not setting.problems:
             faulted = target if target in setting.nodes else ""
@@ -285,7 +289,11 @@ def _not_one_fault(given: dict[str, Any]) -> Iterator[Mistake]:
 def _lacking(setting: Setting, made: Any, host: type, *, clients: bool) -> Iterator[str]:
     """Each power must be one of the deployment's or of the driver's, and the links must be able to do it."""
     for power in made.needs:
-        if setting.driver is not None and not can(host, power) and not can(type(setting.driver), power):
+        if setting.driver is None or can(host, power) or can(type(setting.driver), power):
+            continue
+        if power.__module__ in OF_DRIVERS:
+            yield f"the system's driver can't do it (it lacks {power.__name__}), wherever it runs; take it out"
+        else:
             yield (
                 f"{setting.deployment} can't do it (it lacks {power.__name__});"
                 " say `on: [...]` with the deployments that can, or take it out"

@@ -12,9 +12,10 @@ from chaos.experiment.model import Experiment, File
 from chaos.experiment.profiles import KEY
 
 
-def load(path: Path, *, deployment: str, mutant: str = "") -> Experiment:
-    """Read and check an experiment for this deployment. Raises :class:`BadInput` that holds every problem found."""
-    setting = Setting(deployment=deployment, mutant=mutant)
+def load(path: Path, *, deployment: str, mutant: str = "", injects: bool = True) -> Experiment:
+    """Read and check an experiment for this deployment; unless its faults are injected, it need not be able to.
+    Raises :class:`BadInput` that holds every problem found."""
+    setting = Setting(deployment=deployment, mutant=mutant, injects=injects)
     source = yaml.read(path)
     file = validated(File, source, setting, beside=setting.problems, elsewhere=setting.elsewhere)
     assert setting.driver is not None

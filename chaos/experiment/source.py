@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,13 @@ class Source:
         return value
 
 
+def _bare_entry(text: str, line: int) -> str:
+    """The word that stands alone as an entry of a list above this line, which goes on with a key; "" if none does."""
+    above, here = ["", *text.split("\n")][line : line + 2]
+    entry = re.fullmatch(r"(\s*)- ([\w-]+)\s*", above)
+    return entry[2] if entry and re.match(rf"{entry[1]}  \w+:(\s|$)", here) else ""
+
+
 def read(path: Path) -> Source:
     """Read a file; equal keys in one mapping are problems. Raises :class:`BadInput` on what can't be read or is no
     YAML. A link is followed, for whoever names the file has put it there; what it leads to must be a regular file."""
@@ -73,6 +81,8 @@ def read(path: Path) -> Source:
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        if mark and (bare := _bare_entry(source.text, mark.line)):
+            raise BadInput(f"{path}:{mark.line}: `{bare}` has keys of its own below: write `{bare}: {{}}`") from error
         raise BadInput(f"{path}:{mark.line + 1 if mark else 1}: this is no YAML: {reason}") from error
     except RecursionError:
         raise BadInput(f"{path}: this is nested too deeply") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import click
@@ -113,13 +114,23 @@ def _of_fault(name: str, options: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _jsonable(value: object) -> object:
+    if isinstance(value, Enum):
+        return _jsonable(value.value)
+    if isinstance(value, list | tuple):
+        return [_jsonable(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _in_yaml(value: object) -> str:
+    """As a file says it."""
+    return f"[{', '.join(map(_in_yaml, value))}]" if isinstance(value, list) else str(value)
 
 
 def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
     """What there is to say of a plug-in or mutant, a line for each part."""
     if "error" in entry:
-        return [f"[red]broken[/]: {escape(entry['error'])}"]
+        _, _, why = entry["error"].partition(" is broken: ")  # which plug-in that is stands beside it
+        return [f"[red]broken[/]: {escape(why or entry['error'])}"]
     if kind == MUTANTS:
         parts = {"law": entry["law"], "scenario": entry["scenario"]}
         return [escape(entry["stands_for"]), *_parts(parts)]
@@ -143,9 +154,11 @@ def _parts(parts: Mapping[str, str]) -> list[str]:
 
 
 def _options(entry: Mapping[str, Any]) -> str:
-    return " ".join(
-        option["name"] if option["required"] else f"{option['name']}={option['default']}" for option in entry["options"]
-    )
+    return " ".join(_with_default(option) for option in entry["options"])
+
+
+def _with_default(option: Mapping[str, Any]) -> str:
+    return str(option["name"]) if option["required"] else f"{option['name']}={_in_yaml(option['default'])}"
 
 
 def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
@@ -179,6 +192,6 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
 
 def _option_words(option: Mapping[str, Any]) -> str:
     """``jitter_ms=100 (ms)``, ``mode=stall (stall, reset)``: its default, and in brackets the unit or the choices."""
-    words = option["name"] if option["required"] else f"{option['name']}={option['default']}"
+    words = _with_default(option)
     about = ", ".join(filter(None, [option["unit"], *(str(value) for value in option["values"])]))
     return f"{words} ({about})" if about else words

@@ -41,7 +41,7 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     if where not in lasting:
         raise BadInput(f"--on {where}: expected a deployment whose nodes can stay: {', '.join(lasting)}")
     hosts = hosts_of(inventory, where)
-    experiment = load(file, deployment=where, mutant=mutant)
+    experiment = load(file, deployment=where, mutant=mutant, injects=False)
     launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
     driver = build(launch)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from rich.console import Console
 
@@ -9,6 +11,7 @@ from chaos import plugins
 from chaos.plugins import PluginKind
 from stormproof import cli
 from stormproof.commands import _console
+from stormproof.commands.list import _lines
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
@@ -64,3 +67,18 @@ def test_a_list_is_readable_at_60_columns(
     else:
         known = " ".join(words for one, words in NAMES.items() if kind in ("", f"{one}s")).split()
     assert set(known) <= {line.split()[0] for line in lines if line}
+
+
+def test_defaults_are_shown_as_a_file_says_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._run(["list", "faults"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "away_from=[brokers]" in told and "Peers." not in told
+    assert cli._run(["list", "faults", "--json"]) == 0
+    (partition,) = (one for one in json.loads(capsys.readouterr().out) if one["name"] == "partition")
+    assert next(one["default"] for one in partition["options"] if one["name"] == "away_from") == ["brokers"]
+
+
+def test_a_broken_plugin_says_once_that_it_is_broken() -> None:
+    entry = {"name": "kafka", "error": "driver 'kafka' is broken: kafka.py: KeyError: 'x is broken: y'"}
+    assert _lines("drivers", entry) == ["[red]broken[/]: kafka.py: KeyError: 'x is broken: y'"]
+    assert _lines("drivers", {"name": "kafka", "error": "nobody knows"}) == ["[red]broken[/]: nobody knows"]

@@ -199,6 +199,8 @@ def test_a_run_of_which_only_the_verdict_was_kept_keeps_it(capsys, run):
         ("name: 2026-02-31\n", "'2026-02-31' is no value"),
         ("\tname: x\n", "1: this is no YAML"),
         ("---\na: 1\n---\nb: 2\n", "3: this is no YAML"),
+        (CALM + "  - kill\n    at: 1s\n", ": `kill` has keys of its own below: write `kill: {}`"),
+        ("a:\n  - b\n  c: 1\n", "3: this is no YAML"),
         ("duration: 999999999h\n", "more than a year"),
         (f"duration: '{'1' * 500_000}'\n", "expected a duration"),
         (f"duration: 0x{'f' * 5000}\n", "larger than any number here"),

@@ -24,6 +24,9 @@ name: hands-on
 system: {reference: {controllers: 1, brokers: 2, queues: 2}}
 duration: 5s
 workloads: [queue]
+faults:
+  - clock: {target: one}  # which processes can not do: `up` injects nothing
+    at: 1s
 """
 
 

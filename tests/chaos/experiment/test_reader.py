@@ -375,3 +375,27 @@ def test_a_fault_that_would_never_strike_is_a_mistake(tmp_path, text):
 def test_only_what_the_grammar_names_is_a_key(tmp_path, text):
     (problem,) = problems(tmp_path, f"system: reference\nduration: 9s\nworkloads: [queue]\n{text}")
     assert "unknown" in problem
+
+
+def test_a_power_that_the_driver_lacks_is_asked_of_no_deployment(tmp_path: Path) -> None:
+    faults = "faults:\n  - tier_put_failure: {}\n    at: 1s\n  - clock: {}\n    at: 1s\n"
+    (tmp_path / "x.yaml").write_text(f"system: {{etcd: {{}}}}\nduration: 9s\nworkloads: [register]\n{faults}")
+    with pytest.raises(BadInput) as error:
+        load(tmp_path / "x.yaml", deployment="process")
+    problems = str(error.value)
+    assert (
+        "tier_put_failure: the system's driver can't do it (it lacks CanBreakTier), wherever it runs; take it out"
+        in problems
+    )
+    assert "clock: process can't do it (it lacks CanSkewClocks); say `on: [...]`" in problems
+
+
+def test_who_injects_nothing_may_ask_for_any_fault(tmp_path: Path) -> None:
+    text = "system: {reference: {}}\nduration: 9s\nworkloads: [queue]\nfaults:\n  - clock: {}\n    at: 1s\n"
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(BadInput, match="CanSkewClocks"):
+        load(tmp_path / "x.yaml", deployment="process")
+    assert load(tmp_path / "x.yaml", deployment="process", injects=False).faults
+    (tmp_path / "x.yaml").write_text(text.replace("clock", "clokc"))
+    with pytest.raises(BadInput, match="clokc"):
+        load(tmp_path / "x.yaml", deployment="process", injects=False)
