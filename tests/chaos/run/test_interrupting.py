@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 
 BOUND_S = 1.0
 #: The undo of the fault, and the end of the cluster.
-BESIDES_S = 12.0
+BESIDES_S = 30.0
 came_s: list[float] = []
 
 
@@ -101,7 +101,7 @@ def test_no_client_holds_up_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ended_s, recorded = time.monotonic(), len(rows.rows)
     time.sleep(0.3)
     assert summary.interrupted and summary.phases[-1] == "stop" and ended_s - came_s[0] < BOUND_S + BESIDES_S
-    assert next(at_s for at_s, phase in told if phase == runner.STOPPING) - came_s[0] < 0.5, "it is said at once"
+    assert next(at_s for at_s, phase in told if phase == runner.STOPPING) - came_s[0] < BOUND_S, "it is said at once"
     assert bool(real_time.LEFT) == left and len(rows.rows) == recorded
     assert rows.rows[-1]["f"] == "end" and rows.rows[-1]["value"] == {"interrupted": True}
     assert rows.where(kind="fault", f="pause", type="ok") and pending(tmp_path) == []
