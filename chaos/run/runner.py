@@ -286,6 +286,8 @@ class _Run:
         self._recorder = recorder
         #: Tasks that did not end when they were cancelled: clients of others, say, that swallow that.
         self._abandoned: frozenset[asyncio.Task[Any]] = frozenset()
+        self._beside = Group()
+        self._ended = False
         self._on_progress = on_progress or (lambda phase, seconds: None)
         # Simulated nodes trace straight into the history; processes write files of their own.
         self._simulated = deployment.name == "sim"
@@ -333,13 +335,15 @@ class _Run:
             if phases.done():
                 await phases
             phases.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else asks for it
+            self._beside.cancel()
             self._abandoned = frozenset(asyncio.all_tasks() - {cast(asyncio.Task[Any], asyncio.current_task())})
             raise
         await phases
 
     def _record(self, kind: str, **columns: Any) -> int:
-        """Raises ``RuntimeError`` in a task that was abandoned: another cancellation it would swallow, too."""
-        if self._abandoned and asyncio.current_task() in self._abandoned:
+        """Raises ``RuntimeError`` in a task that was abandoned, another cancellation it would swallow, too; and in all
+        once the run is over."""
+        if self._ended or (self._abandoned and asyncio.current_task() in self._abandoned):
             raise RuntimeError("the run is over")
         return self._recorder.record(kind, **columns)
 
@@ -376,6 +380,7 @@ class _Run:
             fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
         load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._draws, fresh)
         async with Group() as group:
+            self._beside = group
             group.start(self._watch())
             group.start(self._measure_lag())
             if not self._simulated:
@@ -415,6 +420,7 @@ class _Run:
                 if self._journal is not None:
                     self._journal.close()
         self._record("harness", f="end", value={"interrupted": self.interrupted})
+        self._ended = True
 
     # Phases
 
