@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos.errors import BadInput, ChaosError
+from checkers.linearizable import total_queue
 from checkers.linearizable.history import Argument, DeadEnd, Function, History, Operation, Result, Undecided, Witness
 from checkers.linearizable.limits import Limits
+from checkers.linearizable.models import TOTAL_QUEUE
 from checkers.linearizable.packing import UNKNOWN, pack
 
 #: A batch that took less is followed by one twice as large, up to these bounds; so results stream, and small histories
@@ -40,9 +42,14 @@ class Jvm(Protocol):
     def kill(self) -> None: ...
 
 
-def vacuous(history: History) -> Result | None:
-    """The result for a history without any event: that it is linearizable would be true, and prove nothing."""
-    return undecided(history, NO_EVENTS) if not history.operations and not history.left_out else None
+def settled(history: History) -> Result | None:
+    """The result for a history that needs no search: without any event, where "linearizable" would be true and prove
+    nothing, or one that is judged by a count."""
+    if not history.operations and (not history.left_out or history.model == TOTAL_QUEUE):
+        reading = history.reading
+        expected = f"; expected {reading.expected}" if reading is not None and not history.left_out else ""
+        return undecided(history, NO_EVENTS + expected)
+    return total_queue.examine(history) if history.model == TOTAL_QUEUE else None
 
 
 def undecided(history: History, reason: str) -> Result:
@@ -58,11 +65,11 @@ Answer = Future[tuple[str, float]]
 
 @dataclass(slots=True)
 class _Batch:
-    """Histories that go over together, and the answer to come; ``vacuous`` has the results, by place, of those between
+    """Histories that go over together, and the answer to come; ``settled`` has the results, by place, of those between
     them that need not go over."""
 
     histories: list[History]
-    vacuous: dict[int, Result]
+    settled: dict[int, Result]
     answer: Answer
 
 
@@ -121,7 +128,7 @@ class Stream:
         return group, None
 
     def _hand_over(self, histories: list[History]) -> _Batch:
-        known = {n: result for n, history in enumerate(histories) if (result := vacuous(history)) is not None}
+        known = {n: result for n, history in enumerate(histories) if (result := settled(history)) is not None}
         judged = [history for n, history in enumerate(histories) if n not in known]
         return _Batch(judged, known, self._submit(judged))
 
@@ -146,8 +153,8 @@ class Stream:
 
     def _receive(self, batch: _Batch) -> Iterator[Result]:
         judged = iter(self._answered(batch.histories, batch.answer))
-        for n in range(len(batch.histories) + len(batch.vacuous)):
-            yield batch.vacuous[n] if n in batch.vacuous else next(judged)
+        for n in range(len(batch.histories) + len(batch.settled)):
+            yield batch.settled[n] if n in batch.settled else next(judged)
 
     def _answered(self, histories: list[History], answer: Answer) -> Iterator[Result]:
         """The results of a batch. If it fails as a whole, each history is tried alone, so that one that kills the JVM,

@@ -16,7 +16,7 @@ from chaos.errors import BadInput, MachineError
 from chaos.judging import class_archive
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 from checkers.linearizable import gateway, jar
-from checkers.linearizable.batches import JvmDied, Stream, history_of, result_of, vacuous
+from checkers.linearizable.batches import JvmDied, Stream, history_of, result_of, settled
 from checkers.linearizable.formats import files
 from checkers.linearizable.formats.operation_mapping import Shape, first_state, show
 from checkers.linearizable.history import History, Result
@@ -43,7 +43,7 @@ def check(
     """Judge a history: one in memory, a list of events (mappings with ``process``, ``type``, ``f``, ``value``, perhaps
     ``key``), or a file of any known format; of a file with several, the worst counts.
 
-    ``model`` is one of :data:`checkers.linearizable.models.MODELS`; it may be left out where the history knows it.
+    ``model`` is one of :data:`checkers.linearizable.models.JUDGED_AS`; it may be left out where the history knows it.
     Never runs past its limits: what can't be decided within them, or for want of a working checker, is UNKNOWN, and
     ``why`` says so. Raises :class:`chaos.errors.BadInput` for a history that makes no sense.
     """
@@ -105,7 +105,7 @@ def _has_java() -> bool:
 
 def _in_python(histories: Iterable[History], limits: Limits) -> Iterator[Result]:
     for history in histories:
-        result = vacuous(history) or examine_in_python(
+        result = settled(history) or examine_in_python(
             history,
             max_configs=limits.memory_mib * 4096,
             max_seconds=limits.time_limit_s,

@@ -34,8 +34,9 @@ class Function(IntEnum):
     REMOVE = 9  # [element, changed]
     CONTAINS = 10  # [element, 0 or 1]
     ENQUEUE = 11  # [value]
-    DEQUEUE = 12  # [value], nil: the queue was empty
+    DEQUEUE = 12  # [value], nil: the queue was empty; unordered-queue: also [value, number of the drain that took it]
     TXN = 13  # triples [READ or WRITE, key, value]
+    DRAINED = 14  # [number of the drain]: it found the queue empty and takes nothing any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +56,31 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a file was read. ``guessed``: the format was recognized by its content. ``conventions``: in a sentence each,
+    what a call was taken to mean where the format differs from Knossos's conventions, or where values were taken for
+    keys. ``expected``: what an event looks like in this format."""
+
+    format: str
+    guessed: bool
+    conventions: tuple[str, ...] = ()
+    expected: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """Operations in the order of their calls; an operation's *number* is its place here. ``init`` holds the arguments
     that describe the first state of every object: () is nil (register, kv), free (locks), empty (set, queue), 0
     (counter), epoch 0 without members (replica-info). ``left_out`` counts what was recorded and is not among
-    the operations: calls that failed or restrict nothing, and events that are no client's."""
+    the operations: calls that failed or restrict nothing, and events that are no client's. ``reading`` says how the
+    file was read, None for what comes from no file."""
 
     id: str | int
     model: str
     operations: Sequence[Operation]
     init: tuple[Argument, ...] = ()
     left_out: int = 0
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +122,29 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What became of the elements of a queue, as JSON texts with how often each: ``lost`` were acknowledged, and a
+    later drain found the queue empty without them; ``unexpected`` came out and were never put in; ``duplicated`` came
+    out more often than they were put in; ``recovered`` came out although their enqueue was not acknowledged;
+    ``outstanding`` were acknowledged and did not come out, and nothing proves that they are lost. ``rows``: the lines
+    of the calls on lost and unexpected elements."""
+
+    lost: Mapping[str, int]
+    unexpected: Mapping[str, int]
+    duplicated: Mapping[str, int]
+    recovered: Mapping[str, int]
+    outstanding: Mapping[str, int]
+    attempts: int
+    acknowledged: int
+    dequeued: int
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What a checker found. ``valid`` is None when undecided. ``ms``: time in the checker. ``configs``: configurations
     visited, 0 when no search was needed. ``orders``: when asked for and valid, per key a linearization: numbers of all
-    completed operations and of the crashed ones that took effect, in order."""
+    completed operations and of the crashed ones that took effect, in order. ``tally``: of a total-queue."""
 
     id: str | int
     valid: bool | None
@@ -120,3 +154,4 @@ class Result:
     undecided: tuple[Undecided, ...] = ()
     witness: Witness | None = None
     orders: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
+    tally: Tally | None = None

@@ -246,6 +246,49 @@ class _FifoQueue:
         return "[" + ", ".join(map(str, state)) + "]"
 
 
+class _UnorderedQueue:
+    """A dequeue may take any element that is in it. A state: (elements in some fixed order, how many of them were taken
+    without anybody knowing which, numbers of the drains that are over).
+
+    Which element a crashed dequeue took is left open until it matters: a known one may be taken while more are in it
+    than were taken unseen, and once all that is left was taken unseen, the queue is empty. No order is lost or gained
+    by that, since a crashed dequeue has no deadline: it may take its element at the moment when that is decided.
+    """
+
+    def initial(self, init: Arguments) -> State:
+        return (tuple(sorted(init, key=str)), 0, ())
+
+    def step(self, state: State, f: Function, arguments: Arguments) -> State | None:
+        elements, unseen, over = state
+        value = arguments[0]
+        if f is Function.ENQUEUE:
+            return (tuple(sorted((*elements, value), key=str)), unseen, over)
+        if f is Function.DRAINED:
+            return None if elements else ((), 0, tuple(sorted({*over, value})))
+        if f is not Function.DEQUEUE:
+            raise _unfit(f, "a queue")
+        if value == NIL or not elements:
+            return state if not elements and value in (NIL, None) else None
+        if value is None:
+            return self._settled(elements, unseen + 1, over)
+        if value not in elements or (len(arguments) > 1 and arguments[1] in over):
+            return None
+        place = elements.index(value)
+        return self._settled((*elements[:place], *elements[place + 1 :]), unseen, over)
+
+    def observes(self, f: Function, arguments: Arguments) -> bool:
+        return f is Function.DEQUEUE and arguments[0] == NIL
+
+    def describe(self, state: State) -> str:
+        elements, unseen, _ = state
+        taken = f", {unseen} of them taken by dequeues that crashed" if unseen else ""
+        return "{" + ", ".join(map(str, elements)) + "}" + taken
+
+    @staticmethod
+    def _settled(elements: tuple[Argument, ...], unseen: int, over: tuple[int, ...]) -> State:
+        return (elements, unseen, over) if len(elements) > unseen else ((), 0, over)
+
+
 class _Counter:
     """A number."""
 
@@ -303,9 +346,14 @@ _BY_NAME: Mapping[str, Model] = {
     "kv": _KeyValue(),
     "set": _Set(),
     "fifo-queue": _FifoQueue(),
+    "unordered-queue": _UnorderedQueue(),
     "counter": _Counter(),
     "replica-info": _ReplicaInfo(),
 }
 
 #: The names of all models.
 MODELS = tuple(_BY_NAME)
+#: A check that is none of linearizability: what was put in must come out (``total_queue.py``).
+TOTAL_QUEUE = "total-queue"
+#: What a history can be judged as.
+JUDGED_AS = (*MODELS, TOTAL_QUEUE)

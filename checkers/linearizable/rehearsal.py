@@ -73,6 +73,7 @@ _REHEARSED: Mapping[str, tuple[str, Any, str, Any, Any]] = {
     "kv": ("append", "a", "get", "a", "b"),
     "set": ("add", 1, "read", [1], [2]),
     "fifo-queue": ("enqueue", 1, "dequeue", 1, 2),
+    "unordered-queue": ("enqueue", 1, "dequeue", 1, 2),
     "counter": ("add", 1, "read", 1, 7),
     "replica-info": ("write", [1, ["a"]], "read", [1, ["a"]], [2, []]),
 }

@@ -20,8 +20,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from chaos.errors import BadInput
 from chaos.verdict import Validity
 from checkers.linearizable.formats import FORMATS
+from checkers.linearizable.formats.guessing import INSTEAD
 from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S
-from checkers.linearizable.models import MODELS
+from checkers.linearizable.models import JUDGED_AS
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
 from stormproof.outcome import ExitCode, worst_code
@@ -29,7 +30,7 @@ from stormproof.outcome import ExitCode, worst_code
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from checkers.linearizable.history import History, Result
+    from checkers.linearizable.history import History, Reading, Result, Tally
     from reports.timeline.pages import TimelinePages
 
 CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
@@ -81,7 +82,7 @@ class _Printed:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--model", type=click.Choice(MODELS), metavar="MODEL", help=f"One of {', '.join(MODELS)}.")
+@click.option("--model", type=click.Choice(JUDGED_AS), metavar="MODEL", help=f"One of {', '.join(JUDGED_AS)}.")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the files; without it, recognized by content.")
 @click.option(
     "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
@@ -132,8 +133,8 @@ def linearize(
 ) -> None:
     """Judge whether the histories in FILEs are linearizable, and explain those that are not.
 
-    Reads what Knossos, Jepsen and Porcupine record, and JSON lines: one history an object (id, model, init, ops); .gz
-    and .zst as they are. With --json each history gives one object on one line, as soon as it is judged; calls are
+    Reads what Knossos, Jepsen and Porcupine record, operations as JSON, and JSON lines: one history an object (id,
+    model, init, ops); .gz and .zst as they are. The model total-queue asks whether all that went in came out. With --json each history gives one object on one line, as soon as it is judged; calls are
     named by the place of their invocation among the events of the history.
 
     Exit codes: 0 all linearizable, 1 one is not, 2 undecided, 3 bad input or no checker; the worst counts, in the
@@ -239,9 +240,30 @@ def _object(file: Path, history: History, result: Result, orders: bool) -> dict[
             {"key": _key(one.key), "reason": one.reason, "placed": one.placed, "of": one.of} for one in result.undecided
         ],
         "witness": _witness(history, result),
+        "format": _format(history),
     }
+    if result.tally is not None:
+        found["total_queue"] = _tally(result.tally)
     if orders:
         found["orders"] = [{"key": _key(key), "order": _places(history, order)} for key, order in result.orders.items()]
+    return found
+
+
+def _format(history: History) -> dict[str, Any] | None:
+    """How the file was read: its format, whether that was recognized by content, and what calls were taken to mean
+    where that differs from Knossos's conventions."""
+    reading = history.reading
+    if reading is None:
+        return None
+    return {"name": reading.format, "guessed": reading.guessed, "conventions": list(reading.conventions)}
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    """Counts, and for each kind pairs of an element and how often."""
+    kinds = ("lost", "unexpected", "duplicated", "recovered", "outstanding")
+    found: dict[str, Any] = {name: getattr(tally, name) for name in ("attempts", "acknowledged", "dequeued")}
+    for kind in kinds:
+        found[kind] = [[json.loads(value), times] for value, times in getattr(tally, kind).items()]
     return found
 
 
@@ -294,13 +316,27 @@ def _print(file: Path, history: History, result: Result, console: Console) -> No
 
     name = str(file) if history.id == file.name else f"{file} {history.id}"
     spent = f"{result.ms:.1f} ms, {result.configs:,} configurations, {result.peak_mib:.1f} MiB"
-    console.print(f"{_console.validity(WORDS[result.valid])}  {escape(name)}  [dim]{history.model}: {spent}[/]")
+    reading = history.reading
+    read_as = f" as {reading.format}" if reading is not None else ""
+    console.print(
+        f"{_console.validity(WORDS[result.valid])}  {escape(name)}  [dim]{history.model}{read_as}: {spent}[/]"
+    )
+    if reading is not None and reading.conventions:
+        console.print(f"  {escape(_read_as(reading))}")
     if result.valid is None:
         for one in result.undecided:
             console.print(f"  [yellow]undecided:[/] {escape(explanation.undecided_object(one))}")
-    if result.witness is not None:
+    if result.witness is not None or result.tally is not None:
         for line in explanation.lines(history, result):
             console.print(f"  {escape(line)}")
+
+
+def _read_as(reading: Reading) -> str:
+    """Which conventions were taken, and whether somebody asked for them."""
+    instead = INSTEAD.get(reading.format)
+    other = f"; --format {instead} reads it by Knossos's conventions" if instead is not None else ""
+    how = f"recognized by its content{other}" if reading.guessed else "as --format says"
+    return f"read as {reading.format} ({how}): {'; '.join(reading.conventions)}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
 """Reads histories that others recorded."""
 
 #: The formats by name.
-FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "jsonl")
+FORMATS = ("knossos", "jepsen", "porcupine-etcd", "porcupine-kv", "porcupine-json", "json", "jsonl")

@@ -46,8 +46,12 @@ class Call:
     result: Any = None
     ret: int | None = None
     ret_row: int = -1
+    #: Why it failed, as it is told.
+    why: str = ""
     #: An ok read of nil has seen nil.
     nil_observed: bool = False
+    #: The order of its call among several that one event stands for.
+    place: int = 0
 
     @property
     def asked(self) -> Any:
@@ -242,6 +246,10 @@ def _dequeue(call: Call) -> Meaning:
     return Function.DEQUEUE, (text(call.result) if call.outcome == "ok" else None,)
 
 
+def _drain(call: Call) -> Meaning:
+    raise AssertionError("a drain stands for several operations: drains.py")
+
+
 def _count(call: Call) -> Meaning:
     amount = 1 if call.asked is None and call.f != "add" else _whole(call.asked, "a whole number to add")
     return Function.ADD, (-amount if call.f in ("decrement", "dec") else amount,)
@@ -300,6 +308,7 @@ def _named(*pairs: tuple[str, Callable[[Call], Meaning]]) -> Mapping[str, Callab
 _REGISTER = _named(
     ("read get r", _read), ("write put set w", _write), ("cas compare-and-set", _cas), ("cas-failed", _cas_failed)
 )
+_QUEUE = _named(("enqueue push offer", _enqueue), ("dequeue pop poll", _dequeue), ("drain", _drain))
 #: By model, the names of its functions in lower case with dashes; the first of each is the usual one.
 FUNCTIONS: Mapping[str, Mapping[str, Callable[[Call], Meaning]]] = {
     "register": _REGISTER,
@@ -312,6 +321,8 @@ FUNCTIONS: Mapping[str, Mapping[str, Callable[[Call], Meaning]]] = {
         ("add insert", _add), ("remove delete del", _remove), ("contains", _contains), ("read get members", _read_all)
     ),
     "fifo-queue": _named(("enqueue push offer", _enqueue), ("dequeue pop poll", _dequeue)),
+    "unordered-queue": _QUEUE,
+    "total-queue": _QUEUE,
     "counter": _named(("add", _count), ("increment inc", _count), ("decrement dec", _count), ("read get", _read_count)),
     "replica-info": _named(
         ("read get", _read_info),

@@ -99,7 +99,7 @@ def _units(history: History, numbers: Sequence[int]) -> list[list[int]]:
             holdings[operation.process] = number
         elif operation.f is Function.RELEASE:
             name = holdings.pop(operation.process, number)
-        elif history.model == "fifo-queue" and operation.arguments[0] not in (None, NIL):
+        elif operation.f in (Function.ENQUEUE, Function.DEQUEUE) and operation.arguments[0] not in (None, NIL):
             name = ("value", operation.arguments[0])
         elif history.model == "counter" and operation.f is Function.ADD:
             name = "sum"

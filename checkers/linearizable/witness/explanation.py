@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from checkers.linearizable import total_queue
 from checkers.linearizable.history import History, Operation, Result, Undecided, Witness
 from checkers.linearizable.witness.words import call, value
 
@@ -24,6 +25,8 @@ def shown(history: History, result: Result) -> Sequence[int]:
 
 def rows(history: History, result: Result) -> tuple[int, ...]:
     """The rows (lines, events) of these operations, in order."""
+    if result.tally is not None:
+        return result.tally.rows
     operations = [history.operations[number] for number in shown(history, result)]
     return tuple(sorted({row for operation in operations for row in operation.rows if row >= 0}))
 
@@ -31,6 +34,8 @@ def rows(history: History, result: Result) -> tuple[int, ...]:
 def sentence(history: History, result: Result) -> str:
     """Why a history is not linearizable."""
     witness = result.witness
+    if result.tally is not None:
+        return f"{history.model} of history {history.id}: {'; '.join(total_queue.sentences(result.tally))}"
     if witness is None:
         return f"history {history.id} is not linearizable as a {history.model}"
     of = f"{history.model} {value(witness.key)}" if witness.key is not None else history.model
@@ -81,8 +86,11 @@ def undecided(result: Result) -> str:
 
 
 def lines(history: History, result: Result) -> list[str]:
-    """A violation for a terminal: why, and the fewest calls that show it as bars over the events."""
+    """What was found, for a terminal: of a total-queue what became of the elements; of a violation why, and the fewest
+    calls that show it as bars over the events."""
     witness = result.witness
+    if result.tally is not None:
+        return total_queue.sentences(result.tally)
     if witness is None:
         return []
     of = f" of {value(witness.key)}" if witness.key is not None else ""

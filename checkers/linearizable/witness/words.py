@@ -22,6 +22,7 @@ _NAMES = {
     Function.ENQUEUE: "enqueue",
     Function.DEQUEUE: "dequeue",
     Function.TXN: "txn",
+    Function.DRAINED: "drain (empty)",
 }
 
 
@@ -55,8 +56,12 @@ def call(operation: Operation, model: str) -> str:
     if model == "set":
         answers = {"0": " (no)", "1": " (yes)"} if operation.f == Function.CONTAINS else {"0": " (no change)"}
         return f"{name} {arguments[0]}{answers.get(arguments[1], '')}"
+    if operation.f == Function.DRAINED:
+        return name
     if operation.f == Function.DEQUEUE and arguments[0] == "nil":
         return "dequeue (empty)"
+    if operation.f == Function.DEQUEUE and len(arguments) > 1:
+        return f"dequeue {arguments[0]} (in a drain)"
     return " ".join([name, *arguments])
 
 
@@ -73,8 +78,8 @@ def illegal(operation: Operation, model: str, state: str) -> str:
         case Function.ADD | Function.REMOVE | Function.CONTAINS if model == "set":
             found = operation.arguments[1] == (0 if operation.f is Function.ADD else 1)
             return f"it found {arguments[0]} {'in' if found else 'not in'} the set, which then is {state}"
-        case Function.DEQUEUE:
-            found_empty = operation.arguments[0] == NIL
+        case Function.DEQUEUE | Function.DRAINED:
+            found_empty = operation.f is Function.DRAINED or operation.arguments[0] == NIL
             return f"it {'found nothing' if found_empty else f'took {arguments[0]}'}, the queue then is {state}"
         case Function.ACQUIRE | Function.RELEASE:
             return f"the lock then is {state}"

@@ -17,8 +17,9 @@ public final class Function {
     public static final int REMOVE = 9; // [element, changed]
     public static final int CONTAINS = 10; // [element, 0 or 1]
     public static final int ENQUEUE = 11; // [value]
-    public static final int DEQUEUE = 12; // [value], nil: the queue was empty
+    public static final int DEQUEUE = 12; // [value], nil: the queue was empty; unordered-queue: also [value, drain]
     public static final int TXN = 13; // triples [READ or WRITE, key, value]
+    public static final int DRAINED = 14; // [drain]: it found the queue empty and takes nothing any more
 
     /** No function of any model: all that is known about such an operation are its steps from state to state. */
     public static final int OPAQUE = -1;

@@ -16,6 +16,7 @@ public final class Models {
         add(new KvModel());
         add(new SetModel());
         add(new FifoQueueModel());
+        add(new UnorderedQueueModel());
         add(new CounterModel());
         add(new ReplicaInfoModel());
     }

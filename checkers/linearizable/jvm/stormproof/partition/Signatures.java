@@ -8,7 +8,7 @@ import stormproof.model.History;
  * number of them. Histories that don't fit are refused before a model sees them.
  */
 final class Signatures {
-    private static final int FUNCTIONS = Function.TXN + 1;
+    private static final int FUNCTIONS = Function.DRAINED + 1;
 
     private final History history;
     private final String[] byFunction = new String[FUNCTIONS];
@@ -78,6 +78,12 @@ final class Signatures {
                 default -> null;
             };
             case "fifo-queue" -> function == Function.ENQUEUE || function == Function.DEQUEUE ? "v" : null;
+            case "unordered-queue" -> switch (function) {
+                case Function.ENQUEUE -> "v";
+                case Function.DEQUEUE -> "vn*";
+                case Function.DRAINED -> "n";
+                default -> null;
+            };
             case "counter" -> function == Function.ADD || function == Function.READ ? "n" : null;
             case "replica-info" -> switch (function) {
                 case Function.READ, Function.WRITE -> "nv*";

@@ -18,6 +18,7 @@ public final class Shortcuts {
             case "mutex" -> List.of(new AlternationShortcut(model));
             case "set" -> List.of(new ElementsShortcut(model), new InclusionShortcut(model));
             case "fifo-queue" -> List.of(new QueueShortcut(model, false), new QueueShortcut(model, true));
+            case "unordered-queue" -> List.of(new UnorderedShortcut(model));
             case "counter" -> List.of(new CounterShortcut(model));
             default -> List.of();
         };
