@@ -247,46 +247,60 @@ class _FifoQueue:
 
 
 class _UnorderedQueue:
-    """A dequeue may take any element that is in it. A state: (elements in some fixed order, how many of them were taken
-    without anybody knowing which, numbers of the drains that are over).
+    """A dequeue may take any element that is in it. A state: (layers of elements, numbers of the drains that are over).
 
-    Which element a crashed dequeue took is left open until it matters: a known one may be taken while more are in it
-    than were taken unseen, and once all that is left was taken unseen, the queue is empty. No order is lost or gained
-    by that, since a crashed dequeue has no deadline: it may take its element at the moment when that is decided.
+    Which element a dequeue of an unknown value took is left open. Between two layers stands such a dequeue: it took one
+    of the elements in the layers before it. So up to the i-th of them at least i elements are in the layers; where it
+    is just i, all of these are gone.
     """
 
     def initial(self, init: Arguments) -> State:
-        return (tuple(sorted(init, key=str)), 0, ())
+        return ((tuple(sorted(init, key=str)),), ())
 
     def step(self, state: State, f: Function, arguments: Arguments) -> State | None:
-        elements, unseen, over = state
+        layers, over = state
         value = arguments[0]
         if f is Function.ENQUEUE:
-            return (tuple(sorted((*elements, value), key=str)), unseen, over)
+            return ((*layers[:-1], tuple(sorted((*layers[-1], value), key=str))), over)
+        empty = layers == ((),)
         if f is Function.DRAINED:
-            return None if elements else ((), 0, tuple(sorted({*over, value})))
+            return (layers, tuple(sorted({*over, value}))) if empty else None
         if f is not Function.DEQUEUE:
             raise _unfit(f, "a queue")
-        if value == NIL or not elements:
-            return state if not elements and value in (NIL, None) else None
+        if empty or value == NIL:
+            return state if empty and value in (NIL, None) else None
         if value is None:
-            return self._settled(elements, unseen + 1, over)
-        if value not in elements or (len(arguments) > 1 and arguments[1] in over):
+            return (self._settled((*layers, ())), over)
+        if len(arguments) > 1 and arguments[1] in over:
             return None
-        place = elements.index(value)
-        return self._settled((*elements[:place], *elements[place + 1 :]), unseen, over)
+        after = self._without(layers, value)
+        return None if after is None else (after, over)
 
     def observes(self, f: Function, arguments: Arguments) -> bool:
         return f is Function.DEQUEUE and arguments[0] == NIL
 
     def describe(self, state: State) -> str:
-        elements, unseen, _ = state
+        layers, _ = state
+        unseen = len(layers) - 1
         taken = f", {unseen} of them taken by dequeues that crashed" if unseen else ""
-        return "{" + ", ".join(map(str, elements)) + "}" + taken
+        return "{" + ", ".join(str(element) for layer in layers for element in layer) + "}" + taken
+
+    def _without(self, layers: tuple[Arguments, ...], value: Argument) -> tuple[Arguments, ...] | None:
+        """Without the value, of several the latest, which leaves the others the most choice; None where it can't be."""
+        for place in reversed(range(len(layers))):
+            if value in layers[place]:
+                at = layers[place].index(value)
+                left = (*layers[:place], (*layers[place][:at], *layers[place][at + 1 :]), *layers[place + 1 :])
+                return self._settled(left)
+        return None
 
     @staticmethod
-    def _settled(elements: tuple[Argument, ...], unseen: int, over: tuple[int, ...]) -> State:
-        return (elements, unseen, over) if len(elements) > unseen else ((), 0, over)
+    def _settled(layers: tuple[Arguments, ...]) -> tuple[Arguments, ...]:
+        count, gone = 0, 0
+        for place, layer in enumerate(layers[:-1], 1):
+            count += len(layer)
+            gone = place if count == place else gone
+        return layers[gone:]
 
 
 class _Counter:

@@ -137,6 +137,25 @@ def _fifo_queue(queue: Any, f: Any, a: Any) -> Any:
     return queue[1:] if queue[:1] == a else NOT_ALLOWED
 
 
+def _unordered_queue(worlds: Any, f: Any, a: Any) -> Any:
+    """All that may be: sets of (elements as a sorted tuple, drains that are over), one for each choice of elements."""
+    if f is None:
+        return frozenset({(tuple(sorted(a)), frozenset())})
+    found = set()
+    for elements, over in worlds:
+        if f == F.ENQUEUE:
+            found.add((tuple(sorted((*elements, a[0]))), over))
+        elif f == F.DRAINED and not elements:
+            found.add((elements, over | {a[0]}))
+        elif f == F.DEQUEUE and not elements and a[0] in (None, NIL):
+            found.add((elements, over))
+        elif f == F.DEQUEUE and not (len(a) > 1 and a[1] in over):
+            for place, element in enumerate(elements):
+                if a[0] in (None, element):
+                    found.add((elements[:place] + elements[place + 1 :], over))
+    return frozenset(found) if found else NOT_ALLOWED
+
+
 def _counter(number: Any, f: Any, a: Any) -> Any:
     if f is None:
         return sum(a)
@@ -167,6 +186,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "kv": _kv,
     "set": _set,
     "fifo-queue": _fifo_queue,
+    "unordered-queue": _unordered_queue,
     "counter": _counter,
     "replica-info": _replica_info,
 }

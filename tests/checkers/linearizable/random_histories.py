@@ -204,6 +204,10 @@ class _World:
         if model == "fifo-queue":
             fuller = 0.7 if self.shape.values > 2 else 0.5  # few values: often empty, too
             return (F.ENQUEUE, (value,)) if rng.random() < fuller else (F.DEQUEUE, (None,))
+        if model == "unordered-queue":
+            drain = rng.randrange(2)
+            took = (F.DEQUEUE, rng.choice(((None,), (None,), (None, drain))))
+            return rng.choice(((F.ENQUEUE, (value,)), (F.ENQUEUE, (value,)), took, took, (F.DRAINED, (drain,))))
         if model == "counter":
             return rng.choice(((F.ADD, (rng.randint(-1, self.shape.values),)), (F.READ, (None,))))
         epoch = rng.randrange(self.shape.values + 1)
@@ -259,6 +263,10 @@ def _settled(
         hidden = f is not F.CONTAINS and rng.random() < 0.2
         changes = (arguments[0] in state) == (f is not F.ADD)
         return f, (arguments[0], None if hidden else int(changes))
+    if f is F.DEQUEUE and model == "unordered-queue":
+        elements = [element for layer in state[0] for element in layer]
+        told = (rng.choice(elements) if elements else NIL, *arguments[1:])
+        return None if model_named(model).step(state, f, told) is None else (f, told)
     if f is F.DEQUEUE:
         return f, (state[0] if state else NIL,)
     if f is F.ACQUIRE and model == "fenced-lock":
@@ -301,7 +309,7 @@ def _told(
     if model == "set":
         return f, (arguments[0], rng.choice((0, 1)) if f is F.CONTAINS else rng.choice((0, 1, 1, None)))
     if f is F.DEQUEUE:
-        return f, (rng.choice((value, value, NIL)),)
+        return f, (rng.choice((value, value, NIL)), *arguments[1:])
     if model == "fenced-lock":
         return rng.choice((F.ACQUIRE, F.RELEASE)), (arguments[0], rng.choice((None, rng.randint(1, 5))))
     return f, arguments
@@ -357,7 +365,7 @@ def _crashed(model: str, shape: Shape, rng: Random, operations: list[Operation])
     if operation.f is not F.CAS_FAILED:
         arguments = operation.arguments
         if operation.f is F.DEQUEUE:
-            arguments = (None,)
+            arguments = (None, *arguments[1:])
         if model == "set" and operation.f is not F.READ:
             arguments = (arguments[0], None)
         operations[place] = replace(operation, arguments=arguments, ret=None)

@@ -57,6 +57,13 @@ ALPHABETS: dict[str, list[tuple[Function, tuple[Argument, ...]]]] = {
         *((F.READ, elements) for elements in ((), ("0",), ("0", "1"))),
     ],
     "fifo-queue": [(F.ENQUEUE, ("0",)), (F.ENQUEUE, ("1",)), *((F.DEQUEUE, (v,)) for v in ("0", "1", NIL, None))],
+    "unordered-queue": [
+        (F.ENQUEUE, ("0",)),
+        (F.ENQUEUE, ("1",)),
+        *((F.DEQUEUE, (v,)) for v in ("0", "1", NIL, None)),
+        (F.DEQUEUE, ("0", 7)),
+        (F.DRAINED, (7,)),
+    ],
     "counter": [(F.ADD, (1,)), (F.ADD, (-1,)), *((F.READ, (number,)) for number in (-1, 0, 1, 2))],
     "replica-info": [
         *((F.READ, info) for info in ((0,), (1, '"a"'), (2, '"b"'))),
@@ -168,13 +175,18 @@ def same_object(history: History, blocked: int) -> set[int]:
 
 def same_element(history: History, blocked: int) -> set[int]:
     """Return the operations on the same object; elements of a set that is never read as a whole are objects too, which
-    a checker may take one by one."""
+    a checker may take one by one, and so are the values of an unordered queue that nothing saw empty."""
     mine = same_object(history, blocked)
-    whole = any(history.operations[n].f is F.READ and not tells_nothing(history.operations[n]) for n in mine)
-    if history.model != "set" or whole:
+    whole = any(_concerns_all(history.operations[n]) for n in mine)
+    if history.model not in ("set", "unordered-queue") or whole:
         return mine
     element = history.operations[blocked].arguments[:1]
     return {n for n in mine if history.operations[n].arguments[:1] == element}
+
+
+def _concerns_all(operation: Operation) -> bool:
+    empty = operation.f is F.DRAINED or (operation.f is F.DEQUEUE and operation.arguments[0] == NIL)
+    return empty or (operation.f is F.READ and not tells_nothing(operation))
 
 
 def compare(histories: Sequence[History], results: Iterable[Result], undecided: int = 0) -> None:

@@ -82,7 +82,7 @@ def crashed(history: History, operation: Operation) -> Operation:
     if f is F.CAS_FAILED:
         f, arguments = (F.READ, (None,)) if history.model == "replica-info" else (F.CAS, arguments)
     elif f is F.DEQUEUE or f is F.READ:
-        arguments = (None,)
+        arguments = (None, *arguments[1:]) if f is F.DEQUEUE else (None,)
     elif f is F.ACQUIRE and arguments:
         arguments = (arguments[0], None)
     elif f is F.TXN:

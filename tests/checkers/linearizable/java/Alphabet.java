@@ -39,6 +39,12 @@ final class Alphabet {
             case "kv" -> map();
             case "set" -> set();
             case "fifo-queue" -> queue();
+            case "unordered-queue" -> {
+                queue();
+                renames = false;
+                completes(Function.DEQUEUE, 1, 7);
+                completes(Function.DRAINED, 7);
+            }
             case "counter" -> counter();
             case "replica-info" -> info();
             default -> throw new IllegalArgumentException(model);

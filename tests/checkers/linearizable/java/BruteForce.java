@@ -88,6 +88,10 @@ final class BruteForce {
             case "fenced-lock" -> init.length == 0 ? new Lock(null, null, null) : Lock.of(init[0], init[1]);
             case "set" -> new TreeSet<>(list);
             case "fifo-queue" -> list;
+            case "unordered-queue" -> {
+                Collections.sort(list);
+                yield Set.of(list);
+            }
             case "counter" -> init.length == 0 ? 0L : init[0];
             case "replica-info" -> init.length == 0 ? List.of(0L) : list;
             default -> throw new IllegalArgumentException(model);
@@ -111,6 +115,7 @@ final class BruteForce {
             case "kv" -> map((Key) state, function, arguments, values);
             case "set" -> set((Set<Long>) state, function, arguments);
             case "fifo-queue" -> queue((List<Long>) state, function, arguments[0]);
+            case "unordered-queue" -> unordered((Set<List<Long>>) state, function, arguments);
             case "counter" -> counter((Long) state, function, arguments[0]);
             case "replica-info" -> info((List<Long>) state, function, arguments);
             default -> throw new IllegalArgumentException(model);
@@ -207,6 +212,36 @@ final class BruteForce {
         boolean right = value == Function.UNKNOWN || value != 0 && state.get(0) == value;
         next.remove(0);
         return right ? next : null;
+    }
+
+    /** All that may be: contents in order, before them -1 - d of each drain d that is over; one for each choice. */
+    private static Set<List<Long>> unordered(Set<List<Long>> worlds, int function, long[] arguments) {
+        Set<List<Long>> found = new HashSet<>();
+        for (List<Long> world : worlds) {
+            boolean empty = world.stream().allMatch(number -> number < 0);
+            boolean over = function == Function.DEQUEUE && arguments.length > 1 && world.contains(-1 - arguments[1]);
+            List<Long> next = new ArrayList<>(world);
+            if (function == Function.ENQUEUE) {
+                next.add(arguments[0]);
+            } else if (function == Function.DRAINED) {
+                next.remove(-1 - arguments[0]);
+                next.add(-1 - arguments[0]);
+            }
+            Collections.sort(next);
+            boolean sawEmpty = function == Function.DRAINED || arguments[0] == 0;
+            if (function == Function.ENQUEUE || empty && (sawEmpty || arguments[0] == Function.UNKNOWN)) {
+                found.add(next);
+            } else if (!sawEmpty && !over) {
+                for (Long element : world) {
+                    if (element > 0 && (arguments[0] == Function.UNKNOWN || arguments[0] == element)) {
+                        List<Long> left = new ArrayList<>(world);
+                        left.remove(element);
+                        found.add(left);
+                    }
+                }
+            }
+        }
+        return found.isEmpty() ? null : found;
     }
 
     private static Long counter(Long state, int function, long number) {

@@ -207,7 +207,7 @@ public final class CheckerTest {
     }
 
     private static Script randomScript(Random random) {
-        String[] models = {"cas-register", "mutex", "fifo-queue", "set", "counter"};
+        String[] models = {"cas-register", "mutex", "fifo-queue", "unordered-queue", "set", "counter"};
         Script script = new Script(models[random.nextInt(models.length)]);
         int count = 1 + random.nextInt(7);
         int[] events = random.ints(0, 1000).distinct().limit(2L * count).toArray();
@@ -249,7 +249,7 @@ public final class CheckerTest {
         boolean which = random.nextBoolean();
         switch (script.model) {
             case "mutex" -> script.op(which ? Function.ACQUIRE : Function.RELEASE, call, ret);
-            case "fifo-queue" -> {
+            case "fifo-queue", "unordered-queue" -> {
                 long out = ret == Script.CRASHED ? Function.UNKNOWN : a;
                 script.op(which ? Function.ENQUEUE : Function.DEQUEUE, call, ret, which ? b : out);
             }

@@ -11,8 +11,8 @@ import stormproof.model.Operations;
  */
 final class Exhaustive {
     static final String[] MODELS = {
-        "register", "cas-register", "multi-register", "mutex", "fenced-lock", "kv", "set", "fifo-queue", "counter",
-        "replica-info"
+        "register", "cas-register", "multi-register", "mutex", "fenced-lock", "kv", "set", "fifo-queue",
+        "unordered-queue", "counter", "replica-info"
     };
 
     /** Where operations are called and return. */

@@ -54,7 +54,7 @@ final class ModelsTest {
             case "fenced-lock" -> new long[] {random.nextInt(3) - 1, 1};
             case "kv" -> new long[] {random.nextBoolean() ? 1 : alphabet.values.size() - 1};
             case "set" -> new long[] {2};
-            case "fifo-queue" -> new long[] {1, random.nextBoolean() ? 1 : 2};
+            case "fifo-queue", "unordered-queue" -> new long[] {1, random.nextBoolean() ? 1 : 2};
             case "counter" -> new long[] {2};
             default -> new long[] {1, 1};
         };
@@ -76,6 +76,7 @@ final class ModelsTest {
         check(described("kv", new long[] {1}).equals("\"a\""), "kv");
         check(described("set", new long[] {1, 2}).equals("{\"a\", \"b\"}"), "set");
         check(described("fifo-queue", new long[] {2, 1}).equals("[\"b\", \"a\"]"), "queue");
+        check(described("unordered-queue", new long[] {2, 1}).equals("{\"a\", \"b\"}"), "unordered queue");
         check(described("mutex", new long[0]).equals("free"), "mutex");
         check(described("counter", new long[] {7}).equals("7"), "counter");
         check(described("replica-info", new long[] {3, 1}).equals("epoch 3 {\"a\"}"), "replica-info");

@@ -117,6 +117,11 @@ public final class SearchTest {
             Function.ENQUEUE, args(1), Function.ENQUEUE, args(2),
             Function.DEQUEUE, args(1), Function.DEQUEUE, args(2), Function.DEQUEUE, args(0),
             Function.DEQUEUE, args(Function.UNKNOWN));
+    private static final Family UNORDERED = family(
+            "unordered-queue",
+            Function.ENQUEUE, args(1), Function.ENQUEUE, args(2), Function.DEQUEUE, args(1), Function.DEQUEUE, args(2),
+            Function.DEQUEUE, args(1, 7), Function.DEQUEUE, args(0), Function.DRAINED, args(7),
+            Function.DEQUEUE, args(Function.UNKNOWN));
     private static final Family COUNTER = family(
             "counter",
             Function.ADD, args(1), Function.ADD, args(-1), Function.ADD, args(2),
@@ -321,7 +326,7 @@ public final class SearchTest {
         long seed = Long.parseLong(arguments[1]);
         int most = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 8;
         Random random = new Random(seed);
-        Family[] families = {REGISTER, MUTEX, QUEUE, COUNTER, SET};
+        Family[] families = {REGISTER, MUTEX, QUEUE, UNORDERED, COUNTER, SET};
         int linearizable = 0;
         int crashed = 0;
         for (int i = 0; i < histories; i++) {

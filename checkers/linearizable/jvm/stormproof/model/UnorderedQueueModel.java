@@ -9,9 +9,9 @@ import stormproof.util.SequenceInterner;
  * some element. DEQUEUE [v, d] is one of the takes of drain d, DRAINED [d] the end of that drain, which saw the queue
  * empty.
  *
- * <p>Which element a crashed dequeue took is left open until it matters: a known one may be taken while more are in it
- * than were taken unseen, and once all that is left was taken unseen, the queue is empty. That is right for crashed
- * dequeues, which have no deadline: each may take its element at the moment when that is decided.
+ * <p>Which element a dequeue of an unknown value took is left open. In a state such dequeues stand between layers of
+ * elements: each took one of those before it. So before the i-th of them stand at least i elements; where it is just
+ * i, all of these are gone.
  */
 final class UnorderedQueueModel implements Model {
     @Override
@@ -33,9 +33,11 @@ final class UnorderedQueueModel implements Model {
         return new Elements(operations, init, values);
     }
 
-    /** A content: how many were taken unseen, the ids of the elements in ascending order, then -1 - d of each drain d
-     * that is over, in descending order. */
+    /** A content: layers of the ids of elements, ascending in each; {@link #TAKE} between two of them; then TAKE - 1 - d
+     * of each drain d that is over, descending. */
     private static final class Elements extends Transitions {
+        private static final long TAKE = -1;
+
         private final SequenceInterner contents = new SequenceInterner();
         private final Operations operations;
         private final String[] values;
@@ -45,9 +47,8 @@ final class UnorderedQueueModel implements Model {
             super(operations.kinds);
             this.operations = operations;
             this.values = values;
-            long[] first = new long[init.length + 1];
-            System.arraycopy(init, 0, first, 1, init.length);
-            Arrays.sort(first, 1, first.length);
+            long[] first = init.clone();
+            Arrays.sort(first);
             contents.number(first, first.length);
         }
 
@@ -61,21 +62,23 @@ final class UnorderedQueueModel implements Model {
             long[] arguments = operations.arguments[kind];
             int length = contents.length(state);
             int end = end(state, length);
-            boolean empty = end == 1;
+            boolean empty = end == 0;
             switch (operations.function[kind]) {
                 case Function.ENQUEUE:
-                    return with(state, length, 1, end, arguments[0], false);
+                    return with(state, length, layer(state, end), end, arguments[0]);
                 case Function.DRAINED:
-                    return empty ? with(state, length, 1, length, -1 - arguments[0], true) : ILLEGAL;
+                    if (!empty) {
+                        return ILLEGAL;
+                    }
+                    return isOver(state, arguments[0]) ? state : with(state, length, 0, length, over(arguments[0]));
                 case Function.DEQUEUE:
-                    if (arguments[0] == Function.NIL || empty) {
+                    if (empty || arguments[0] == Function.NIL) {
                         boolean sawEmpty = arguments[0] == Function.NIL || arguments[0] == Function.UNKNOWN;
                         return empty && sawEmpty ? state : ILLEGAL;
                     }
                     if (arguments[0] == Function.UNKNOWN) {
-                        copy(state, length);
-                        scratch[0]++;
-                        return settled(length, end);
+                        insert(state, length, end, TAKE);
+                        return settled(length + 1, end + 1);
                     }
                     return taken(state, length, end, arguments);
                 default:
@@ -83,12 +86,13 @@ final class UnorderedQueueModel implements Model {
             }
         }
 
+        /** Of several equal elements the latest goes, which leaves the unknown takes the most choice. */
         private int taken(int state, int length, int end, long[] arguments) {
-            int at = 1;
-            while (at < end && contents.at(state, at) != arguments[0]) {
-                at++;
+            int at = end - 1;
+            while (at >= 0 && contents.at(state, at) != arguments[0]) {
+                at--;
             }
-            if (at == end || arguments.length > 1 && isOver(state, end, length, arguments[1])) {
+            if (at < 0 || arguments.length > 1 && isOver(state, arguments[1])) {
                 return ILLEGAL;
             }
             copy(state, length);
@@ -96,47 +100,67 @@ final class UnorderedQueueModel implements Model {
             return settled(length - 1, end - 1);
         }
 
-        private boolean isOver(int state, int from, int length, long drain) {
-            for (int i = from; i < length; i++) {
-                if (contents.at(state, i) == -1 - drain) {
+        private static long over(long drain) {
+            return TAKE - 1 - drain;
+        }
+
+        private boolean isOver(int state, long drain) {
+            for (int i = contents.length(state) - 1; i >= 0 && contents.at(state, i) < TAKE; i--) {
+                if (contents.at(state, i) == over(drain)) {
                     return true;
                 }
             }
             return false;
         }
 
-        /** Where the elements end and the drains begin. */
+        /** Where the layers end and the drains begin. */
         private int end(int state, int length) {
             int end = length;
-            while (end > 1 && contents.at(state, end - 1) < 0) {
+            while (end > 0 && contents.at(state, end - 1) < TAKE) {
                 end--;
             }
             return end;
         }
 
-        /** The state with one more number, at its place in the order of the numbers from..to. */
-        private int with(int state, int length, int from, int to, long number, boolean once) {
-            copy(state, length);
+        /** Where the last layer begins. */
+        private int layer(int state, int end) {
+            int from = end;
+            while (from > 0 && contents.at(state, from - 1) != TAKE) {
+                from--;
+            }
+            return from;
+        }
+
+        /** The state with one more number, at its place in the order of those from..to. */
+        private int with(int state, int length, int from, int to, long number) {
             int at = from;
-            while (at < to && (number >= 0 ? scratch[at] < number : scratch[at] > number)) {
+            while (at < to && (number >= 0 ? contents.at(state, at) < number : contents.at(state, at) > number)) {
                 at++;
             }
-            if (once && at < to && scratch[at] == number) {
-                return state;
-            }
-            System.arraycopy(scratch, at, scratch, at + 1, length - at);
-            scratch[at] = number;
+            insert(state, length, at, number);
             return contents.number(scratch, length + 1);
         }
 
-        /** The number of the content in the scratch, whose elements end there; without them if all were taken. */
+        private void insert(int state, int length, int at, long number) {
+            copy(state, length);
+            System.arraycopy(scratch, at, scratch, at + 1, length - at);
+            scratch[at] = number;
+        }
+
+        /** The number of the content in the scratch, whose layers end there, without what surely is gone. */
         private int settled(int length, int end) {
-            if (end - 1 > scratch[0]) {
-                return contents.number(scratch, length);
+            int elements = 0;
+            int takes = 0;
+            int gone = 0;
+            for (int i = 0; i < end; i++) {
+                if (scratch[i] != TAKE) {
+                    elements++;
+                } else if (++takes == elements) {
+                    gone = i + 1;
+                }
             }
-            scratch[0] = 0;
-            System.arraycopy(scratch, end, scratch, 1, length - end);
-            return contents.number(scratch, length - end + 1);
+            System.arraycopy(scratch, gone, scratch, 0, length - gone);
+            return contents.number(scratch, length - gone);
         }
 
         private void copy(int state, int length) {
@@ -149,12 +173,15 @@ final class UnorderedQueueModel implements Model {
         @Override
         public String describe(int state) {
             StringJoiner all = new StringJoiner(", ", "{", "}");
-            int end = end(state, contents.length(state));
-            for (int i = 1; i < end; i++) {
-                all.add(Models.text(values, contents.at(state, i)));
+            int takes = 0;
+            for (int i = 0; i < contents.length(state) && contents.at(state, i) >= TAKE; i++) {
+                if (contents.at(state, i) == TAKE) {
+                    takes++;
+                } else {
+                    all.add(Models.text(values, contents.at(state, i)));
+                }
             }
-            long unseen = contents.at(state, 0);
-            return all + (unseen > 0 ? ", " + unseen + " of them taken by dequeues that crashed" : "");
+            return all + (takes > 0 ? ", " + takes + " of them taken by dequeues that crashed" : "");
         }
 
         @Override

@@ -30,6 +30,9 @@ final class UnorderedShortcut extends Polynomial {
     @Override
     Decision attempt(Operations operations, long[] init, String[] values, Budget budget) {
         Attempt attempt = new Attempt(operations, init);
+        if (attempt.unknown) {
+            return null;
+        }
         int surplus = attempt.match();
         if (surplus != NONE) {
             return Decision.violation("operation " + operations.number[surplus] + " took "
@@ -56,6 +59,7 @@ final class UnorderedShortcut extends Polynomial {
         private final int[] partner; // by op: the enqueue or dequeue of the same element
         private final long[] emptyAt; // by op
         boolean certain = true;
+        boolean unknown; // whether a dequeue completed and nobody knows what it took
 
         Attempt(Operations operations, long[] init) {
             this.operations = operations;
@@ -69,9 +73,10 @@ final class UnorderedShortcut extends Polynomial {
             for (int op = 0; op < operations.count; op++) {
                 long value = operations.argumentsOf(op)[0];
                 boolean take = operations.functionOf(op) == Function.DEQUEUE;
-                boolean unknown = take && value == Function.UNKNOWN;
+                boolean open = take && value == Function.UNKNOWN;
+                unknown |= open && !operations.crashed(op);
                 certain &= !(take && operations.crashed(op));
-                place[op] = unknown || sawEmpty(op) ? NONE : places.place(value);
+                place[op] = open || sawEmpty(op) ? NONE : places.place(value);
             }
             there = new int[places.size()];
             for (long value : init) {
