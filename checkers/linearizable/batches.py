@@ -28,6 +28,7 @@ GRACE_S = 30.0
 #: The JVM may be started so often again for one call of :func:`examine`.
 MOST_DEATHS = 3
 NO_EVENTS = "there is not one event in it: nothing to judge"
+NO_CALLS = "no call in it says anything (all failed, saw what nobody knows, or are no client's): nothing to judge"
 
 
 class JvmDied(Exception):
@@ -43,12 +44,12 @@ class Jvm(Protocol):
 
 
 def settled(history: History) -> Result | None:
-    """The result for a history that needs no search: without any event, where "linearizable" would be true and prove
-    nothing, or one that is judged by a count."""
-    if not history.operations and (not history.left_out or history.model == TOTAL_QUEUE):
+    """The result for a history that needs no search: one of which "linearizable" would be true and prove nothing, or one
+    that is judged by a count."""
+    if not history.operations:
         reading = history.reading
-        expected = f"; expected {reading.expected}" if reading is not None and not history.left_out else ""
-        return undecided(history, NO_EVENTS + expected)
+        expected = f"; expected {reading.expected}" if reading is not None and reading.expected else ""
+        return undecided(history, NO_CALLS if history.left_out else NO_EVENTS + expected)
     return total_queue.examine(history) if history.model == TOTAL_QUEUE else None
 
 

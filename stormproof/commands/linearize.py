@@ -134,8 +134,9 @@ def linearize(
     """Judge whether the histories in FILEs are linearizable, and explain those that are not.
 
     Reads what Knossos, Jepsen and Porcupine record, operations as JSON, and JSON lines: one history an object (id,
-    model, init, ops); .gz and .zst as they are. The model total-queue asks whether all that went in came out. With --json each history gives one object on one line, as soon as it is judged; calls are
-    named by the place of their invocation among the events of the history.
+    model, init, ops); .gz and .zst as they are. The model total-queue asks whether all that went into a queue came
+    out. With --json each history gives one object on one line, as soon as it is judged; calls are named by the place
+    of their invocation among the events of the history.
 
     Exit codes: 0 all linearizable, 1 one is not, 2 undecided, 3 bad input or no checker; the worst counts, in the
     order 1, 3, 2, 0. The last line of a failed run is the command that shows it again.

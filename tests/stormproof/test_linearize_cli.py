@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "checkers" / "linearizable" / "vectors"
 GOOD = VECTORS / "knossos" / "cas-register" / "good" / "crashed-writes.edn"
 BAD = VECTORS / "knossos" / "cas-register" / "bad" / "back-again.edn"
-KEYS = {"file", "id", "model", "valid", "ms", "configs", "peak_mib", "undecided", "witness"}
+KEYS = {"file", "id", "model", "valid", "ms", "configs", "peak_mib", "undecided", "witness", "format"}
 
 
 @pytest.fixture(scope="module", autouse=True)

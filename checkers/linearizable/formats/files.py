@@ -31,9 +31,9 @@ def read(path: Path | str, format: str = "", model: str = "", init: Any = None) 
     """The histories of a file, one at a time; a file that holds no event at all gives one history without operations.
 
     ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of :data:`JUDGED_AS`, which only
-    JSON lines and Porcupine's own logs may leave out; ``init`` is the first state of each object as a JSON value, None for the model's own. Files
-    compressed with gzip or Zstandard are read as they are. Raises :class:`chaos.errors.BadInput`, which names file
-    and line.
+    JSON lines and Porcupine's own logs may leave out; ``init`` is the first state of each object as a JSON value, None
+    for the model's own. Files compressed with gzip or Zstandard are read as they are. Raises
+    :class:`chaos.errors.BadInput`, which names file and line.
     """
     path = Path(path)
     if format and format not in FORMATS:

@@ -29,9 +29,10 @@ _ETCD = re.compile(
 )
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _KV = re.compile(
-    r"\s*\{:process\s+\d+,?\s+:type\s+:(?:invoke|ok),?\s+(?:"
-    rf":f\s+:get,?\s+:key\s+{_STRING}(?:,?\s+:value\s+(?:nil|{_STRING}))?"
-    rf"|:f\s+:(?:put|append),?\s+:key\s+{_STRING},?\s+:value\s+{_STRING}"
+    r"\s*\{:process\s+\d+,?\s+(?:"
+    rf":type\s+:invoke,?\s+:f\s+:get,?\s+:key\s+{_STRING}(?:,?\s+:value\s+nil)?"
+    rf"|:type\s+:ok,?\s+:f\s+:get,?\s+:key\s+{_STRING},?\s+:value\s+{_STRING}"
+    rf"|:type\s+:(?:invoke|ok),?\s+:f\s+:(?:put|append),?\s+:key\s+{_STRING},?\s+:value\s+{_STRING}"
     r")\s*\}\s*"
 )
 _COMMENT = re.compile(r"(?:[\s,]+|;[^\n]*)*")
@@ -64,8 +65,8 @@ EXPECTED = {
     " {:process 0, :type :invoke, :f :write, :value 1}",
     "porcupine-etcd": "lines such as `INFO  jepsen.util - 0 :invoke :write 1`",
     "porcupine-kv": 'maps such as {:process 0, :type :invoke, :f :get, :key "0", :value nil}',
-    "porcupine-json": 'operations such as {"ClientId": 0, "Input": {"op": "write", "value": 1}, "Call": 0, "Output": {},'
-    ' "Return": 5}',
+    "porcupine-json": 'operations such as {"ClientId": 0, "Input": {"op": "write", "value": 1}, "Call": 0,'
+    ' "Output": {}, "Return": 5}',
     "json": 'operations such as {"process": 0, "type": "invoke", "f": "write", "value": 1}',
     "jsonl": 'histories such as {"id": 1, "model": "register", "ops": [...]}, one a line',
 }

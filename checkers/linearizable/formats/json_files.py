@@ -1,5 +1,5 @@
-"""Histories as JSON: one history a line, which is our own; operations in an array or one a line, as elle-cli takes them;
-and Porcupine's operations, which have the times of call and return."""
+"""Histories as JSON: one history a line, which is our own; operations in an array or one a line, as elle-cli takes
+them; and Porcupine's operations, which have the times of call and return."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def _objects(path: Path, content: str) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             at = getattr(error, "pos", position)
             line = content.count("\n", 0, at) + 1
-            cut = "; the text is cut off" if not content[at:].strip() else ""
+            whole = content[at:].strip() and "Unterminated" not in str(error)
+            cut = "" if whole else "; the text is cut off"
             raise BadInput(
                 f"{path}:{line}: expected operations as JSON, in one array or one after the other, got"
                 f" {content[at:].strip()[:60]!r} ({error}{cut})"

@@ -22,7 +22,8 @@ _DEQUEUES = frozenset({"dequeue", "pop", "poll"})
 
 
 class Event(NamedTuple):
-    """``row``: line, or place among the events; ``key``: a canonical text; ``why``: why a call failed, as it is told."""
+    """``row``: line, or place among the events; ``key``: a canonical text; ``why``: why a call failed, where it
+    is told."""
 
     row: int
     process: int | str
