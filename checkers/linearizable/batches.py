@@ -28,7 +28,7 @@ GRACE_S = 30.0
 #: The JVM may be started so often again for one call of :func:`examine`.
 MOST_DEATHS = 3
 NO_EVENTS = "there is not one event in it: nothing to judge"
-NO_CALLS = "no call in it says anything (all failed, saw what nobody knows, or are no client's): nothing to judge"
+NO_CALLS = "all calls in it failed, or nobody knows what they did: nothing to judge"
 
 
 class JvmDied(Exception):
@@ -44,9 +44,9 @@ class Jvm(Protocol):
 
 
 def settled(history: History) -> Result | None:
-    """The result for a history that needs no search: one of which "linearizable" would be true and prove nothing, or one
-    that is judged by a count."""
-    if not history.operations:
+    """The result for a history that needs no search: one without any call, of which "linearizable" would be true and
+    prove nothing, or one that is judged by a count."""
+    if not history.operations and (not history.left_out or history.model == TOTAL_QUEUE):
         reading = history.reading
         expected = f"; expected {reading.expected}" if reading is not None and reading.expected else ""
         return undecided(history, NO_CALLS if history.left_out else NO_EVENTS + expected)

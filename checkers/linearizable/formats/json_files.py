@@ -190,7 +190,8 @@ def _span(op: Any, row: int, source: Source) -> tuple[float, float | None]:
     shown = show(op)
     for name in list(op):
         op[name.lower()] = op.pop(name)
-    call, ret = op.get("call"), op.get("return")
+    call: Any = op.get("call")
+    ret: Any = op.get("return")
     if type(call) not in (int, float) or (ret is not None and type(ret) not in (int, float)):
         raise BadInput(f'{source.at(row)}: expected {_OPERATION}, with times as "Call" and "Return", got {shown}')
     if ret is not None and ret < call:

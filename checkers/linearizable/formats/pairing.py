@@ -60,6 +60,8 @@ def history(identity: str | int, model: str, events: Iterable[Event | None], ini
         raise BadInput(f"{source.at(0)}: expected a model ({', '.join(JUDGED_AS)}), got {show(model)}")
     calls, drains, processes, left_out = _pair(events, source, model in QUEUES)
     _all_or_none_have_keys(calls, source)
+    if not calls:
+        return History(id=identity, model=model, operations=(), reading=source.reading)
     supply = len(init) if isinstance(init, list) else 0
     supply += sum(call.outcome != "fail" and _plain(call.f) in ("enqueue", "push", "offer") for call in calls)
     made: list[_Made] = []

@@ -335,6 +335,22 @@ def test_a_client_of_porcupines_whose_calls_overlap_is_several_processes(tmp_pat
     assert {operation.process for operation in one.operations} == {"0", "0/1"}
 
 
+def test_the_nemesis_alone_proves_nothing(tmp_path: Path) -> None:
+    texts = {
+        "knossos": "{:process :nemesis, :type :info, :f :start}",
+        "jepsen": lines(NOW, ":nemesis\t:info\t:start\tnil"),
+        "json": json.dumps([{"process": "nemesis", "type": "info", "f": "start"}]),
+    }
+    for format, text in texts.items():
+        (one,) = histories(tmp_path, text, format, "register")
+        assert verdict(one) is None
+
+
+def test_a_named_process_is_a_client(tmp_path: Path) -> None:
+    (one,) = histories(tmp_path, EDN.replace(":process 0", ":process :client-a"), model="register")
+    assert [operation.process for operation in one.operations] == ["client-a"]
+
+
 def test_the_docs_have_the_same_table() -> None:
     page = DOCS.read_text()
     assert all(f"| `{format}` |" in page for format in FORMATS)
