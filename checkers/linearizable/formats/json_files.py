@@ -116,12 +116,29 @@ def one(path: Path, stream: IO[bytes], format: str, guessed: bool, model: str, i
         return history(path.name, model, happened, init, source)
     source = Source(lambda row: f"{path}: operation {row}" if row >= 0 else str(path), reading=reading)
     told = list(events(found, source))
+    _in_order_of_time(found, source)
     if model not in ("multi-register", "fenced-lock"):
         told, keyed = with_keys(told, source)
         if keyed:
             conventions = (*reading.conventions, guessing.KEYS_IN_VALUES)
             source = source._replace(reading=replace(reading, conventions=conventions))
     return history(path.name, model, told, init, source)
+
+
+def _in_order_of_time(ops: Iterable[tuple[int, Any]], source: Source) -> None:
+    """Raises :class:`BadInput` where an index, or a time in nanoseconds, says that the order is another."""
+    for name in ("index", "t_ns"):
+        last: Any = None
+        for row, op in ops:
+            moment = op.get(name)
+            if type(moment) is not int:
+                break
+            if last is not None and moment < last:
+                raise BadInput(
+                    f'{source.at(row)}: expected operations in the order of time, got "{name}" {moment} after {last};'
+                    " sort them first"
+                )
+            last = moment
 
 
 def _objects(path: Path, content: str) -> Iterator[tuple[int, Any]]:

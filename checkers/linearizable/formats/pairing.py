@@ -65,8 +65,12 @@ def history(identity: str | int, model: str, events: Iterable[Event | None], ini
     supply = len(init) if isinstance(init, list) else 0
     supply += sum(call.outcome != "fail" and _plain(call.f) in ("enqueue", "push", "offer") for call in calls)
     made: list[_Made] = []
+    unseen: set[str | None] = set()  # the first drain of a key that crashed may have taken all: no need for another
     for number, call in enumerate(calls):
-        found = _operations(call, drains.get(id(call)), number, model, supply, source)
+        drain = drains.get(id(call))
+        found = _operations(call, drain, number, model, 0 if call.key in unseen else supply, source)
+        if drain is not None and call.outcome == "info":
+            unseen.add(call.key)
         left_out += not found
         made += found
     operations = _in_order(made, bool(drains))
@@ -225,6 +229,8 @@ class _Pairs:
         at, process = self._source.at, event.process
         drain = self._draining.get(process)
         ended = self._pending.pop(process, None)
+        if ended is not None and drain is not None and _plain(event.f) == DRAIN:
+            ended, drain.emptied = None, False  # the dequeue in it never ended
         if ended is None and drain is not None:
             if _plain(event.f) in _DEQUEUES and event.type == "ok":
                 self.calls.append(drain.next_call(event.value, position, event.row))

@@ -44,7 +44,11 @@ def sentence(history: History, result: Result) -> str:
     left = len(calls) - MAX_NAMED
     parts = calls[:MAX_NAMED] + ([f"and {left} more"] if left > 0 else [])
     why = reason(history, witness) or blocked(history, result)
-    return f"{of} of history {history.id}: {why}; these calls have no lawful order: {'; '.join(parts)}"
+    told = f"{of} of history {history.id}: {why}; these calls have no lawful order: {'; '.join(parts)}"
+    reading = history.reading
+    if reading is None or not reading.conventions:
+        return told
+    return f"{told} (read as {reading.format}: {'; '.join(reading.conventions)})"
 
 
 def reason(history: History, witness: Witness) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from chaos.errors import BadInput
 from checkers.linearizable import jar as _jar
-from checkers.linearizable.checker import examine
+from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats import FORMATS
 from checkers.linearizable.formats.files import read
 from checkers.linearizable.formats.guessing import INSTEAD, guess
@@ -173,6 +173,7 @@ ROWS = {
             json.dumps(
                 [*EVENTS, {"process": None, "type": "ok", "f": "read"}]
             ): "operation 2: expected a number or a name",
+            json.dumps([{**EVENTS[0], "index": 1}, {**EVENTS[1], "index": 0}]): "operation 1: .*in the order of time",
             json.dumps([*EVENTS, 7]): "operation 2: expected an object with",
             json.dumps(
                 [{**EVENTS[0], "key": 1}, {**EVENTS[0], "process": 1}]
@@ -268,6 +269,9 @@ def test_the_conventions_are_those_that_are_told(tmp_path: Path, format: str) ->
         assert verdict(one) is False  # a compare-and-set that failed although the value was the expected one
         return
     (by_knossos,) = histories(tmp_path, row.differs, other, row.model)
+    if verdict(one) is False:
+        explained = check(tmp_path / "file").anomalies[0].explanation
+        assert f"(read as {format}: " in explained and row.told[0] in explained
     assert {verdict(one), verdict(by_knossos)} == {True, False}
 
 

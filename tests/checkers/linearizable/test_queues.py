@@ -104,6 +104,11 @@ UNORDERED: dict[str, tuple[list[tuple], bool]] = {
     "dequeues within a drain (Disque)": ([begin(), *take(2), *take(1), *NO_MORE], True),
     "dequeues within a drain that leaves one": ([begin(), *take(2), *NO_MORE], False),
     "a drain that ended by a timeout saw nothing": ([begin(), *take(2), *TIMED_OUT], True),
+    "a drain that timed out in a dequeue": (
+        [begin(), *take(2), (1, "invoke", "dequeue"), (1, "info", "drain", None, "timeout"), *drain(process=2)],
+        True,
+    ),
+    "two drains that crashed": ([*CRASHED_DRAIN, begin(4), *drain(process=2)], True),
     "a drain as RabbitMQ's test logged it": (logged(2, 1), True),
     "so logged, and leaves one": (logged(2), False),
     "so logged, and takes one twice": (logged(2, 2), False),
