@@ -269,10 +269,10 @@ class _UnorderedQueue:
             raise _unfit(f, "a queue")
         if empty or value == NIL:
             return state if empty and value in (NIL, None) else None
-        if value is None:
-            return (self._settled((*layers, ())), over)
         if len(arguments) > 1 and arguments[1] in over:
             return None
+        if value is None:
+            return (self._settled((*layers, ())), over)
         after = self._without(layers, value)
         return None if after is None else (after, over)
 

@@ -76,6 +76,9 @@ final class UnorderedQueueModel implements Model {
                         boolean sawEmpty = arguments[0] == Function.NIL || arguments[0] == Function.UNKNOWN;
                         return empty && sawEmpty ? state : ILLEGAL;
                     }
+                    if (arguments.length > 1 && isOver(state, arguments[1])) {
+                        return ILLEGAL;
+                    }
                     if (arguments[0] == Function.UNKNOWN) {
                         insert(state, length, end, TAKE);
                         return settled(length + 1, end + 1);
@@ -92,7 +95,7 @@ final class UnorderedQueueModel implements Model {
             while (at >= 0 && contents.at(state, at) != arguments[0]) {
                 at--;
             }
-            if (at < 0 || arguments.length > 1 && isOver(state, arguments[1])) {
+            if (at < 0) {
                 return ILLEGAL;
             }
             copy(state, length);
