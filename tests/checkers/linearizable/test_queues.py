@@ -209,7 +209,7 @@ def test_nothing_acknowledged_proves_nothing() -> None:
 
 
 def test_keys_are_queues_of_their_own() -> None:
-    ops = []
+    ops: list[dict[str, object]] = []
     for key, given, taken in (("a", 1, [1]), ("b", 2, [])):
         ops += [{"process": 0, "type": t, "f": "enqueue", "value": given, "key": key} for t in ("invoke", "ok")]
         ops += [{"process": 0, "type": "invoke", "f": "drain", "key": key}]
