@@ -303,4 +303,4 @@ def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
     again = index[1:] == index[:-1]
     other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
     damage = [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
-    return table.filter(pa.array(np.append(True, ~again))), damage
+    return table.filter(pa.array(np.append(True, ~again)[: table.num_rows])), damage

@@ -227,7 +227,8 @@ def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dt
     """The places of the first send of each message to each queue, ascending."""
     order = np.lexsort((at, queues, messages))
     message, queue = messages[order], queues[order]
-    return np.sort(order[np.append(True, (message[1:] != message[:-1]) | (queue[1:] != queue[:-1]))])
+    new = (message[1:] != message[:-1]) | (queue[1:] != queue[:-1])
+    return np.sort(order[np.append(True, new)[: len(order)]])
 
 
 def _last(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:

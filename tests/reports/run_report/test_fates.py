@@ -100,3 +100,14 @@ def test_nothing_is_missing_that_the_final_reading_did_not_go_past(tmp_path: Pat
 
 def test_a_run_without_sends_has_no_fates(tmp_path: Path) -> None:
     assert told(History(tmp_path)) == {}
+
+
+def test_messages_that_nobody_sent_have_no_fate_and_break_no_page(tmp_path: Path) -> None:
+    """What was spoiled on its way reads as a message of a queue to which nothing was ever sent."""
+    history = History(tmp_path)
+    send(history, 1.0, 1, "ok", offset=1)
+    history.phase(6.0, "drain")
+    history.read(7.0, 1, 1)
+    history.read(7.5, (1 << 40) + 5, 0)
+    drained(history, 0, 0)
+    assert told(history) == {"in the final read": 1}
