@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -35,24 +35,46 @@ class RocketMQScrubber:
             for place in tier_layout.places(tier):
                 look = partial(_look, folder, place, known)
                 pieces.append(Piece(name=_shown(folder, tier, place.name), look=look))
-        pieces += [Piece(name=_shown(folder, store, ""), look=Store(root=store).look) for store in stores]
+        for store in stores:
+            beside = _nearest(store, tiers) if tiers else None
+            pieces.append(Piece(name=_shown(folder, store, ""), look=partial(_look_at_store, store, beside)))
         return pieces
 
 
 def _look(folder: Path, place: QueuePlace, stores: Sequence[Path]) -> Look:
     queue = TierQueue(place=place)
     size = sum(record.size for _, record in queue.read())
-    damage = list(queue.damage)
+    damage, knowing = list(queue.damage), False
     for store in stores:
         name = _shown(folder, store, f"config/{config.TIER}")
         known, _ = tier_metadata.segments(config.read(store / "config", config.TIER)[0], name)
         damage += tier_metadata.against(known, place, name)
+        knowing |= (place.broker, place.topic, place.queue_id) in tier_metadata.queues(known)
     notes = []
+    if stores and not knowing:
+        notes.append("no store here knows of it; a topic that is being deleted leaves such a queue")
     if queue.orphaned:
         notes.append(
             f"{queue.orphaned} bytes of its commit log belong to no message; a broken upload leaves such bytes"
         )
     return Look(damage=damage, counted={"messages": queue.messages, "bytes": size}, notes=notes)
+
+
+def _look_at_store(root: Path, tier: Path | None) -> Look:
+    """A store by itself, and what its metadata know of queues that the tier has no folder for. A tier that is gone as a
+    whole is no tier that was found."""
+    look = Store(root=root).look()
+    if tier is None:
+        return look
+    known, unreadable = tier_metadata.segments(config.read(root / "config", config.TIER)[0], with_index=True)
+    looked_at = {(place.broker, place.topic, place.queue_id) for place in tier_layout.places(tier)}
+    damage = [*look.damage, *unreadable]
+    for broker, topic, number in tier_metadata.queues(known):
+        if (broker, topic, number) not in looked_at:
+            cluster = tier_layout.cluster_of(tier, broker)
+            place = QueuePlace(root=tier, cluster=cluster, broker=broker, topic=topic, queue_id=number)
+            damage += tier_metadata.against(known, place)
+    return replace(look, damage=damage)
 
 
 def _found(folder: Path) -> tuple[list[Path], list[Path]]:

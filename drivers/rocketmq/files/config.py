@@ -15,13 +15,16 @@ from chaos.scrub import Damage, Kind
 from drivers._remoting.json_text import loads
 
 TOPICS, OFFSETS, TIER = "topics.json", "consumerOffset.json", "tieredStoreMetadata.json"
+#: How far the delivery of delayed messages has come, by level; level N is kept in queue N - 1 of their topic.
+DELAYS = "delayOffset.json"
+DELAYED = "SCHEDULE_TOPIC_XXXX"
 #: A larger file isn't read.
 MAX_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """The next message that a group reads of a queue."""
+    """The next message that a group reads of a queue; group "": the broker's own delivery of delayed messages."""
 
     group: str
     topic: str
@@ -52,6 +55,13 @@ def topics(content: Mapping[str, Any]) -> Mapping[str, int]:
     return {name: one["readQueueNums"] for name, one in table.items() if not _wrong_topic(name, one)}
 
 
+def batch_topics(content: Mapping[str, Any]) -> frozenset[str]:
+    """Topics whose queues hold batches (``queue.type``), from :data:`TOPICS`."""
+    table = _mapping(content.get("topicConfigTable"))
+    attributes = ((name, _mapping(one.get("attributes"))) for name, one in table.items() if isinstance(one, dict))
+    return frozenset(name for name, told in attributes if told.get("queue.type") == "BatchCQ")
+
+
 def check_topics(content: Mapping[str, Any], name: str = f"config/{TOPICS}") -> list[Damage]:
     if not content:
         return []
@@ -76,6 +86,18 @@ def offsets(content: Mapping[str, Any], name: str = f"config/{OFFSETS}") -> tupl
         if not isinstance(queues, dict):
             text = f"{key!r}: its offsets are no JSON object"
             wrong.append(Damage(file=name, kind=Kind.UNREADABLE, text=text))
+    return found, wrong
+
+
+def delays(content: Mapping[str, Any], name: str = f"config/{DELAYS}") -> tuple[list[GroupOffset], list[Damage]]:
+    """How far delivery has come, from :data:`DELAYS`, in the order of the file."""
+    found, wrong = [], []
+    for level, offset in _mapping(content.get("offsetTable")).items():
+        if not _is_count(level) or int(level) < 1 or type(offset) is not int or offset < 0:
+            text = f"level {level!r}: offset {str(offset)[:40]} makes no sense"
+            wrong.append(Damage(file=name, kind=Kind.UNREADABLE, text=text))
+        else:
+            found.append(GroupOffset(group="", topic=DELAYED, queue_id=int(level) - 1, offset=offset))
     return found, wrong
 
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from chaos.scrub import Damage, Kind
 from drivers._remoting.records import Buffer, Record
 from drivers.rocketmq.files import mapped
+from drivers.rocketmq.files.config import DELAYED  # its units hold a time in the place of a tag
 from drivers.rocketmq.files.mapped import Part
 
 UNIT = struct.Struct(">qiq")
 #: What stands for messages that the queue has never had: ``(0, largest size, 0)``.
 FILLER = (0, (1 << 31) - 1, 0)
 _ZERO = (0, 0, 0)
-#: The topic whose units hold a time in the place of a tag.
-DELAYED = "SCHEDULE_TOPIC_XXXX"
+#: Light queues, ``%LMQ%NAME``: their units point to records of other topics, which name them in a property.
+LIGHT, NAMED_IN = "%LMQ%", "INNER_MULTI_DISPATCH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,8 @@ def queues(folder: Path) -> tuple[list[ConsumeQueue], list[Damage]]:
 def against(unit: Unit, queue: ConsumeQueue, record: Record) -> Damage | None:
     """What is wrong with a unit whose record in the commit log is this one; None: nothing."""
     kind, text = Kind.CONTRADICTION, ""
+    if queue.topic.startswith(LIGHT) and queue.topic in record.properties.get(NAMED_IN, "").split(","):
+        return None
     if (record.topic, record.queue_id, record.offset) != (queue.topic, queue.queue_id, unit.offset):
         text = (
             f"it stands for message {unit.offset}, but position {unit.position} of the commit log holds message"

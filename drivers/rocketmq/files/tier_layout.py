@@ -61,6 +61,12 @@ def clusters(root: Path) -> Sequence[str]:
     return [match[2] for match in found if match and match[1] == _hash(match[2])]
 
 
+def cluster_of(root: Path, broker: str) -> str:
+    """The cluster that keeps something of this broker, or the first one. Raises ``OSError``."""
+    found = clusters(root)
+    return next((one for one in found if (root / f"{_hash(one)}_{one}" / broker).is_dir()), found[0] if found else "")
+
+
 def places(root: Path) -> Iterator[QueuePlace]:
     """All queues of all clusters in this directory, in the order of their names. Raises ``OSError``."""
     for cluster in clusters(root):

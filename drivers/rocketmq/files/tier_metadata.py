@@ -13,9 +13,13 @@ from typing import Any
 from chaos.scrub import Damage, Kind
 from drivers.rocketmq.files import config
 from drivers.rocketmq.files.mapped import LAST, Part
-from drivers.rocketmq.files.tier_layout import COMMIT_LOG, CONSUME_QUEUE, QueuePlace
+from drivers.rocketmq.files.tier_layout import COMMIT_LOG, CONSUME_QUEUE, INDEX, QueuePlace
 
-_TABLES = {"commitLogFileSegmentTable": COMMIT_LOG, "consumeQueueFileSegmentTable": CONSUME_QUEUE}
+_TABLES = {
+    "commitLogFileSegmentTable": COMMIT_LOG,
+    "consumeQueueFileSegmentTable": CONSUME_QUEUE,
+    "indexFileSegmentTable": INDEX,
+}
 _DELETED = 2
 
 
@@ -29,10 +33,15 @@ class Segment:
     size: int
 
 
-def segments(content: Mapping[str, Any], name: str = f"config/{config.TIER}") -> tuple[list[Segment], list[Damage]]:
-    """All files that are not deleted, and the entries that make no sense."""
+def segments(
+    content: Mapping[str, Any], name: str = f"config/{config.TIER}", *, with_index: bool = False
+) -> tuple[list[Segment], list[Damage]]:
+    """All files of queues that are not deleted, and the entries that make no sense; ``with_index``: those of the index
+    too."""
     found, wrong = [], []
     for table, kind in _TABLES.items():
+        if kind == INDEX and not with_index:
+            continue
         for queue, base, entry in _entries(content.get(table)):
             numbers = [base if base is not None else -1, *(_number(entry, key) for key in ("size", "status"))]
             if min(numbers) < 0 or numbers[0] != _number(entry, "baseOffset"):
@@ -43,15 +52,29 @@ def segments(content: Mapping[str, Any], name: str = f"config/{config.TIER}") ->
     return found, wrong
 
 
+def queues(known: list[Segment]) -> list[tuple[str, str, int]]:
+    """``(broker, topic, number)`` of each queue of which the tier must hold something, and of each broker's index."""
+    found = set()
+    for one in known:
+        broker, _, rest = one.queue.partition("/")
+        topic, _, number = rest.rpartition("/")
+        if one.size > 0 and broker and topic and number.isascii() and number.isdigit() and len(number) < 10:
+            found.add((broker, topic, int(number)))
+    return sorted(found)
+
+
 def against(known: list[Segment], place: QueuePlace, name: str = f"config/{config.TIER}") -> list[Damage]:
-    """What the metadata say of one queue and its files don't keep. Raises ``OSError``."""
+    """What the metadata say of one queue and its files don't keep, and its files that they don't know. Raises
+    ``OSError``."""
     queue = f"{place.broker}/{place.topic}/{place.queue_id}"
     wrong = []
-    for kind in (COMMIT_LOG, CONSUME_QUEUE):
+    for kind in (COMMIT_LOG, CONSUME_QUEUE, INDEX):
         files: dict[int, Part] = {part.base: part for part in place.segments(kind)[0]}
         mine = [one for one in known if one.queue == queue and one.kind == kind]
         for one in mine:
             part = files.get(one.base)
+            if part is None and one.size == 0:
+                continue  # it is made when its first byte is written
             if part is None:
                 text = f"{queue}: {kind} from {one.base} on ({one.size} bytes) is not in the tier"
                 wrong.append(Damage(file=name, kind=Kind.DANGLING, text=text))
