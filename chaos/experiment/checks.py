@@ -40,6 +40,8 @@ LEAST_GAP_S = 0.1
 DENSEST = 2
 #: Words for the node of a trigger, besides names.
 TRIGGER_NODES = ("any", "master", "slave")
+#: The word for an event that each seed draws of those that nodes trace.
+DRAWN = "drawn"
 #: Keys that some entries have and others not, and why not.
 MISPLACED = {
     **{key: f"a step can't say {key!r}: it follows the one before it" for key in ("at", "every", "random", "when")},
@@ -167,7 +169,7 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
     setting: Setting = info.context
     setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
     found = inner(given)
-    if wrong := list(waits.problems(found, list(_places(given)), setting.deployment)):
+    if wrong := [*waits.problems(found, list(_places(given)), setting.deployment), *_without_event(found, given)]:
         raise mistakes(wrong)
     times = sum(waits.most_firings(found, setting.duration_s, DENSEST))
     if times > MOST_MOMENTS and math.isfinite(setting.duration_s):
@@ -179,6 +181,14 @@ def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo
         return found
     setting.joining = False
     return inner(given)
+
+
+def _without_event(found: Iterable[Any], given: Any) -> Iterator[Mistake]:
+    """Targets that only an event can name."""
+    for spec, place in zip(found, _places(given), strict=True):
+        for step in spec.steps():
+            if getattr(step.use.options, "target", "") == Target.EVENT_NODE and spec.schedule.when is None:
+                yield place, f"the target {Target.EVENT_NODE} is for faults with `when`: the node that traced the event"
 
 
 def _places(given: Any) -> Iterator[Place]:
@@ -240,8 +250,10 @@ def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     found = []
     if setting.nodes and value.node not in (words := (*TRIGGER_NODES, *setting.nodes)):
         found += _no_node(setting, value.node, words, "node")
-    if setting.events and value.event not in setting.events:
-        hint = nearest(value.event, setting.events)
+    if value.event == DRAWN and setting.driver and not setting.events:
+        found.append((("event",), "nothing to draw from: the driver does not tell which events its nodes trace"))
+    if setting.events and value.event not in (DRAWN, *setting.events):
+        hint = nearest(value.event, (DRAWN, *setting.events))
         found.append((("event",), f"no node traces an event {value.event!r}; {hint}"))
     if value.gap_s and value.times == 1:
         found.append((("gap",), "it fires once; say how often with `times`"))

@@ -108,14 +108,25 @@ class Simulation(Form):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(Form):
     """Fire on the trace event ``event`` of ``node`` (a name, ``master``, ``slave`` or ``any``): ignore the first
-    ``skip`` such events, then fire on each of the next ``times``; those that come sooner than ``gap`` after it fired
-    don't count."""
+    ``skip`` such events, then fire on each of the next ``times``, ``delay`` after it; those that come sooner than
+    ``gap`` after it fired don't count. With the event ``drawn`` each seed draws one of those that nodes trace, and
+    ``skip`` and ``delay`` up to what is said."""
 
     event: str
     node: str = "any"
     skip: Annotated[Whole, Within(range(LARGEST))] = 0
     times: Annotated[Whole, Within(range(1, 100_001))] = 1
     gap_s: Annotated[Duration, Field(alias="gap")] = 0.0
+    delay_s: Annotated[Duration, Field(alias="delay")] = 0.0
+
+    def drawn(self, events: Sequence[str], rng: Random) -> Trigger:
+        """Of ``drawn`` events, the one of this seed. Some come a thousand times as often as others, so all sizes of
+        ``skip`` are as likely."""
+        if self.event != checks.DRAWN:
+            return self
+        event, size = rng.choice(events), rng.random()
+        skip = int((self.skip + 1) ** size) - 1
+        return replace(self, event=event, skip=skip, delay_s=round(self.delay_s * rng.random(), 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +228,11 @@ class FaultSpec:
         while step is not None:
             yield step
             step = step.then
+
+    def with_event(self, trigger: Trigger) -> FaultSpec:
+        """The same, on this event."""
+        then = self.then.with_event(trigger) if self.then else None
+        return replace(self, schedule=replace(self.schedule, when=trigger), then=then)
 
     def on_this(self, deployment: str) -> FaultSpec | None:
         """The sequence without the steps that are left out on this deployment; None when nothing is left."""
@@ -406,17 +422,18 @@ class File(Form):
 class Experiment(File):
     """A valid experiment. ``profile`` is what its system promises; ``profile_line`` where the text says that, 0 where
     it doesn't, so that it is the driver's own; ``source`` is its text as it was given; ``values`` are those that a seed
-    has drawn."""
+    has drawn, ``events`` those that nodes trace, as far as the driver knows."""
 
     profile: Profile = field(default_factory=Profile)
     profile_line: int = 0
     source: str = ""
+    events: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> Experiment:
-        """The experiment of this seed: with a value for whatever is drawn of the profile and of the options of the
-        system and the workloads, the same for the same seed. Raises :class:`chaos.errors.BadInput` when what was drawn
-        doesn't go together."""
+        """The experiment of this seed: with a value for whatever is drawn of the profile, of the options of the system
+        and the workloads, and of the events that faults wait for, the same for the same seed. Raises
+        :class:`chaos.errors.BadInput` when what was drawn doesn't go together."""
         system, values = self.system.drawn(seed, "system")
         if self.promises.given:
             profile, found = self.promises.drawn(seed)
@@ -428,9 +445,17 @@ class Experiment(File):
             one, values = use.drawn(seed, f"workload-{number}")
             workloads.append(one)
             found |= {f"workloads.{number}.{name}": value for name, value in values.items()}
+        faults = []
+        for number, fault in enumerate(self.faults):
+            if (trigger := fault.schedule.when) is not None and trigger.event == checks.DRAWN:
+                trigger = trigger.drawn(self.events, Random(f"{seed}/event/{number}"))
+                fault = fault.with_event(trigger)
+                found |= {f"faults.{number}.event": f"{trigger.event}, after {trigger.skip} of them"}
+            faults.append(fault)
         if not found:
             return self
-        return replace(self, profile=profile, system=system, workloads=tuple(workloads), values=found)
+        parts = {"profile": profile, "system": system, "workloads": tuple(workloads), "faults": tuple(faults)}
+        return replace(self, **parts, values={**self.values, **found})
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
         """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that

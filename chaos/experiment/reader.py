@@ -22,4 +22,4 @@ def load(path: Path, *, deployment: str, mutant: str = "", injects: bool = True)
     given = {field.name: getattr(file, field.name) for field in dataclasses.fields(File)}
     line = source.lines[KEY,] if file.promises.said else 0
     named = {"name": file.name or path.stem, "profile": setting.driver.profile(), "profile_line": line}
-    return Experiment(**{**given, **named, "source": source.text})
+    return Experiment(**{**given, **named, "source": source.text, "events": setting.events})

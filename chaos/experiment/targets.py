@@ -34,6 +34,7 @@ class Target(StrEnum):
     CONTROLLER_MINORITY = "controller_minority"
     NAMESERVER = "nameserver"  # one
     TIER = "tier"
+    EVENT_NODE = "event_node"  # of a fault with `when`: the node that traced the event
 
 
 #: For faults on links alone: all clients of the run.
@@ -54,7 +55,7 @@ def is_target(word: str, nodes: Iterable[str], *, links: bool = False) -> bool:
 
 def check_single_slave(target: str, why: str) -> None:
     """Raises ``ValueError`` for a word that stands for others than one slave. A node's name may be one."""
-    if target != Target.SLAVE and is_target(target, ()):
+    if target not in (Target.SLAVE, Target.EVENT_NODE) and is_target(target, ()):
         raise ValueError(f"target must be slave or a broker's name, not {target}: {why}")
 
 

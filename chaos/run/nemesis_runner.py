@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import cast
 
 from chaos.deployment import Deployment
 from chaos.draws import Draws
 from chaos.driver import ClusterView, Driver, Record
-from chaos.experiment.model import FaultSpec
+from chaos.experiment.model import FaultSpec, Trigger
 from chaos.experiment.schedule import Watch, moments
-from chaos.experiment.targets import CLIENT
+from chaos.experiment.targets import CLIENT, Target
 from chaos.fault import Acts, Fault
 from chaos.run.accidents import Accidents
 from chaos.run.hits import RuleHits
@@ -55,7 +56,7 @@ class NemesisRunner:
         self._draws = draws
         self._hits = RuleHits(deployment, driver)
         self._over = asyncio.Event()
-        self._watches: dict[str, list[tuple[Watch, Callable[[], None]]]] = {}
+        self._watches: dict[str, list[tuple[Watch, Callable[[str], None]]]] = {}
         self._set_off_so_far: Counter[int] = Counter()
         self.ledger = Ledger(record, journal)
         undoer = Undoer(deployment, driver, self.ledger)
@@ -119,7 +120,7 @@ class NemesisRunner:
             now_s = asyncio.get_running_loop().time()
             for watch, fire in waiting:
                 if watch.due(row, self.world.view, now_s):
-                    fire()
+                    fire(str(row.get("node", "")))
 
     # When
 
@@ -128,7 +129,7 @@ class NemesisRunner:
         async with Group() as group:
             for number, spec in enumerate(self._specs):
                 if spec.schedule.when is not None:
-                    self._fire_on_event(group, number, Watch(spec.schedule.when), spec.schedule.when.event)
+                    self._fire_on_event(group, number, spec.schedule.when)
                 elif spec.schedule.after is None:
                     group.start(self._fire_at_times(group, number, duration_s))
             if any(spec.schedule.mean_s for spec in self._specs):
@@ -139,15 +140,19 @@ class NemesisRunner:
             for active in self.ledger.active:
                 active.ending.set()
 
-    def _fire_on_event(self, group: Group, number: int, watch: Watch, event: str) -> None:
+    def _fire_on_event(self, group: Group, number: int, trigger: Trigger) -> None:
         fired = 0
 
-        def fire() -> None:
+        def fire(node: str) -> None:
             nonlocal fired
-            group.start(self._fire(group, number, fired))
+            group.start(self._fire_later(group, number, fired, trigger.delay_s, node))
             fired += 1
 
-        self._watches.setdefault(event, []).append((watch, fire))
+        self._watches.setdefault(trigger.event, []).append((Watch(trigger), fire))
+
+    async def _fire_later(self, group: Group, number: int, turn: int, delay_s: float, node: str = "") -> None:
+        if not delay_s or await self._rest(delay_s):
+            await self._fire(group, number, turn, node)
 
     async def _fire_at_times(self, group: Group, number: int, duration_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -165,12 +170,8 @@ class NemesisRunner:
         for other, spec in enumerate(self._specs):
             after = spec.schedule.after
             if after is not None and after.fault == name and other != number:
-                group.start(self._fire_after(group, other, self._set_off_so_far[other], after.delay_s))
+                group.start(self._fire_later(group, other, self._set_off_so_far[other], after.delay_s))
                 self._set_off_so_far[other] += 1
-
-    async def _fire_after(self, group: Group, number: int, turn: int, delay_s: float) -> None:
-        if await self._rest(delay_s):
-            await self._fire(group, number, turn)
 
     async def _fire_by_priority(self, group: Group, moment: float) -> None:
         """From that moment on inject what had no effect so far: whoever asks for a fault shall have it on every seed.
@@ -208,10 +209,11 @@ class NemesisRunner:
     def _steps(self, number: int) -> list[tuple[FaultSpec, Fault]]:
         return list(zip(self._specs[number].steps(), self._faults[number], strict=True))
 
-    async def _fire(self, group: Group, number: int, turn: int) -> None:
+    async def _fire(self, group: Group, number: int, turn: int, node: str = "") -> None:
         """Inject a fault and undo it when its time is over; then the next one of its sequence, if there is one, or
-        already some time after this one's effect. Of faults in turn, only the one whose turn it is."""
-        steps = self._steps(number)
+        already some time after this one's effect. Of faults in turn, only the one whose turn it is. ``node``: that of
+        the event for which it fires."""
+        steps = [(spec, _aimed(spec, fault, node)) for spec, fault in self._steps(number)]
         if self._specs[number].in_turn:
             steps = [steps[turn % len(steps)]]
         for step, (spec, fault) in enumerate(steps):
@@ -257,3 +259,11 @@ class NemesisRunner:
     async def _rest(self, seconds: float) -> bool:
         """Sleep; False when the load ended meanwhile."""
         return await rest_unless(self._over, seconds)
+
+
+def _aimed(spec: FaultSpec, fault: Fault, node: str) -> Fault:
+    """The fault, with the node of the event as its target where it asks for that."""
+    if getattr(spec.use.options, "target", "") != Target.EVENT_NODE:
+        return fault
+    aimed: Fault = replace(spec.use, options=replace(spec.use.options, target=node)).build()
+    return aimed

@@ -156,8 +156,9 @@ def _whole(spec: FaultSpec, draws: str) -> dict[str, Any]:
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
     given = _differing(trigger, Trigger(event=""))
-    if trigger.gap_s:
-        given["gap"] = duration(given.pop("gap_s"))
+    for key in ("gap", "delay"):
+        if seconds := given.pop(f"{key}_s", 0.0):
+            given[key] = duration(seconds)
     return given
 
 
