@@ -539,12 +539,13 @@ class CanBreakTier(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """A planted bug: which law it breaks, which real bug it stands for, and the example scenario that shows it when
-    ``quickstart`` can't."""
+    ``quickstart`` can't; ``seed``: one with which the simulator shows it there."""
 
     name: str
     law: str
     stands_for: str
     scenario: str = ""
+    seed: int = 1
 
 
 OnTrace = Callable[[Mapping[str, object]], None]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from benchmarks.mutants import EXAMPLES, PAGE, run, scenario
 from chaos.verdict import Validity
 from reference.mutants import MUTANTS, Planted
+from stormproof import cli
+from stormproof.outcome import ExitCode
 from tests.checkers.names import LAWS
 
 #: str mutant must be found with one of the seeds 1 to this; most are with the first.
@@ -40,9 +44,43 @@ def test_the_correct_system_is_valid_where_mutants_are_found(name: str, seed: in
     assert verdict.validity is Validity.VALID, (verdict.anomaly_counts(), verdict.why)
 
 
+#: With these the list is tried in each `make test`, with all others in `make test-full`.
+SAMPLE = ("append-twice", "sends-unchecked", "no-truncation-on-rejoin")
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    assert cli._run(["list", "mutants", "--json"]) == 0
+    return {one["name"]: one["command"] for one in json.loads(capsys.readouterr().out) if one["system"] == "reference"}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [pytest.param(one, marks=() if one.name in SAMPLE else pytest.mark.full, id=one.name) for one in MUTANTS],
+)
+def test_the_command_that_the_list_gives_shows_the_bug(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run as it stands there, but for where runs are kept and the laws are judged; with its page."""
+    program, *words = listed(capsys)[planted.name].split()
+    assert program == "stormproof"
+    code = cli._run([*words, "--engine", "local", "--out", str(tmp_path)])
+    out, err = capsys.readouterr()
+    (run,) = tmp_path.iterdir()
+    laws = json.loads((run / "verdict.json").read_text())["laws"]
+    broken = [one["law"] for one in laws if one["validity"] == "INVALID"]
+    assert code in (ExitCode.INVALID, ExitCode.NOT_RECOVERED) and planted.law in broken, (code, broken, err)
+    assert "Traceback" not in err and "bug of" not in err
+    assert (run / "report.html").is_file() and "report: " in out
+
+
 def test_each_law_has_two_mutants_or_more() -> None:
     planted = Counter(mutant.law for mutant in MUTANTS)
     assert {law: planted[law] for law in LAWS if planted[law] < 2} == dict.fromkeys(ELSEWHERE, 0)
+
+
+def test_the_list_gives_a_seed_that_the_page_has() -> None:
+    first = re.findall(r"^\| `([\w-]+)` \|[^|]*\|[^|]*\| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert [(planted.name, str(planted.seed)) for planted in MUTANTS] == first
 
 
 def test_mutants_have_names_of_their_own_and_scenarios_that_exist() -> None:

@@ -60,7 +60,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from reference.mutants import MUTANTS
 
-    return tuple(Mutant(name=it.name, law=it.law, stands_for=it.stands_for, scenario=it.scenario) for it in MUTANTS)
+    return tuple(
+        Mutant(name=it.name, law=it.law, stands_for=it.stands_for, scenario=it.scenario, seed=it.seed) for it in MUTANTS
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

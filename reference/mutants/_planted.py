@@ -16,7 +16,7 @@ class Planted:
     """A planted bug. ``parts``: role of the node → name of the part → the class that takes its place.
 
     ``law`` is the promise that it breaks, ``stands_for`` the real bug. ``scenario`` is the example that shows it where
-    ``quickstart`` can't.
+    ``quickstart`` can't, and ``seed`` one with which it does.
     """
 
     name: str
@@ -24,3 +24,4 @@ class Planted:
     stands_for: str
     parts: Mapping[str, Mapping[str, type]]
     scenario: str = ""
+    seed: int = 1

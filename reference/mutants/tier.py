@@ -286,6 +286,7 @@ MUTANTS = (
         law="single-uploader",
         stands_for="COMDEV-513: nothing in the tier's metadata tells an old master that it was replaced",
         parts={"broker": {"tier": NoFencing}},
+        seed=2,
     ),
     Planted(
         name="late-put-after-demotion",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,14 +80,24 @@ def say_profile(launch: Launch, as_json: bool) -> None:
     console.print(f"profile: {experiment.profile.words} ({who}){forbids}", markup=False)
 
 
-def report(verdict: RunVerdict) -> None:
-    """Write the report; a run whose history can't be read has none."""
+def report(verdict: RunVerdict) -> int:
+    """Write the report; a run whose history can't be read has none. Returns the exit code that counts beside the
+    verdict's: a page that breaks is a bug of ours, and hides no violation."""
     from reports import render
 
     try:
         render(Path(verdict.run))
     except ChaosError as error:
         _console.err().print(f"no report: {error}", markup=False)
+    except OSError:  # a full disk is said as what it is
+        raise
+    except Exception as error:  # the verdict stands, whatever the page is made of
+        file = Path(verdict.run) / "report-error.txt"
+        file.write_text("".join(traceback.format_exception(error)), "utf-8")
+        text = f"no report: a bug of the harness: {type(error).__name__}: {error}; {file} says where"
+        _console.err().print(text, markup=False)
+        return ExitCode.ERROR
+    return ExitCode.VALID
 
 
 def single(
@@ -137,9 +148,9 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
 def _tell(
     launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool, repetition: Repetition | None = None
 ) -> int:
-    report(verdict)
+    drawn = report(verdict)
     missed = must_reach and not all(verdict.reached.values())
-    codes = [exit_code(verdict), *([ExitCode.NOT_REACHED] if missed else [])]
+    codes = [exit_code(verdict), drawn, *([ExitCode.NOT_REACHED] if missed else [])]
     if as_json:
         _console.print_json(_console.run_object(verdict) | _repetition_object(repetition))
     else:

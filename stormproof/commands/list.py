@@ -20,6 +20,8 @@ from stormproof.commands import _console
 from stormproof.commands._options import json_option
 
 MUTANTS, FAULTS = "mutants", "faults"
+#: The scenario of the mutants that name none.
+QUICKSTART = "quickstart"
 #: Columns beside one another need so many characters.
 WIDE = 100
 INDENTED = (0, 0, 0, 2)
@@ -44,6 +46,8 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
     entries = _entries(kind)
     for part in [_table(kind, entries)] if console.width >= WIDE else _blocks(kind, entries):
         console.print(part)
+    if kind == MUTANTS and console.width >= WIDE:
+        console.print("\n`stormproof run examples/SCENARIO.yaml --on sim --seed SEED --mutant NAME` shows one", style="dim")
 
 
 def _print_overview(console: Console) -> None:
@@ -59,7 +63,7 @@ def _print_overview(console: Console) -> None:
 def _entries(kind: str) -> list[dict[str, Any]]:
     if kind == MUTANTS:
         return [
-            {"system": driver, **dataclasses.asdict(mutant)}
+            {"system": driver, **dataclasses.asdict(mutant), "command": _command(mutant)}
             for driver in plugins.names(PluginKind.DRIVER)
             for mutant in _mutants(driver)
         ]
@@ -70,6 +74,12 @@ def _entries(kind: str) -> list[dict[str, Any]]:
         broken = registry().broken  # also what loads, but makes no law, or one that another plug-in has already
         descriptions = [dataclasses.replace(one, error=broken.get(one.name, one.error)) for one in descriptions]
     return [_entry(description) for description in descriptions]
+
+
+def _command(mutant: Any) -> str:
+    """What shows the bug, in a copy of this repository."""
+    file = f"examples/{mutant.scenario or QUICKSTART}.yaml"
+    return f"stormproof run {file} --on sim --seed {mutant.seed} --mutant {mutant.name}"
 
 
 def _mutants(driver: str) -> tuple[Any, ...]:
@@ -132,7 +142,7 @@ def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
         _, _, why = entry["error"].partition(" is broken: ")  # which plug-in that is stands beside it
         return [f"[red]broken[/]: {escape(why or entry['error'])}"]
     if kind == MUTANTS:
-        parts = {"law": entry["law"], "scenario": entry["scenario"]}
+        parts = {"law": entry["law"], "shown by": entry["command"]}
         return [escape(entry["stands_for"]), *_parts(parts)]
     if kind != FAULTS:
         return [escape(entry["summary"]), *_parts({"options": _options(entry)})]
@@ -172,7 +182,7 @@ def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Rendera
 def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
     """Columns; for faults, with much to say of each, one column of lines."""
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
-    columns = {MUTANTS: ("name", "law", "stands_for", "scenario"), FAULTS: ("name", "")}
+    columns = {MUTANTS: ("name", "law", "stands_for", "scenario", "seed"), FAULTS: ("name", "")}
     for column in columns.get(kind, ("name", "summary", "options")):
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "name")
     for entry in entries:
@@ -184,7 +194,8 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
         elif "error" in entry:
             table.add_row(entry["name"], *_lines(kind, entry))
         elif kind == MUTANTS:
-            table.add_row(*(escape(str(entry[column])) for column in columns[MUTANTS]))
+            shown = {**entry, "scenario": entry["scenario"] or QUICKSTART}
+            table.add_row(*(escape(str(shown[column])) for column in columns[MUTANTS]))
         else:
             table.add_row(entry["name"], escape(entry["summary"]), escape(_options(entry)))
     return table
