@@ -135,3 +135,47 @@ def test_the_run_says_what_was_drawn_and_replays_the_same(tmp_path: Path) -> Non
     assert meta["drawn"]["system.controller_options.snapshot_entries"] == entries
     assert meta["drawn"]["workloads.0.groups"] == groups and "workloads.0.commit_s" in meta["drawn"]
     assert digest(read_rows(runs[0])[0]) == digest(read_rows(runs[1])[0])
+
+
+EVENTS = """\
+system: reference
+duration: 20s
+workloads: [queue]
+faults:
+  - kill: {target: event_node}
+    when: {event: drawn, skip: 40, times: 2, gap: 1s, delay: 10ms}
+    for: 1s
+  - swarm:
+      - sequence: [{pause: {target: event_node}}, switch]
+        when: {event: drawn}
+        for: 1s
+"""
+
+
+def test_each_seed_draws_the_event_that_a_fault_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "events.yaml").write_text(EVENTS)
+    experiment = load(tmp_path / "events.yaml", deployment="sim")
+    whole = [experiment.drawn(seed) for seed in range(300)]
+    triggers = [one.faults[0].schedule.when for one in whole]
+    assert {trigger.event for trigger in triggers if trigger} == set(experiment.events) and len(experiment.events) > 20
+    skips = sorted(trigger.skip for trigger in triggers if trigger)
+    assert skips[0] == 0 and skips[-1] > 30 and skips[len(skips) // 2] < 10, "all sizes are as likely"
+    assert all(trigger and 0 <= trigger.delay_s <= 0.01 and trigger.times == 2 for trigger in triggers)
+    assert {len({step.schedule.when for step in one.faults[1].steps()}) for one in whole} == {1}
+    assert any(one.faults[0].schedule.when.event != one.faults[1].schedule.when.event for one in whole)
+    assert whole[7] == experiment.drawn(7) == whole[7].drawn(8), "what is drawn stays"
+    assert whole[7].values["faults.0.event"].startswith(f"{whole[7].faults[0].schedule.when.event}, after ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("event: drawn}", "event: dravn}"), "no node traces an event 'dravn'; did you mean 'drawn'?"),
+        (("when: {event: drawn}", "at: 3s"), "the target event_node is for faults with `when`"),
+    ],
+)
+def test_what_no_event_can_say_is_refused(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    (tmp_path / "events.yaml").write_text(EVENTS.replace(*change))
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / "events.yaml", deployment="sim")
+    assert words in str(caught.value)
