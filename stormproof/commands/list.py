@@ -47,7 +47,9 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
     for part in [_table(kind, entries)] if console.width >= WIDE else _blocks(kind, entries):
         console.print(part)
     if kind == MUTANTS and console.width >= WIDE:
-        console.print("\n`stormproof run examples/SCENARIO.yaml --on sim --seed SEED --mutant NAME` shows one", style="dim")
+        others = "".join(f", {one['name']} with --seed {one['seed']}" for one in entries if one["seed"] != 1)
+        words = "`stormproof run examples/SCENARIO.yaml --on sim --seed 1 --mutant NAME` shows each"
+        console.print(f"\n{words}{others}", style="dim", markup=False)
 
 
 def _print_overview(console: Console) -> None:
@@ -182,7 +184,7 @@ def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Rendera
 def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
     """Columns; for faults, with much to say of each, one column of lines."""
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
-    columns = {MUTANTS: ("name", "law", "stands_for", "scenario", "seed"), FAULTS: ("name", "")}
+    columns = {MUTANTS: ("name", "law", "stands_for", "scenario"), FAULTS: ("name", "")}
     for column in columns.get(kind, ("name", "summary", "options")):
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "name")
     for entry in entries:

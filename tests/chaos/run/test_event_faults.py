@@ -27,7 +27,9 @@ faults:
 def test_a_fault_hits_the_node_of_its_event_after_a_delay(tmp_path: Path) -> None:
     (tmp_path / "event.yaml").write_text(STORM)
     experiment = load(tmp_path / "event.yaml", deployment="sim")
-    run = start(Launch(experiment=experiment, file=tmp_path / "event.yaml", deployment="sim", seed=1, mutant="", out=tmp_path))
+    run = start(
+        Launch(experiment=experiment, file=tmp_path / "event.yaml", deployment="sim", seed=1, mutant="", out=tmp_path)
+    )
     rows, _ = read_rows(run)
     pauses = rows.filter(pc.and_(pc.equal(rows["f"], "pause"), pc.equal(rows["type"], "invoke"))).to_pylist()
     roles = rows.filter(pc.equal(rows["f"], "role")).to_pylist()
