@@ -454,8 +454,8 @@ class Experiment(File):
             faults.append(fault)
         if not found:
             return self
-        parts = {"profile": profile, "system": system, "workloads": tuple(workloads), "faults": tuple(faults)}
-        return replace(self, **parts, values={**self.values, **found})
+        here, values = replace(self, profile=profile, system=system), {**self.values, **found}
+        return replace(here, workloads=tuple(workloads), faults=tuple(faults), values=values)
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
         """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that

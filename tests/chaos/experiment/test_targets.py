@@ -67,10 +67,19 @@ def test_without_a_master_nobody_is_its_slave(word: str) -> None:
         choose(word, view(3, master=False), Random(1))
 
 
-@pytest.mark.parametrize("word", [*Target, "minority-third", "random(3)", "25%", "2/3", "leader", "broker-2"])
+ALWAYS = [word for word in Target if word is not Target.EVENT_NODE]
+
+
+@pytest.mark.parametrize("word", [*ALWAYS, "minority-third", "random(3)", "25%", "2/3", "leader", "broker-2"])
 def test_each_word_is_known_and_finds_somebody(word: str) -> None:
     here = view(3)
     assert is_target(word, here.brokers) and choose(word, here, Random(1))
+
+
+def test_the_node_of_an_event_is_nobody_without_one() -> None:
+    assert is_target(Target.EVENT_NODE, ())
+    with pytest.raises(NotNow):
+        choose(Target.EVENT_NODE, view(3), Random(1))
 
 
 @pytest.mark.parametrize("word", ["", "nobody", "0%", "101%", "4/3", "1/0", "random()", "random(-1)", "broker_2"])
