@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from chaos.driver import Network
+from chaos.driver import Client, Network
 from chaos.ops import Answer, QueueRef
 
 #: What the keys of an object hold when it has been made: the text, the set, and the set's version.
@@ -22,6 +22,32 @@ def text_key(name: str) -> str:
 def set_key(name: str) -> str:
     """The key of an object's set."""
     return f"{name}/set"
+
+
+class WaitingReads(Client, Protocol):
+    """A client of queues whose reads may wait at the end of a queue (long polling)."""
+
+    async def pull(
+        self,
+        queue: QueueRef,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int = 0,
+        node: str = "",
+        source: str = "",
+        wait_s: float = 0.0,
+    ) -> Answer:
+        """As of each client. With ``wait_s``, the node that is asked holds a read at the end of the queue for so long,
+        and answers as soon as there is a message; with an ok answer without messages when the time is over."""
+
+
+@runtime_checkable
+class CanHoldReads(Protocol):
+    """Optional power of a driver: nodes hold reads at the end of a queue, see :class:`WaitingReads`."""
+
+    def waiting_reads(self, network: Network, name: str) -> WaitingReads:
+        """A client under this name, to which link rules apply."""
 
 
 class Topics(Protocol):

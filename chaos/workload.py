@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
-from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics
+from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics, WaitingReads
 
 
 def body_hash(body: bytes) -> int:
@@ -49,6 +49,10 @@ class Load(Protocol):
 
     def client(self, name: str) -> Client:
         """A client of queues under this name, to which link rules apply."""
+
+    def waiting_reads(self, name: str) -> WaitingReads:
+        """A client of queues whose reads may wait; only for a workload that names
+        :class:`chaos.services.CanHoldReads` in its ``needs``."""
 
     def objects(self, name: str) -> Objects:
         """A client of the system as a key-value store; only for a workload that names

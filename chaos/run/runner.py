@@ -52,6 +52,7 @@ from chaos.services import (
     CanCreateTopics,
     CanDeleteTopics,
     CanHoldObjects,
+    CanHoldReads,
     CanKeepMetadata,
     CanLendLocks,
     DeletesTopics,
@@ -62,6 +63,7 @@ from chaos.services import (
     Objects,
     Operator,
     Topics,
+    WaitingReads,
 )
 from chaos.tasks import Group, gather
 from chaos.workload import Worker, Workload, body_hash, next_message, note
@@ -217,6 +219,9 @@ class _Load:
 
     def client(self, name: str) -> Client:
         return self._driver.client(self._network, name)
+
+    def waiting_reads(self, name: str) -> WaitingReads:
+        return cast(CanHoldReads, self._driver).waiting_reads(self._network, name)
 
     def objects(self, name: str) -> Objects:
         made = cast(CanHoldObjects, self._driver).objects(self._network, name)

@@ -11,7 +11,7 @@ import numpy as np
 from chaos.fault import ACCIDENT, Effect
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
-from checkers._views.run import brokers
+from checkers._views.run import brokers, phase_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +224,42 @@ def service_ended(rows: Rows, context: RunContext) -> tuple[int, int, bool]:
     entries = [(at, rows.value(at).get("entry") or {}) for at in applied.tolist()]
     elections = [at for at, entry in entries if entry.get("type") == "elect" and entry.get("group") == group]
     return int(times[destroyed.at]), min((int(times[at]) for at in elections), default=NEVER), destroyed.certain
+
+
+def calm_times(rows: Rows) -> list[tuple[int, int]]:
+    """The stretches of time, from the load until the drain ends, in which no fault was in force that is proven to have
+    done anything to anybody, or of which nobody knows what it did. None where a host was lost, nor after a drain in a
+    run that did not recover."""
+    begin, end = phase_time(rows, "load"), phase_time(rows, "collect")
+    recovered = len(rows.where(kind="harness", f="recovered")) > 0
+    end = end if end >= 0 and recovered else phase_time(rows, "heal")
+    if begin < 0 or end < 0 or len(rows.where(kind="harness", f="host_lost")):
+        return []
+    return [(max(one, begin), min(two, end)) for one, two in quiet(_disturbing(rows), end) if min(two, end) > begin]
+
+
+def was_calm(rows: Rows, since_ns: int, until_ns: int) -> bool:
+    """Was no such fault in force at any time in between?"""
+    return not any(one.began_ns <= until_ns and one.until_ns >= since_ns for one in rows.memo(_disturbing))
+
+
+def _disturbing(rows: Rows) -> Sequence[Fault]:
+    return [fault for fault in rows.memo(faults) if fault.effects is None or disturbs(fault)]
+
+
+def disturbs(fault: Fault) -> bool:
+    """Is it proven to have done anything at all to a node?"""
+    return bool(fault.hits(*Effect))
+
+
+def quiet(known: Sequence[Fault], last_ns: int) -> list[tuple[int, int]]:
+    """The stretches of time, up to this one, in which none of these faults was in force."""
+    found, free_from = [], 0
+    for fault in sorted(known, key=lambda fault: fault.began_ns):
+        if fault.began_ns > free_from:
+            found.append((free_from, fault.began_ns))
+        free_from = max(free_from, min(fault.until_ns, last_ns))
+    return [*found, (free_from, last_ns)]
 
 
 def in_force(known: Iterable[Fault], at_ns: int) -> list[Fault]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from checkers.progress.advance import Progress
 from checkers.progress.answered import Answered
+from checkers.progress.bounds import Bounds
 from checkers.progress.held import Held
 from checkers.progress.promise import PROMISE
+from checkers.progress.waiting import Waiting
 
 __all__ = ["PROMISE", "Options", "create"]
 
@@ -18,5 +20,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Progress | Held | Answered]:
-    return (Progress(), Held(), Answered())
+def create(options: Options) -> Sequence[Progress | Held | Answered | Waiting | Bounds]:
+    return (Progress(), Held(), Answered(), Waiting(), Bounds())

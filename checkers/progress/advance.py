@@ -89,12 +89,14 @@ class Progress:
 
 def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
     """For each pull, below which offset messages may be gone. Where nothing tells what lawfully went, answers are
-    believed."""
+    believed: those of masters, and about a certain replica's those of all."""
     queues, number = np.unique(pulls.queue, return_inverse=True)
     floor, known = retention.lawful_floors(rows, context, queues)
-    told = np.zeros(len(queues), dtype=np.int64)
+    told, of_masters = np.zeros((2, len(queues)), dtype=np.int64)
     np.maximum.at(told, number, pulls.minimum)
-    return np.where(known, floor, np.maximum(floor, told))[number]
+    np.maximum.at(of_masters, number[pulls.of_master], pulls.minimum[pulls.of_master])
+    believed = np.where(pulls.of_master, of_masters[number], told[number])
+    return np.where(known[number], floor[number], np.maximum(floor[number], believed))
 
 
 # What is there is given
@@ -103,15 +105,20 @@ def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
 def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor: Ints) -> Flags:
     """An offset that is retained, and below an end of the queue that was known before the read began, is answered with
     its message, or with "later"; returns which answers were others. One that tells a lower end than was known is for
-    the law about rollbacks."""
+    the law about rollbacks. A certain replica may be behind, so that what binds it is the end that its own answer
+    tells."""
     empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
     illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
     illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
-    there = (pulls.asked >= floor) & (pulls.asked < ends.before(pulls.queue, pulls.began, pulls.epoch))
-    wrong = (empty | illegal) & pulls.by_master & (pulls.demand == "") & there
+    before = pulls.asked < ends.before(pulls.queue, pulls.began, pulls.epoch)
+    there = (pulls.by_master & before) | (~pulls.of_master & (pulls.maximum > pulls.asked))
+    wrong = (empty | illegal) & there & (pulls.asked >= floor) & (pulls.demand == "")
 
     def tell(item: int) -> None:
         one = int(pulls.done[item])
+        if not (pulls.by_master[item] and before[item]):
+            _tell_denied(rows, found, pulls, item)
+            return
         which = (pulls.queue[item], pulls.began[item], pulls.epoch[item], pulls.asked[item])
         witness = ends.witness(*map(int, which))
         what = (
@@ -136,6 +143,20 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
     return wrong
 
 
+def _tell_denied(rows: Rows, found: Findings, pulls: Pulls, item: int) -> None:
+    one = int(pulls.done[item])
+    found.add(
+        UNREADABLE,
+        f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, {rows.text('node', one)} (epoch "
+        f"{int(pulls.epoch[item])}) gave nothing at {views.at_s(rows, one)}, although it said in the same answer that "
+        f"the queue goes up to offset {int(pulls.maximum[item])}.",
+        int(pulls.began[item]),
+        int(rows.column("index")[one]),
+        queue=int(pulls.queue[item]),
+        offset=int(pulls.asked[item]),
+    )
+
+
 # Readers are sent on to the next message
 
 
@@ -143,15 +164,15 @@ def _next_offset(
     rows: Rows, context: RunContext, found: Findings, pulls: Pulls, floor: Ints, unreadable: Flags, *, kept: bool
 ) -> None:
     """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
-    the queue begins or ends. It never passes over a message that is there. ``kept``: nothing that was told may be
-    gone."""
+    the queue begins or ends. It never passes over a message that is there. All this holds whoever answered. Only who
+    demanded what is local, and was given nothing, may be sent on to where that replica's own log begins. ``kept``:
+    nothing that was told may be gone."""
     due = pulls.due
-    judged = pulls.answered & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
-    judged &= ~unreadable
+    judged = pulls.answered & (pulls.following >= 0) & ~unreadable
     unsure = (pulls.maximum < 0) & (not kept)
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
-    over = judged & (pulls.following > np.maximum(due, floor))
+    over = judged & (pulls.following > np.maximum(due, floor)) & ~pulls.sent_to_local
     held.tell_sent_on(rows, found, pulls.only(over), np.maximum(due, floor)[over])
 
     def tell(item: int) -> None:

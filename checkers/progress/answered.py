@@ -12,7 +12,7 @@ from checkers._views import pulls as pulls_of
 from checkers._views import reads
 from checkers._views.reads import own
 from checkers.progress.promise import ANSWERED, PROMISE
-from checkers.progress.pulls import are_judged
+from checkers.progress.pulls import ask_masters
 
 NEEDS = Needs(
     part="how many reads were answered",
@@ -32,7 +32,7 @@ class Answered:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         pulls = rows.memo(pulls_of)
-        answered = (pulls.ok | pulls.failed) & are_judged(rows, pulls)
+        answered = (pulls.ok | pulls.failed) & ask_masters(rows, pulls)
         return Partial(counts={ANSWERED[0]: int(answered.sum())})
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

@@ -32,24 +32,26 @@ def needed(rows: Rows) -> Ints:
     * what has not ended yet;
     * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer told so;
       and questions for the committed offset that failed; of each, the poll of the same reader that came next;
+    * pulls that asked a certain replica, were given nothing, and were told that the queue goes further;
     * pulls that were sent on to another offset than what was due;
     * of each reader of a queue the last poll, also the last one but for questions that have not ended yet; the first
       pull; and the one that asked for the highest offset;
-    * of each queue the first send and the last one, the pull that told the highest minimum, and the first one that the
-      tier alone gave something;
+    * of each queue the first send and the last one, the pulls that told the highest minimum, anywhere and as masters,
+      and the first one that the tier alone gave something;
     * the highest end of a queue that anybody had told when a poll in vain began, and that is known now: of each node,
       in each epoch, as whatever replica it was asked, by a send or otherwise, since nobody knows yet who was master.
 
     Of a pull that is kept, it keeps the delivery with the highest offset.
     """
     pulls, asks, sends = Pulls.of(rows), views.calls(rows, "committed"), rows.memo(views.sends)
-    tops, queue = _Tops.of(rows), rows.column("queue")
+    tops, queue = Tops.of(rows), rows.column("queue")
     known = tops.known_before(pulls.queue, pulls.invoke, len(rows))
-    vain = (pulls.count == 0) & ((np.maximum(pulls.maximum, known) > pulls.asked) | (pulls.done < 0))
-    odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due)
+    more = pulls.of_master & ((known > pulls.asked) | (pulls.done < 0))
+    vain = (pulls.count == 0) & ((pulls.maximum > pulls.asked) | more) & ~pulls.sent_to_local
+    odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due) & ~pulls.sent_to_local
     refused = np.flatnonzero(~asks.ok)
     next_pulls, next_asks = _polls(rows, pulls, vain, asks, refused)
-    kept = _Kept(rows)
+    kept = Kept(rows)
     kept.pulls(pulls.number[vain | odd | next_pulls | _marks(rows, pulls)])
     kept.calls(asks, np.append(refused, next_asks))
     kept.calls(sends, _ends_of(queue[sends.invoke]))
@@ -67,7 +69,7 @@ def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: In
     """The polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and which
     questions."""
     _, reader = readers(rows, np.concatenate([pulls.invoke, asks.invoke[refused]]))
-    every = np.flatnonzero(pulls.demand == "")
+    every = np.flatnonzero((pulls.demand == "") & pulls.of_master)
     invoke = np.append(pulls.invoke[every], asks.invoke[refused])
     queue = np.append(pulls.queue[every], rows.column("queue")[asks.invoke[refused]])
     who = np.append(reader[: len(pulls.invoke)][every], reader[len(pulls.invoke) :])
@@ -75,17 +77,17 @@ def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: In
     # A question that has not ended yet is a poll only if it fails.
     sure = np.flatnonzero(np.append(np.ones(len(every), dtype=np.bool_), asks.done[refused] >= 0))
     found = np.append(
-        _next(queue, who, invoke, in_vain), sure[_next(queue[sure], who[sure], invoke[sure], in_vain[sure])]
+        next_polls(queue, who, invoke, in_vain), sure[next_polls(queue[sure], who[sure], invoke[sure], in_vain[sure])]
     )
     flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
     flags[every[found[found < len(every)]]] = True
-    tier = np.flatnonzero((pulls.demand == "tier") & pulls.ok)
+    tier = np.flatnonzero((pulls.demand == "tier") & pulls.ok & pulls.of_master)
     _, who = processes(rows, pulls.invoke[tier])
-    flags[tier[_next(pulls.queue[tier], who, pulls.invoke[tier], vain[tier])]] = True
+    flags[tier[next_polls(pulls.queue[tier], who, pulls.invoke[tier], vain[tier])]] = True
     return flags, refused[found[found >= len(every)] - len(every)]
 
 
-def _next(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
+def next_polls(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
     """The places of those that come next after one in vain, by who asks of which queue, and of the last ones."""
     order = stable_order(invoke)
     order = order[np.lexsort((reader[order], queue[order]))]
@@ -100,13 +102,15 @@ def _marks(rows: Rows, pulls: Pulls) -> Flags:
     """The pulls that tell how far readers have come, and how queues begin."""
     _, reader = readers(rows, pulls.invoke)
     slot, _ = slots(pulls.queue, reader)
-    asked = np.flatnonzero(pulls.demand == "")
-    given = np.flatnonzero((pulls.demand == "tier") & pulls.ok & (pulls.count > 0))
+    asked = np.flatnonzero((pulls.demand == "") & pulls.of_master)
+    given = np.flatnonzero((pulls.demand == "tier") & pulls.ok & pulls.of_master & (pulls.count > 0))
     told = np.flatnonzero(pulls.answered)
+    by_masters = np.flatnonzero(pulls.answered & pulls.of_master)
     flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
     flags[_first(slot)] = True
     flags[asked[_first(slot[asked], pulls.asked[asked])]] = True
-    flags[told[_first(pulls.queue[told], pulls.minimum[told])]] = True
+    for some in (told, by_masters):
+        flags[some[_first(pulls.queue[some], pulls.minimum[some])]] = True
     flags[given[_first(pulls.queue[given])]] = True
     return flags
 
@@ -125,7 +129,7 @@ def _ends_of(key: Ints) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tops:
+class Tops:
     """Rows that told a higher end of a queue than had been told before in the same way, by way and then by row. Ways
     are numbers that ascend with the queue, and ``queues`` has that of each."""
 
@@ -135,7 +139,7 @@ class _Tops:
     queues: Ints
 
     @classmethod
-    def of(cls, rows: Rows) -> _Tops:
+    def of(cls, rows: Rows) -> Tops:
         at, end = told_ends(rows, by_sends=True)
         queue, node, epoch, f = (rows.column(name)[at] for name in ("queue", "node", "epoch", "f"))
         by_send = (f == rows.code("f", "send")).astype(np.int64)
@@ -170,13 +174,26 @@ class _Tops:
         known = known[self.end[place[known]] > above[which[known]]]
         return distinct(self.at[place[known]])
 
+    def after(self, queue: int, at: int, above: int) -> Ints:
+        """Of each way to tell of the queue, the first row from this one on that told an end above this offset."""
+        first, until = np.searchsorted(self.queues, queue), np.searchsorted(self.queues, queue, "right")
+        found = []
+        for begin, end in zip(
+            *(np.searchsorted(self.way, range(first, until), side) for side in ("left", "right")), strict=True
+        ):
+            place = begin + max(
+                np.searchsorted(part[begin:end], value, "right") for part, value in ((self.at, at), (self.end, above))
+            )
+            found += [int(self.at[place])] if place < end else []
+        return np.array(found, dtype=np.int64)
+
 
 def _ranks(end: Ints) -> Ints:
     """Numbers from 0 on in the order of these."""
     return np.unique(end, return_inverse=True)[1]
 
 
-class _Kept:
+class Kept:
     """Collects the rows that are kept; of each pull, the delivery of its highest offset as well."""
 
     def __init__(self, rows: Rows) -> None:

@@ -40,7 +40,7 @@ def bound_ns(context: RunContext) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """What is said of polls in vain that last for longer than the bound, and under which name the longest is counted.
-    ``why``: what makes them a stall; ``owed``: what the master has to do."""
+    ``why``: what makes them a stall; ``owed``: what the master has to do, "" where nobody waits for a master."""
 
     name: str
     bound_ns: int
@@ -58,6 +58,12 @@ class Stall:
         why = "although the queue was known to go further and the system had recovered"
         within_ns = int(tier.upload_bound_s(context) * 1e9)
         return cls(name=TIER_STALLED, bound_ns=within_ns, count="longest_tier_wait_ms", why=why, owed=UPLOAD)
+
+    @classmethod
+    def of_replicas(cls, context: RunContext) -> Stall:
+        why = "although each answer said that the queue goes further, and no fault was in the way"
+        within_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
+        return cls(name=STALLED, bound_ns=within_ns, count="longest_replica_wait_ms", why=why, owed="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Polls:
         slot, count = slots(np.concatenate([pulls.queue, wanted]), np.concatenate([reader, asking]))
         slot, asked = slot[: len(reader)], slot[len(reader) :]
         named = np.array([name != "" for name in names], dtype=np.bool_)
-        pulling = named[reader] & (pulls.demand == "")
+        pulling = named[reader] & (pulls.demand == "") & pulls.of_master
         refused = np.flatnonzero(~asks.ok & named[asking] & any_in(slot, count)[asked])
         furthest = np.zeros(count, dtype=np.int64)  # who knows no offset has come that far at most
         np.maximum.at(furthest, slot[pulling], pulls.asked[pulling])
@@ -109,13 +115,26 @@ class Polls:
         """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
         queue goes on. Where no node is an object store, nobody knows whether a queue of which the tier never gave a
         message is to be there."""
-        alone = pulls.only((pulls.demand == "tier") & pulls.ok)
+        alone = pulls.only((pulls.demand == "tier") & pulls.ok & pulls.of_master)
         if not tier.has_store(context):
             alone = alone.only(among(alone.queue, alone.queue[alone.count > 0]))
         more = ends.beyond(alone.queue, alone.began, alone.asked, alone.maximum)
         in_vain = more & (alone.count == 0) & (alone.following <= alone.asked)
         names, reader = processes(rows, alone.invoke)
         return cls.by_time(rows, names, reader, alone.queue, alone.invoke, alone.done, in_vain)
+
+    @classmethod
+    def of_replicas(cls, rows: Rows, pulls: Pulls) -> Polls:
+        """What certain replicas were asked, by replica and by where they looked for it. In vain is only what was
+        answered, with nothing, although the same answer said that the queue goes further. That the tier alone need not
+        hold it yet is left out."""
+        asked = pulls.only(in_vain_at_replicas(pulls) | _given_by_replicas(pulls))
+        told = np.stack([asked.replica, asked.demand, asked.source])
+        ways, reader = np.unique(told, axis=1, return_inverse=True)
+        names = [f"readers of {replica} ({source or 'the log'})" for replica, _, source in ways.T.tolist()]
+        return cls.by_time(
+            rows, names, reader.reshape(-1), asked.queue, asked.invoke, asked.done, in_vain_at_replicas(asked)
+        )
 
     @classmethod
     def by_time(
@@ -129,6 +148,18 @@ class Polls:
         begins[1:] = (reader[1:] != reader[:-1]) | (queue[1:] != queue[:-1])
         ended_ns = np.where(done >= 0, times[done], began_ns)
         return cls(names, reader, queue, invoke, began_ns, ended_ns, in_vain[order], begins)
+
+
+def in_vain_at_replicas(pulls: Pulls) -> Flags:
+    """Which pulls a certain replica answered with nothing, though it said that the queue goes further."""
+    vain = ~pulls.of_master & pulls.answered & (pulls.demand != "tier") & (pulls.count == 0)
+    found: Flags = vain & (pulls.maximum > pulls.asked) & (pulls.following <= pulls.asked)
+    return found
+
+
+def _given_by_replicas(pulls: Pulls) -> Flags:
+    found: Flags = ~pulls.of_master & pulls.ok & (pulls.demand != "tier") & (pulls.count > 0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +224,8 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
 
     def tell(item: int) -> None:
         first, last = (int(polls.invoke[poll]) for poll in (vain.first[item], vain.last[item]))
-        waiting = waits.of_reader(rows, last, polls.names[polls.reader[vain.first[item]]], stall.owed)
+        reader = polls.names[polls.reader[vain.first[item]]]
+        waiting = waits.of_reader(rows, last, reader, stall.owed) if stall.owed else []
         index = rows.column("index")
         found.add(
             stall.name,

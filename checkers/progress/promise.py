@@ -10,6 +10,8 @@ TIER_STALLED = "tier-stalled"
 GIVE, UPLOAD = "give it what stands next", "upload what stands next to the tier"
 WRONG_NEXT_OFFSET = "wrong-next-offset"
 UNREADABLE = "unreadable"
+WOKEN_LATE = "woken-late"
+STALE_MINIMUM, STALE_MAXIMUM = "stale-minimum", "stale-maximum"
 PROMISE = Promise(
     name="progress",
     place=105,
@@ -29,6 +31,13 @@ PROMISE = Promise(
         AnomalyKind(
             name=UNREADABLE, meaning="a retained offset was answered as empty, or as one that the queue does not have"
         ),
+        AnomalyKind(
+            name=WOKEN_LATE, meaning="a read that waited for a message was answered late, though its node had it"
+        ),
+        AnomalyKind(
+            name=STALE_MINIMUM, meaning="a node went on naming a beginning of a queue that it had deleted long before"
+        ),
+        AnomalyKind(name=STALE_MAXIMUM, meaning="a replica went on naming an end of a queue that was long past"),
     ),
 )
 #: What a run must have shown, and what is said where it has not.

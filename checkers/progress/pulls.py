@@ -14,10 +14,12 @@ from checkers._views.arrays import Flags, Ints
 
 @dataclass(frozen=True, slots=True)
 class Pulls:
-    """Pulls that asked for no certain replica. ``number``: their places in :func:`checkers._views.pulls`. ``asked`` is
-    the offset that they asked for, ``following`` the one to go on with, ``maximum`` and ``minimum`` the queue's ends,
-    as answered (-1: not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
-    epoch that the answer tells gave it. ``demand``: what source was asked for."""
+    """Pulls that asked for an offset. ``number``: their places in :func:`checkers._views.pulls`. ``asked`` is the
+    offset that they asked for, ``following`` the one to go on with, ``maximum`` and ``minimum`` the queue's ends, as
+    answered (-1: not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
+    epoch that the answer tells gave it. ``replica``: the one that was asked, "" for the master, whoever that is.
+    ``demand``: what source was asked for, ``source`` the one that was answered from. ``wait_ms``: for how long the read
+    might be held, -1 for one that might not."""
 
     number: Ints
     invoke: Ints
@@ -34,7 +36,10 @@ class Pulls:
     count: Ints
     last: Ints
     by_master: Flags
+    replica: np.ndarray
     demand: np.ndarray
+    source: np.ndarray
+    wait_ms: Ints
 
     @classmethod
     def of(cls, rows: Rows) -> Pulls:
@@ -62,9 +67,12 @@ class Pulls:
             count=count,
             last=last,
             by_master=by_master,
+            replica=_words(rows, "from", calls.invoke),
             demand=_words(rows, "demand", calls.invoke),
+            source=_told_words(rows, "source", calls.done),
+            wait_ms=rows.numbers("wait_ms", calls.invoke),
         )
-        return made.only(are_judged(rows, calls))
+        return made.only(made.asked >= 0)
 
     @property
     def due(self) -> Ints:
@@ -75,11 +83,23 @@ class Pulls:
     def answered(self) -> Flags:
         return self.ok | self.failed
 
+    @property
+    def sent_to_local(self) -> Flags:
+        """Which answers to who demanded what is local gave nothing, and sent the reader on."""
+        sent: Flags = (self.demand == "local") & (self.count == 0) & (self.following > self.asked)
+        return sent
+
+    @property
+    def of_master(self) -> Flags:
+        """Which of them asked for no certain replica."""
+        asked: Flags = self.replica == ""
+        return asked
+
     def only(self, keep: Flags) -> Pulls:
         return Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
 
 
-def are_judged(rows: Rows, calls: views.Calls) -> Flags:
+def ask_masters(rows: Rows, calls: views.Calls) -> Flags:
     """Which pulls asked for an offset, and for no certain replica."""
     asked: Flags = rows.column("offset")[calls.invoke] >= 0
     return asked & (_words(rows, "from", calls.invoke) == "")
@@ -95,6 +115,15 @@ def _told(rows: Rows, key: str, done: Ints) -> Ints:
     """A number of each answer, -1 where there is none or no answer."""
     found = np.full(len(done), -1, dtype=np.int64)
     found[done >= 0] = rows.numbers(key, done[done >= 0])
+    return found
+
+
+def _told_words(rows: Rows, key: str, done: Ints) -> np.ndarray:
+    """A text of each answer, "" where there is none or no answer."""
+    answered = np.flatnonzero(done >= 0)
+    code, words = rows.labels(key, done[answered])
+    found = np.zeros(len(done), dtype=np.array(["", *words], dtype=np.str_).dtype)
+    found[answered] = np.array([*words, ""], dtype=np.str_)[code]
     return found
 
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
-from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.faults import Fault
+from checkers._views.faults import disturbs, quiet
 from checkers._views.reads import own
 from checkers.roles.promise import PROMISE, ROUTE_REGRESSION, STALE_ROUTE
 
@@ -56,8 +55,8 @@ class Routes:
         over = views.phase_time(rows, "stop")
         last = over if over >= 0 else int(times[-1]) if len(rows) else 0
         known = rows.memo(views.faults)
-        surely = _without([fault for fault in known if fault.effects is None or _disturbs(fault)], last)
-        perhaps = _without([fault for fault in known if fault.effects is not None and _disturbs(fault)], last)
+        surely = quiet([fault for fault in known if fault.effects is None or disturbs(fault)], last)
+        perhaps = quiet([fault for fault in known if fault.effects is not None and disturbs(fault)], last)
         for node in nodes:
             mine = views.node_traces(rows, node, "route").tolist()
             for number, at in enumerate(mine):
@@ -99,21 +98,6 @@ def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) 
                 int(index[before]),
                 int(index[at]),
             )
-
-
-def _disturbs(fault: Fault) -> bool:
-    """Is it proven to have done anything at all to a node?"""
-    return bool(fault.hits(*Effect))
-
-
-def _without(faults: Sequence[Fault], last_ns: int) -> list[tuple[int, int]]:
-    """The stretches of time in which none of these faults was in force."""
-    quiet, free_from = [], 0
-    for fault in sorted(faults, key=lambda fault: fault.began_ns):
-        if fault.began_ns > free_from:
-            quiet.append((free_from, fault.began_ns))
-        free_from = max(free_from, min(fault.until_ns, last_ns))
-    return [*quiet, (free_from, last_ns)]
 
 
 def _overlap(time: tuple[int, int], quiet: Sequence[tuple[int, int]]) -> int:

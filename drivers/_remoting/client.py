@@ -19,7 +19,7 @@ from drivers._remoting.requests import Asks, ask, number
 from drivers._remoting.wire import Request, Response
 
 REQUEST_S = 2.0
-PULL_SUBSCRIBED = 4
+PULL_MAY_WAIT, PULL_SUBSCRIBED = 2, 4
 
 #: A send with one of these answers was surely not stored. One with FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE or
 #: FLUSH_SLAVE_TIMEOUT was stored at the master, and may be lost or kept.
@@ -117,17 +117,26 @@ class QueueClient:
         raise _outcome(answer, _answer(node, queue, answer))
 
     async def pull(
-        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+        self,
+        queue: QueueRef,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int = 0,
+        node: str = "",
+        source: str = "",
+        wait_s: float = 0.0,
     ) -> Answer:
+        """``wait_s``: for so long the broker may hold the read at the end of the queue."""
         fields = {
             "consumerGroup": queue.group or "storm-readers",
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
             "queueOffset": str(offset),
             "maxMsgNums": str(limit),
-            "sysFlag": str(PULL_SUBSCRIBED),
+            "sysFlag": str(PULL_SUBSCRIBED | (PULL_MAY_WAIT if wait_s else 0)),
             "commitOffset": "0",
-            "suspendTimeoutMillis": "0",
+            "suspendTimeoutMillis": str(round(wait_s * 1e3)),
             "subVersion": "0",
             "subscription": "*",
             "expressionType": "TAG",
@@ -136,7 +145,7 @@ class QueueClient:
             fields["maxMsgBytes"] = str(max_bytes)
         fields |= self._extra(node, source)
         asked = node or await self._master(queue)
-        answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields))
+        answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields), wait_s)
         result = _answer(
             asked,
             queue,
@@ -197,9 +206,10 @@ class QueueClient:
         await self._ready(queue, node, group)
         return node, await self._request(queue, node, Message(code=code, fields=fields))
 
-    async def _request(self, queue: QueueRef, node: str, message: Message) -> Message:
+    async def _request(self, queue: QueueRef, node: str, message: Message, wait_s: float = 0.0) -> Message:
+        """``wait_s``: for so long the node may lawfully hold its answer back."""
         try:
-            return await ask(self._network.connect(self._name, node), message, self._timeout_s)
+            return await ask(self._network.connect(self._name, node), message, self._timeout_s + wait_s)
         except (Failed, Unknown):
             self._forget(queue)
             raise

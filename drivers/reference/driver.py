@@ -24,7 +24,7 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.node import Message, NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.services import Limits, Metadata, Objects, Topics
+from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
@@ -222,6 +222,9 @@ class Reference:
     # Clients
 
     def client(self, network: Network, name: str) -> Client:
+        return QueueClient(network, name, self.nameservers)
+
+    def waiting_reads(self, network: Network, name: str) -> WaitingReads:
         return QueueClient(network, name, self.nameservers)
 
     def objects(self, network: Network, name: str) -> Objects:

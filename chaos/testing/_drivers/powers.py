@@ -22,7 +22,15 @@ from chaos.driver import (
 )
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
-from chaos.services import CanBeOperated, CanCreateTopics, CanDeleteTopics, CanHoldObjects, CanKeepMetadata, HasLimits
+from chaos.services import (
+    CanBeOperated,
+    CanCreateTopics,
+    CanDeleteTopics,
+    CanHoldObjects,
+    CanHoldReads,
+    CanKeepMetadata,
+    HasLimits,
+)
 from chaos.shell.step import MALFORMED
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.limits import check_limits
@@ -30,6 +38,7 @@ from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
 from chaos.testing._drivers.topics import check_deletion, check_topics
+from chaos.testing._drivers.waiting import check_waiting
 
 #: How long what a power is for may take to be seen in the view, once the power has ended.
 SEEN_S = 30.0
@@ -59,6 +68,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await _add(bench, driver)
     if isinstance(driver, CanBreakTier):
         await _break_tier(bench, driver, load)
+    if isinstance(driver, CanHoldReads):
+        await check_waiting(bench, driver)
     if isinstance(driver, CanHoldObjects):
         await check_objects(bench)
         await bench.settled("after objects were used")

@@ -1,0 +1,176 @@
+"""Who waits at a certain node is served in calm time: a read that is held, and those that a replica sends away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints
+from checkers._views.ends import told_ends
+from checkers._views.faults import calm_times, was_calm
+from checkers._views.reads import everywhere, own
+from checkers._views.service import Stretch
+from checkers.progress.needed import Kept, Tops, next_polls
+from checkers.progress.polls import Polls, Stall, gets_on, in_vain_at_replicas
+from checkers.progress.promise import PROMISE, WOKEN_LATE
+from checkers.progress.pulls import Pulls
+
+#: In virtual time a message takes no longer to reach a reader that waits for it, besides the jitter of so many
+#: messages; elsewhere, where the machine may be busy, it takes no longer than the second of these.
+SOON_NS, MESSAGES, ELSEWHERE_NS = 200_000_000, 8, 2_000_000_000
+#: So long after its end a fault may still make a node late.
+CALM_NS = 3_000_000_000
+DONE = ("send", "pull", "delivered", "bounds")
+
+
+def needed(rows: Rows) -> Ints:
+    """A sieve, given the first rows first. It keeps pulls that have not ended; those that were held for long; pulls in
+    vain at replicas, each with the next one at the same replica; and of those who told of a queue's end, each node in
+    each epoch and way: the last one, the last one before each held pull, and the first one after it that told of what
+    it waited for."""
+    pulls, tops, times = Pulls.of(rows), Tops.of(rows), rows.column("time_ns")
+    kept = Kept(rows)
+    kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
+    for f in ("send", "bounds"):
+        kept.calls(views.calls(rows, f), views.calls(rows, f).done < 0)
+    ended = np.maximum(pulls.done, 0)
+    slow = (pulls.wait_ms > 0) & ((pulls.done < 0) | (times[ended] - times[pulls.invoke] > SOON_NS))
+    kept.pulls(pulls.number[slow])
+    kept.told(tops.last())
+    kept.told(tops.before(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow]))
+    for queue, at, asked in zip(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow], strict=True):
+        kept.told(tops.after(int(queue), int(at), int(asked)))
+    at_replicas = pulls.only(~pulls.of_master & pulls.answered & (pulls.demand != "tier"))
+    vain = in_vain_at_replicas(at_replicas)
+    at_replicas, vain = (
+        at_replicas.only(vain | (at_replicas.count > 0)),
+        vain[vain | (at_replicas.count > 0)],
+    )
+    told = np.stack([at_replicas.replica, at_replicas.demand, at_replicas.source])
+    reader = np.unique(told, axis=1, return_inverse=True)[1].reshape(-1)
+    kept.pulls(at_replicas.number[next_polls(at_replicas.queue, reader, at_replicas.invoke, vain)])
+    kept.pulls(at_replicas.number[vain])
+    return kept.at()
+
+
+NEEDS = Needs(
+    part="who is kept waiting",
+    key=Key.QUEUE,
+    rows=(
+        Reads(
+            kind="op",
+            f=DONE,
+            sieve=Sieve(
+                rows=(own("op", *DONE),),
+                columns=("op", "type", "process", "queue", "offset", "node", "epoch", "time_ns", "value"),
+                keep=needed,
+                streamed=True,
+                forward=True,
+            ),
+        ),
+        everywhere("trace", "role"),
+        reads.RUN,
+        reads.FAULTS,
+    ),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "epoch"),
+    uses=(Use.QUEUES,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if context.unfinished:  # which faults were in force may be known only when they are undone
+            return found.partial()
+        pulls, stall = Pulls.of(rows), Stall.of_replicas(context)
+        calm = [Stretch(begin, end, -1, True) for begin, end in calm_times(rows)]
+        gets_on(rows, found, Polls.of_replicas(rows, pulls), calm, stall)
+        for late in _woken_late(rows, context, pulls):
+            _tell(rows, found, late)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Whether any read was answered is another kernel's to say."""
+        longest = max((int(fact[_LONGEST]) for fact in partial.facts if _LONGEST in fact), default=0)
+        told = partial.merge(Partial(counts={_LONGEST: longest} if longest else {}))
+        return decide(PROMISE, told, needs=(), unless=context.no_queues)
+
+
+_LONGEST = "longest_replica_wait_ms"
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A held pull, by the rows that began and ended it; ``witness`` told that there was what it waited for, and
+    ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still meanwhile."""
+
+    invoke: int
+    done: int
+    node: str
+    asked: int
+    witness: int
+    late_ns: int
+    bound_ns: int
+    stood: bool
+
+
+def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late]:
+    """Held pulls that were answered late, though their own node had shown what they waited for: to another reader, or
+    by an acknowledgement where that proves that it can be read. Of one that nobody answered, any master counts."""
+    times = rows.column("time_ns")
+    bound_ns = SOON_NS + MESSAGES * context.jitter_ns if context.one_clock else ELSEWHERE_NS
+    held = pulls.only((pulls.wait_ms > 0) & (pulls.done >= 0))
+    held = held.only(times[held.done] - times[held.invoke] > bound_ns)
+    if not len(held.queue):
+        return
+    at, end = told_ends(rows, by_sends=context.strict)
+    queue, epoch, master = rows.column("queue")[at], rows.column("epoch")[at], views.from_masters(rows, at)
+    nodes = rows.column("node")[at]
+    stood_ns = times[rows.where(kind="harness", f="stall")]
+    for item in range(len(held.queue)):
+        invoke, done = int(held.invoke[item]), int(held.done[item])
+        node = rows.text("node", done) or str(held.replica[item])
+        told = (queue == held.queue[item]) & (end > held.asked[item]) & (at < done)
+        told &= nodes == rows.code("node", node) if node else master
+        if held.epoch[item] >= 0:
+            told &= epoch == held.epoch[item]
+        known = at[told]
+        if not len(known):
+            continue
+        witness = int(known[np.argmin(times[known])])
+        since_ns = max(int(times[witness]), int(times[invoke]))
+        late_ns = int(times[done]) - since_ns
+        if late_ns > bound_ns and was_calm(rows, int(times[invoke]) - CALM_NS, int(times[done])):
+            stood = bool(((stood_ns >= since_ns) & (stood_ns <= times[done])).any())
+            yield _Late(invoke, done, node, int(held.asked[item]), witness, late_ns, bound_ns, stood)
+
+
+def _tell(rows: Rows, found: Findings, late: _Late) -> None:
+    index, queue = rows.column("index"), int(rows.column("queue")[late.invoke])
+    said = (
+        f"A read at offset {late.asked} of queue {queue} waited at {late.node or 'the master'} from "
+        f"{views.at_s(rows, late.invoke)} on, and ended at {views.at_s(rows, late.done)}, {late.late_ns / 1e9:.3f} s "
+        f"after it could be given what {late.node or 'the master'} had shown at {views.at_s(rows, late.witness)}"
+    )
+    if late.stood:
+        found.gap(f"{said}, but the harness itself stood still meanwhile")
+        return
+    found.add(
+        WOKEN_LATE,
+        f"{said}, with no fault in the way; {late.bound_ns / 1e9:g} s are permitted.",
+        *sorted(int(index[row]) for row in (late.witness, late.invoke, late.done)),
+        queue=queue,
+        offset=late.asked,
+    )
