@@ -6,15 +6,24 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import losses, reads, retention, tier
+from checkers._views.arrays import Ints
+from checkers._views.faults import calm_times
+from checkers._views.garbage import REAL_TIME
 from checkers._views.reads import everywhere, own
 
 METADATA_DIVERGENCE = "metadata-divergence"
+STALE_VIEW = "stale-view"
+#: In calm time a replica knows of a version so long after it was committed; elsewhere than in virtual time so many
+#: times that (:data:`checkers._views.garbage.REAL_TIME`).
+VIEW_S = 2.0
 PROMISE = Promise(
     name="tier-metadata",
     place=70,
@@ -23,6 +32,9 @@ PROMISE = Promise(
         AnomalyKind(
             name=METADATA_DIVERGENCE,
             meaning="a replica's view of a manifest differs from the store's, or is stale after recovery",
+        ),
+        AnomalyKind(
+            name=STALE_VIEW, meaning="in calm time a replica learned of a manifest's version later than the bound"
         ),
     ),
 )
@@ -37,9 +49,10 @@ NEEDS = Needs(
         own("final", "view", "manifest"),
         everywhere("final", "topics", "complete"),
         *losses.TERMS,
+        *(reads.RUN, reads.FAULTS),
         *reads.REPLICAS,
     ),
-    columns=(*reads.BASIC, *reads.RECORDS, *losses.COLUMNS),
+    columns=(*reads.BASIC, *reads.RECORDS, *losses.COLUMNS, "process", "type"),
     evidence=(Evidence.TIER,),
 )
 OWN = Needs(
@@ -81,6 +94,8 @@ class TierMetadata:
             _is_current(rows, found, int(at), newest.stored)
             _names_its_queue(rows, found, int(at))
         _nobody_is_ignorant(rows, context, found, newest.known)
+        if not context.unfinished:
+            _nobody_is_late(rows, context, found, newest.lost)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -240,6 +255,45 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest
                     found.add(METADATA_DIVERGENCE, text, row, queue=queue, offset=due.end)
                 else:
                     found.fact(text=text, row=row, queue=int(queue), offset=int(due.end))
+
+
+def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: frozenset[int]) -> None:
+    """In calm time each replica learns of each version within the bound, and needs nothing else to happen for that."""
+    times, index, queues = rows.column("time_ns"), rows.column("index"), rows.column("queue")
+    bound_ns = int(VIEW_S * (1.0 if context.one_clock else REAL_TIME) * 1e9)
+    told = rows.where(kind="trace", f="tier_view")
+    calm = calm_times(rows)
+    if not len(told) or not calm:
+        return
+    numbers, nodes = rows.numbers("version", told), rows.column("node")[told]
+    began, ended = (np.array(part, dtype=np.int64) for part in zip(*calm, strict=True))
+    for queue, versions in rows.memo(tier.manifests).items():
+        since_ns = times[versions.at]
+        place = np.searchsorted(began, since_ns, "right") - 1
+        due = (place >= 0) & (began[place] + bound_ns <= since_ns) & (since_ns + bound_ns < ended[place])
+        due &= queue not in lost
+        for name in views.brokers(rows, context, int(since_ns[0])) if due.any() else ():
+            mine = told[(queues[told] == queue) & (nodes == rows.code("node", name))]
+            number = numbers[np.searchsorted(told, mine)]
+            order = np.argsort(times[mine], kind="stable")
+            known, heard_ns = np.maximum.accumulate(number[order]), times[mine[order]]
+            first = np.searchsorted(known, versions.numbers)
+            late_ns = np.append(heard_ns, views.NEVER)[first] - since_ns
+            late = np.flatnonzero(due & (late_ns > bound_ns))
+
+            def tell(one: int, name: str = name, versions: tier.Versions = versions, late_ns: Ints = late_ns) -> None:
+                at, never = int(versions.at[one]), late_ns[one] > views.NEVER >> 1
+                found.add(
+                    STALE_VIEW,
+                    f"{name} {'never learned' if never else f'learned {late_ns[one] / 1e9:.1f} s late'} of version "
+                    f"{versions.numbers[one]} of the manifest of queue {versions.queue}, which was committed at "
+                    f"{views.at_s(rows, at)}, with no fault in the way; {bound_ns / 1e9:g} s are permitted.",
+                    int(index[at]),
+                    queue=versions.queue,
+                    offset=int(versions.end[one]),
+                )
+
+            found.add_each(STALE_VIEW, late, tell, queues=np.full(len(late), queue))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import NEVER, Flags, Ints
+from checkers._views.faults import were_calm
 from checkers._views.reads import own
 
 #: So long after recovery a node may not show yet what was agreed on before.
@@ -33,12 +34,19 @@ PROMISE = Promise(
     anomalies=(
         AnomalyKind(name=NOT_A_PREFIX, meaning="a node showed an entry as the log has it after no such change"),
         AnomalyKind(name=WENT_BACK, meaning="a node showed an older state than it had shown before"),
-        AnomalyKind(name=BEHIND, meaning="a node lacked, long after recovery, what was agreed on, or showed nothing"),
+        AnomalyKind(
+            name=BEHIND, meaning="a node lacked what was agreed on long before, in calm time, or showed nothing"
+        ),
     ),
 )
 NEEDS = Needs(
     key=Key.RUN,
-    rows=(own("op", "view", *(CHANGES := ("read", "write", "cas"))), own("trace", "metadata", "crash"), reads.RUN),
+    rows=(
+        own("op", "view", *(CHANGES := ("read", "write", "cas"))),
+        own("trace", "metadata", "crash"),
+        reads.RUN,
+        reads.FAULTS,
+    ),
     columns=(*reads.BASIC, *reads.OPERATIONS),
     evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
     uses=(Use.METADATA,),
@@ -70,6 +78,7 @@ class WatchedViews:
             _prefixes(rows, found, log, shown, claims)
             _never_back(rows, found, shown, claims)
             _caught_up(rows, context, found, shown, claims)
+            _current(rows, context, found, shown, claims)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -257,6 +266,36 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
 
     found.add_each(BEHIND, np.flatnonzero(lacks & late), tell)
     _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
+
+
+def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, claims: _Claims) -> None:
+    """In calm time a node shows what clients had been told by the log for longer than the bound, whenever it is asked:
+    that it does when it is asked again excuses nothing."""
+    if context.unfinished:  # which faults were in force may be known only when they are undone
+        return
+    times, bound_s = rows.column("time_ns"), _bound_s(context)
+    calls = [views.calls(rows, f) for f in CHANGES]
+    done = np.concatenate([one.done[one.ok] for one in calls])
+    done = done[np.argsort(times[done], kind="stable")]
+    revision = np.maximum.accumulate(rows.numbers("revision", done))
+    by_ns = times[shown.asked] - int(bound_s * 1e9)
+    agreed = np.append(-1, revision)[np.searchsorted(times[done], by_ns, "right")]
+    stale = np.flatnonzero(claims.fits & (claims.most < agreed))
+    stale = stale[were_calm(rows, by_ns[stale], times[shown.at[stale]])]
+    drain = views.phase_index(rows, "drain")
+    stale = stale[(shown.began[stale] < drain) | (drain < 0)]
+
+    def tell(one: int) -> None:
+        at, witness = int(shown.at[one]), int(done[np.searchsorted(revision, agreed[one])])
+        found.add(
+            BEHIND,
+            f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision "
+            f"{claims.most[one]} at most; clients had been told of revision {agreed[one]} at "
+            f"{views.at_s(rows, witness)}, more than {bound_s:g} s before, with no fault in the way.",
+            *sorted((int(rows.column("index")[witness]), int(shown.began[one]), int(shown.ended[one]))),
+        )
+
+    found.add_each(BEHIND, stale, tell)
 
 
 def _bound_s(context: RunContext) -> float:

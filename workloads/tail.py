@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from chaos.ops import Answer, QueueRef
 from chaos.services import CanHoldReads, WaitingReads
@@ -86,11 +87,11 @@ class Tail:
         async def read() -> Answer:
             return await client.pull(queue, offset, limit=options.limit, node=node, wait_s=options.wait_s)
 
-        asked = {"limit": options.limit, "wait_ms": round(options.wait_s * 1e3), **_asked(node)}
+        asked: dict[str, Any] = {"limit": options.limit, "wait_ms": round(options.wait_s * 1e3), **_asked(node)}
         return await worker.do("pull", read, queue=queue, offset=offset, **asked)
 
 
-def _asked(node: str) -> dict[str, object]:
+def _asked(node: str) -> dict[str, Any]:
     return {"from": node} if node else {}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.fault import ACCIDENT, Effect
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import NEVER
+from checkers._views.arrays import NEVER, Flags, Ints
 from checkers._views.run import brokers, phase_time
 
 
@@ -238,9 +238,12 @@ def calm_times(rows: Rows) -> list[tuple[int, int]]:
     return [(max(one, begin), min(two, end)) for one, two in quiet(_disturbing(rows), end) if min(two, end) > begin]
 
 
-def was_calm(rows: Rows, since_ns: int, until_ns: int) -> bool:
-    """Was no such fault in force at any time in between?"""
-    return not any(one.began_ns <= until_ns and one.until_ns >= since_ns for one in rows.memo(_disturbing))
+def were_calm(rows: Rows, since_ns: Ints, until_ns: Ints) -> Flags:
+    """In which of these spans of time was no such fault in force?"""
+    calm = np.ones(len(since_ns), dtype=np.bool_)
+    for one in rows.memo(_disturbing):
+        calm &= (one.began_ns > until_ns) | (one.until_ns < since_ns)
+    return calm
 
 
 def _disturbing(rows: Rows) -> Sequence[Fault]:

@@ -93,8 +93,8 @@ def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
     queues, number = np.unique(pulls.queue, return_inverse=True)
     floor, known = retention.lawful_floors(rows, context, queues)
     told, of_masters = np.zeros((2, len(queues)), dtype=np.int64)
-    np.maximum.at(told, number, pulls.minimum)
-    np.maximum.at(of_masters, number[pulls.of_master], pulls.minimum[pulls.of_master])
+    for most, some in ((told, pulls.answered), (of_masters, pulls.answered & pulls.of_master)):
+        np.maximum.at(most, number[some], pulls.minimum[some])
     believed = np.where(pulls.of_master, of_masters[number], told[number])
     return np.where(known[number], floor[number], np.maximum(floor[number], believed))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +13,8 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Highest, Ints
-from checkers._views.faults import was_calm
+from checkers._views.arrays import NEVER, Flags, Highest, Ints, among, slots
+from checkers._views.faults import were_calm
 from checkers._views.garbage import REAL_TIME
 from checkers._views.reads import everywhere, own
 from checkers.progress.promise import PROMISE, STALE_MAXIMUM, STALE_MINIMUM
@@ -23,6 +22,7 @@ from checkers.progress.promise import PROMISE, STALE_MAXIMUM, STALE_MINIMUM
 #: So old may be in calm time what a node tells of a queue's ends, unless the experiment says otherwise
 #: (``bounds.route_s``); elsewhere than in virtual time so many times that.
 OLD_S = 5.0
+_LIFE_BITS = 32
 NEEDS = Needs(
     part="where queues begin and end as readers are told",
     key=Key.OFFSET,
@@ -94,82 +94,98 @@ class _Answers:
 
 def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
     """A node that has deleted the beginning of a queue from its own log, and whose tier has as well, says so."""
-    times, life, old = rows.column("time_ns"), rows.column("incarnation"), old_ns(context)
-    local, manifests = rows.memo(_deletions), _Trims.of_all(rows)
-    nodes = rows.column("node")
-    wrong: list[int] = []
-    due: dict[int, tuple[int, list[int]]] = {}
-    for item, (done, queue, minimum) in enumerate(zip(answers.done, answers.queue, answers.minimum, strict=True)):
-        known = local.get((int(nodes[done]), int(life[done])), _NONE).get(int(queue), ())
-        by_ns = int(times[answers.asked[item]]) - old
-        mine = [one for one in known if one[0] <= by_ns]
-        if not mine or mine[-1][1] <= minimum:
-            continue
-        begin, witnesses = mine[-1][1], [mine[-1][2]]
-        if queue in manifests or bool((rows.value(mine[-1][2]).get("inputs") or {}).get("tiered")):
-            trimmed = manifests[int(queue)].by(by_ns) if queue in manifests else (0, -1)
-            begin, witnesses = min(begin, trimmed[0]), [*witnesses, trimmed[1]]
-        if minimum < begin and was_calm(rows, by_ns, int(times[done])):
-            wrong.append(item)
-            due[item] = begin, witnesses
+    times, old, local = rows.column("time_ns"), old_ns(context), rows.memo(_Deletions.of)
+    if not len(local.at) or not len(answers.done):
+        return
+    by_ns = np.maximum(times[answers.asked] - old, 0)
+    lives = _lives(rows, np.append(local.at, answers.done))
+    slot, _ = slots(lives, np.append(local.queue, answers.queue))
+    deleted, asked = slot[: len(local.at)], slot[len(local.at) :]
+    own = Highest(deleted, times[local.at], local.minimum, NEVER >> 1)
+    tier = _Trims.of(rows)
+    trimmed = Highest(tier.queue, times[tier.at], tier.start, NEVER >> 1)
+    held = among(answers.queue, tier.queue)
+    due = np.where(held, np.minimum(own.before(asked, by_ns), trimmed.before(answers.queue, by_ns)), 0)
+    due = np.where(~held & local.untiered(asked, deleted), own.before(asked, by_ns), due)
+    late = np.flatnonzero(answers.minimum < due)
+    late = late[were_calm(rows, by_ns[late], times[answers.done[late]])]
 
     def tell(item: int) -> None:
-        done, (begin, witnesses) = int(answers.done[item]), due[item]
-        said = (
-            f"{rows.text('node', done)} said at {views.at_s(rows, done)} that queue {int(answers.queue[item])} begins "
-            f"at offset {int(answers.minimum[item])}, although it had deleted what is below offset {begin} itself more "
-            f"than {old / 1e9:g} s before, with no fault in the way, and no tier held it any more."
-        )
+        done, queue = int(answers.done[item]), int(answers.queue[item])
+        witnesses = [_first_to(own, int(asked[item]), int(due[item]), local.at)]
+        if held[item]:
+            witnesses.append(_first_to(trimmed, queue, int(due[item]), tier.at))
         index = rows.column("index")
-        story = sorted(int(index[at]) for at in (*witnesses, int(answers.asked[item]), done) if at >= 0)
-        found.add(STALE_MINIMUM, said, *story, queue=int(answers.queue[item]), offset=begin)
+        found.add(
+            STALE_MINIMUM,
+            f"{rows.text('node', done)} said at {views.at_s(rows, done)} that queue {queue} begins at offset "
+            f"{int(answers.minimum[item])}, although what is below offset {int(due[item])} was gone from its log and "
+            f"from the tier more than {old / 1e9:g} s before, with no fault in the way.",
+            *sorted(int(index[at]) for at in (*witnesses, int(answers.asked[item]), done)),
+            queue=queue,
+            offset=int(due[item]),
+        )
 
-    at = np.array(wrong, dtype=np.int64)
-    found.add_each(STALE_MINIMUM, at, tell, queues=answers.queue[at])
+    found.add_each(STALE_MINIMUM, late, tell, queues=answers.queue[late])
 
 
-_NONE: Mapping[int, list[tuple[int, int, int]]] = {}
-
-
-def _deletions(rows: Rows) -> Mapping[tuple[int, int], Mapping[int, list[tuple[int, int, int]]]]:
-    """Node and life → queue → (when, where its own log begins since then, row), by time. A log that was begun anew in
-    this life has forgotten all that."""
-    times, node, life = rows.column("time_ns"), rows.column("node"), rows.column("incarnation")
-    found: dict[tuple[int, int], dict[int, list[tuple[int, int, int]]]] = {}
-    at = np.concatenate([rows.where(kind="trace", f=f) for f in ("retention", "bootstrap")])
-    begins_anew = rows.code("f", "bootstrap")
-    for one in at[np.argsort(times[at], kind="stable")].tolist():
-        of = (int(node[one]), int(life[one]))
-        if rows.column("f")[one] == begins_anew:
-            found.pop(of, None)
-            continue
-        for queue, minimum in (rows.value(one).get("minimums") or {}).items():
-            found.setdefault(of, {}).setdefault(int(queue), []).append((int(times[one]), int(minimum), one))
+def _lives(rows: Rows, at: Ints) -> Ints:
+    """A number for the node and its life that told each row."""
+    found: Ints = (rows.column("node")[at] << _LIFE_BITS) + rows.column("incarnation")[at]
     return found
+
+
+def _first_to(high: Highest, key: int, value: int, at: Ints) -> int:
+    """The first row that reached a value."""
+    values, places = high.records(key)
+    return int(at[places[np.searchsorted(values, value)]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletions:
+    """Where each replica's own log begins since the row ``at``: ``minimum`` of ``queue``. Those of a life in which the
+    log was begun anew later are left out. ``tiered``: it deleted only what a tier held."""
+
+    at: Ints
+    queue: Ints
+    minimum: Ints
+    tiered: Flags
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Deletions:
+        at = rows.where(kind="trace", f="retention")
+        parts: list[tuple[Ints, Ints, Ints, Flags]] = []
+        for form in rows.forms(at):
+            mine = at[form.at]
+            tiered = np.full(len(mine), bool((form.value.get("inputs") or {}).get("tiered")))
+            for queue, minimum in (form.value.get("minimums") or {}).items():
+                parts.append((mine, np.full(len(mine), int(queue), dtype=np.int64), form.whole(minimum), tiered))
+        empty = (at[:0], at[:0], at[:0], np.zeros(0, dtype=np.bool_))
+        found = cls(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
+        times, lives = rows.column("time_ns"), _lives(rows, found.at)
+        keep = np.ones(len(found.at), dtype=np.bool_)
+        for anew in rows.where(kind="trace", f="bootstrap").tolist():
+            keep &= (lives != _lives(rows, np.array([anew]))[0]) | (times[found.at] > times[anew])
+        return cls(*(getattr(found, name)[keep] for name in cls.__slots__))
+
+    def untiered(self, asked: Ints, slot: Ints) -> Flags:
+        """Of which of these slots no deletion, by slot, was one for a tier."""
+        return ~among(asked, slot[self.tiered])
 
 
 @dataclass(frozen=True, slots=True)
 class _Trims:
-    """Of one queue, when which version of its manifest was applied: ``start`` is where it began, in row ``at``."""
+    """Where the manifest of ``queue`` begins since the row ``at``."""
 
-    time_ns: Ints
-    start: Ints
     at: Ints
+    queue: Ints
+    start: Ints
 
     @classmethod
-    def of_all(cls, rows: Rows) -> dict[int, _Trims]:
-        times, known = rows.column("time_ns"), rows.beside.memo(retention.headers)
-        found = {}
-        for queue, versions in rows.beside.memo(retention.versions).items():
-            at = np.array(versions, dtype=np.int64)
-            start = np.array([int(known[one].trimmed_to) for one in versions], dtype=np.int64)
-            found[queue] = cls(times[at], np.maximum.accumulate(start), at)
-        return found
-
-    def by(self, now_ns: int) -> tuple[int, int]:
-        """Where the tier began for sure by then, and the row that shows it; 0 and -1 before the first version."""
-        place = int(np.searchsorted(np.maximum.accumulate(self.time_ns), now_ns, "right")) - 1
-        return (int(self.start[place]), int(self.at[place])) if place >= 0 else (0, -1)
+    def of(cls, rows: Rows) -> _Trims:
+        known, versions = (rows.beside.memo(make) for make in (retention.headers, retention.versions))
+        told = [(at, queue, int(known[at].trimmed_to)) for queue, found in versions.items() for at in found]
+        return cls(*np.array(told, dtype=np.int64).reshape(-1, 3).T)
 
 
 # Where a queue ends
@@ -192,11 +208,9 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
         done, end = np.append(done, acked), np.append(end, rows.column("offset")[acked] + 1)
         queue = np.append(queue, rows.column("queue")[acked])
     by_ns = np.maximum(times[certain.asked] - old, 0)
-    span = int(max(times[done].max(initial=0), by_ns.max(initial=0))) + 1
-    high = Highest(queue, times[done], end, span)
+    high = Highest(queue, times[done], end, NEVER >> 1)
     behind = np.flatnonzero(high.before(certain.queue, by_ns) > certain.maximum)
-    calm = [was_calm(rows, int(by_ns[one]), int(times[certain.done[one]])) for one in behind.tolist()]
-    behind = behind[np.array(calm, dtype=np.bool_)]
+    behind = behind[were_calm(rows, by_ns[behind], times[certain.done[behind]])]
 
     def tell(item: int) -> None:
         highest, places = high.records(int(certain.queue[item]))

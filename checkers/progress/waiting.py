@@ -15,7 +15,7 @@ from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import Ints
 from checkers._views.ends import told_ends
-from checkers._views.faults import calm_times, was_calm
+from checkers._views.faults import calm_times, were_calm
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
 from checkers.progress.needed import Kept, Tops, next_polls
@@ -152,7 +152,7 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
         witness = int(known[np.argmin(times[known])])
         since_ns = max(int(times[witness]), int(times[invoke]))
         late_ns = int(times[done]) - since_ns
-        if late_ns > bound_ns and was_calm(rows, int(times[invoke]) - CALM_NS, int(times[done])):
+        if late_ns > bound_ns and were_calm(rows, times[[invoke]] - CALM_NS, times[[done]])[0]:
             stood = bool(((stood_ns >= since_ns) & (stood_ns <= times[done])).any())
             yield _Late(invoke, done, node, int(held.asked[item]), witness, late_ns, bound_ns, stood)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checkers.roles.answers import Answers
 from checkers.roles.elections import Elections
+from checkers.roles.members import Members
 from checkers.roles.polled import Polled
 from checkers.roles.remembered import Remembered
 from checkers.roles.routes import Routes
@@ -19,5 +20,9 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Elections | Routes | Answers | Polled | Switches | Remembered | Unclean]:
-    return (Elections(), Routes(), Answers(), Polled(), Switches(), Remembered(), Unclean())
+#: The kernels of the law.
+Kernel = Elections | Routes | Members | Answers | Polled | Switches | Remembered | Unclean
+
+
+def create(options: Options) -> Sequence[Kernel]:
+    return (Elections(), Routes(), Members(), Answers(), Polled(), Switches(), Remembered(), Unclean())

@@ -9,6 +9,7 @@ TWO_MASTERS = "two-masters"
 ELECTION_OUTSIDE_SET = "election-outside-set"
 METADATA_CONFLICT = "metadata-conflict"
 STALE_ROUTE = "stale-route"
+MISSING_FROM_ROUTE = "missing-from-route"
 ROUTE_REGRESSION = "route-regression"
 REFUSED_SWITCH_DONE = "refused-switch-done"
 ACKNOWLEDGED_SWITCH_UNDONE = "acknowledged-switch-undone"
@@ -32,6 +33,9 @@ PROMISE = Promise(
         AnomalyKind(name=LIFE_FORGOTTEN, meaning="a replica forgot a life, though its disk was not harmed"),
         AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
+        AnomalyKind(
+            name=MISSING_FROM_ROUTE, meaning="a name server left a living broker out for longer than the bound"
+        ),
         AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
         AnomalyKind(name=REFUSED_SWITCH_DONE, meaning="an operator was told that a switch failed, and it was done"),
         AnomalyKind(

@@ -56,7 +56,15 @@ class QueueClient(client.QueueClient):
         return node
 
     async def pull(
-        self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
+        self,
+        queue: QueueRef,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int = 0,
+        node: str = "",
+        source: str = "",
+        wait_s: float = 0.0,
     ) -> Answer:
         """With a ``source``, the broker is told before the read to take everything from there, and afterwards to do as
         usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`. Where there is a
@@ -64,7 +72,7 @@ class QueueClient(client.QueueClient):
         since the tier ends before that was not served."""
         if not source:
             end = (await super().bounds(queue, node)).maximum if self._levels.usual else -1
-            told = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+            told = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node, wait_s=wait_s)
             read = _from_tier(told, end)
             if not read.messages and read is not told:
                 reason = f"{told.node} reads from its tier, which ends at {told.maximum}, and its log at {end}"
@@ -73,7 +81,7 @@ class QueueClient(client.QueueClient):
         asked = node or await self._master(queue)
         async with self._levels.reading_from(source, self._network, self._name, asked):
             before = (await super().bounds(queue, asked)).maximum
-            read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node)
+            read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node, wait_s=wait_s)
         if read.node != asked:
             raise Failed(f"{asked} is not the master any more, so that nobody knows where the messages come from")
         return _from_tier(read, before) if source == "tier" else replace(read, source="local")

@@ -11,7 +11,7 @@ from reference.broker.membership import Membership
 from reference.controller.node import Controller, Respond
 from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
 from reference.mutants._planted import NODE, Planted
-from reference.nameserver import Registration, Routes
+from reference.nameserver import MASTER_ID, Registration, Routes
 from reference.wire.codes import Response
 
 
@@ -49,6 +49,28 @@ class RouteEpochFalls(Routes):
         taken = super().register(group, cluster, registration, topics)
         self.groups[group].epoch = registration.epoch
         return taken
+
+
+class SlavesStayOut(Routes):
+    """A broker whose connection has ended once is not taken into a route again, unless as the master."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left: set[str] = set()
+
+    def drop_source(self, source: str) -> None:
+        known = {
+            one.address for route in self.groups.values() for one in route.brokers.values() if one.source == source
+        }
+        self._left |= known
+        super().drop_source(source)
+
+    def register(
+        self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        if registration.broker != MASTER_ID and registration.address in self._left:
+            return False
+        return super().register(group, cluster, registration, topics)
 
 
 class IdGivenTwice(Replicas):
@@ -125,6 +147,12 @@ MUTANTS = (
         law="roles",
         stands_for="a name server that lets an older registration overwrite a newer one (no DataVersion check)",
         parts={"nameserver": {"routes": RouteEpochFalls}},
+    ),
+    Planted(
+        name="slaves-stay-out",
+        law="roles",
+        stands_for="a registered slave that is missing from a route for good: its readers never come back to it",
+        parts={"nameserver": {"routes": SlavesStayOut}},
     ),
     Planted(
         name="rolled-back-disk-trusted",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.node import ONEWAY, Env, Message, NodeSpec
+from reference.broker.replication import ReplicatedBroker, Replication
+from reference.broker.slave_replication import SlaveBroker, SlavePolicy, SlaveReplication
 from reference.metadata.catalog import Entry, Key
 from reference.metadata.follower import NOTHING, Follower, View
 from reference.metadata.nodes import MetadataBroker, MetadataController, MetadataNameServer
@@ -101,6 +103,65 @@ class TakesAnyChange(Follower):
         super().__init__(controllers, view)
 
 
+class AsksWhenAsked(Follower):
+    """Knows what it was told when somebody wanted to know last, and asks for changes only afterwards."""
+
+    def __init__(self, controllers: Sequence[str], view: type[View] = View) -> None:
+        super().__init__(controllers, view)
+        self.is_wanted = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self._call < 0
+
+    def refresh(self, env: Env) -> None:
+        self._ask(env)
+
+    def _ask(self, env: Env) -> None:
+        if self.is_wanted or self.view.revision == NOTHING:
+            self.is_wanted = False
+            super()._ask(env)
+        else:
+            self._call = -1
+
+
+class RefreshedByReads(MetadataNameServer):
+    """Each read is answered from what was known when the one before came."""
+
+    def __init__(self, spec: NodeSpec, **parts: Any) -> None:
+        super().__init__(spec, **{**parts, "follower": AsksWhenAsked})
+
+    def message(self, env: Env, source: str, message: Message) -> None:
+        super().message(env, source, message)
+        follower = self.follower
+        if message.code == Request.METADATA_GET and not message.is_response and isinstance(follower, AsksWhenAsked):
+            follower.is_wanted = True
+            if follower.is_idle:
+                follower.refresh(env)
+
+
+class ManifestsLater(SlaveReplication):
+    """A slave takes a manifest that its master sends it with the next records, whenever these come."""
+
+    def __init__(self, broker: SlaveBroker, policy: SlavePolicy) -> None:
+        super().__init__(broker, policy)
+        self._later: list[tuple[str, Message]] = []
+
+    def append(self, env: Env, source: str, message: Message) -> None:
+        if "view" in message.fields:
+            self._later.append((source, message))
+            return
+        while self._later and message.body:
+            super().append(env, *self._later.pop(0))
+        super().append(env, source, message)
+
+
+class WithManifestsLater(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.slave = ManifestsLater(broker, self)
+
+
 class FirstWatchFromAny(MetadataController):
     """Who knows nothing yet is told what this controller has applied, however far it is behind."""
 
@@ -126,6 +187,20 @@ MUTANTS = (
             "broker": {NODE: MetadataBroker, "follower": TakesAnyChange},
         },
         scenario="metadata",
+    ),
+    Planted(
+        name="refreshed-by-reads",
+        law="watched-views",
+        stands_for="a cache that refreshes what was asked for after it has answered: the first answer is of long ago",
+        parts={"nameserver": {NODE: RefreshedByReads}},
+        scenario="rare_views",
+    ),
+    Planted(
+        name="manifests-later",
+        law="tier-metadata",
+        stands_for="tier metadata that is current wherever somebody writes: a write by who looks at it makes it so",
+        parts={"broker": {"replication": WithManifestsLater}},
+        scenario="rare_messages",
     ),
     Planted(
         name="first-watch-from-any",

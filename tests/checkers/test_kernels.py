@@ -40,7 +40,9 @@ from checkers import agreement, availability, durability, no_rollback, order, pr
 from checkers import consumers as groups
 from checkers.consumers import messages, passed, reached
 from checkers.durability import acknowledged
+from checkers.progress import Progress as Answering
 from checkers.progress import held
+from checkers.progress.answered import Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,13 @@ class Consumers:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The kernels about readers, as one."""
+    """The kernels about readers that come forward, as one."""
 
     promise: Promise = progress.PROMISE
     needs: Needs = slow_progress.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        told = reduce(Partial.merge, (law.examine(rows, context) for law in progress.create(progress.Options())))
+        told = reduce(Partial.merge, (law.examine(rows, context) for law in (Answering(), held.Held(), Answered())))
         longest = [fact for fact in told.facts if any("longest" in name for name in fact)]
         return replace(told.merge(held.passed_over(told.facts)), facts=longest)
 

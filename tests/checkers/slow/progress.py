@@ -37,7 +37,7 @@ class Progress:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         pulls = _Pulls.of(rows)
-        found.count("answered_reads", int((pulls.ok | pulls.failed).sum()))
+        found.count("answered_reads", int(((pulls.ok | pulls.failed) & (pulls.replica == "")).sum()))
         final = after_recovery(rows)
         owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
         stall, tier_stall = Stall.of_reads(context), Stall.of_uploads(context)
@@ -63,7 +63,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Pulls:
-    """Pulls that asked for no certain replica. ``number`` is their place in :func:`checkers._views.pulls`. ``asked`` is
+    """Pulls that asked for an offset. ``replica``: which one they asked, "" for the master. ``number`` is their place
+    in :func:`checkers._views.pulls`. ``asked`` is
     the offset that they asked for, ``following`` the one to go on with, ``maximum`` the queue's end, as answered (-1:
     not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the epoch that the
     answer tells gave it. ``demand``: what source was asked for. ``reader`` reads on and on; "" reads here and
@@ -84,6 +85,7 @@ class _Pulls:
     last: Ints
     by_master: Flags
     demand: np.ndarray
+    replica: np.ndarray
     reader: np.ndarray
 
     @classmethod
@@ -112,9 +114,10 @@ class _Pulls:
             last=last,
             by_master=by_master,
             demand=_words(rows, "demand", calls.invoke),
+            replica=_words(rows, "from", calls.invoke),
             reader=_readers(rows, calls.invoke),
         )
-        return made.only((_words(rows, "from", calls.invoke) == "") & (made.asked >= 0))
+        return made.only(made.asked >= 0)
 
     def only(self, keep: Flags) -> _Pulls:
         return _Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
@@ -140,10 +143,15 @@ def _told(rows: Rows, key: str, done: Ints) -> Ints:
     return found
 
 
-def _floor(rows: Rows, context: RunContext, pulls: _Pulls) -> int:
-    """Below which offset messages may be gone. Where nothing tells what lawfully went, answers are believed."""
+def _floor(rows: Rows, context: RunContext, pulls: _Pulls) -> Ints:
+    """For each pull, below which offset messages may be gone. Where nothing tells what lawfully went, answers are
+    believed: those of masters, and of a certain replica those of all."""
     floor, known = retention.lawful_floor(rows, context, int(pulls.queue[0]))
-    return floor if known else max(floor, int(_told(rows, "minimum", pulls.done).max(initial=0)))
+    told = np.where(pulls.ok | pulls.failed, _told(rows, "minimum", pulls.done), 0)
+    by_masters = max((int(one) for one, name in zip(told, pulls.replica, strict=True) if not name), default=0)
+    by_anybody = int(told.max(initial=0))
+    believed = [floor if known else max(floor, by_anybody if name else by_masters) for name in pulls.replica]
+    return np.array(believed, dtype=np.int64)
 
 
 # What is there is given
@@ -156,11 +164,25 @@ def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, e
     empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
     illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
     illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
-    there = (pulls.asked >= _floor(rows, context, pulls)) & (pulls.asked < ends.before(pulls.began, pulls.epoch))
-    wrong = (empty | illegal) & pulls.by_master & (pulls.demand == "") & there
+    retained = pulls.asked >= _floor(rows, context, pulls)
+    bound = pulls.by_master & (pulls.asked < ends.before(pulls.began, pulls.epoch))
+    admitted = (pulls.replica != "") & (pulls.maximum > pulls.asked)
+    wrong = (empty | illegal) & (pulls.demand == "") & retained & (bound | admitted)
 
     def tell(item: int) -> None:
         one = int(pulls.done[item])
+        if not bound[item]:
+            found.add(
+                UNREADABLE,
+                f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
+                f"{rows.text('node', one)} (epoch {int(pulls.epoch[item])}) gave nothing at {views.at_s(rows, one)}, "
+                f"although it said in the same answer that the queue goes up to offset {int(pulls.maximum[item])}.",
+                int(pulls.began[item]),
+                int(rows.column("index")[one]),
+                queue=int(pulls.queue[item]),
+                offset=int(pulls.asked[item]),
+            )
+            return
         witness = ends.witness(int(pulls.began[item]), int(pulls.epoch[item]), int(pulls.asked[item]))
         what = (
             f"that the queue has no such offset, and to go on with {int(pulls.following[item])}"
@@ -191,15 +213,15 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
     """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
     the queue begins or ends. It never passes over a message that is there."""
     due = np.where(pulls.count > 0, pulls.last + 1, pulls.asked)
-    judged = (pulls.ok | pulls.failed) & (pulls.following >= 0) & pulls.by_master & (pulls.demand != "local")
-    judged &= ~unreadable
+    judged = (pulls.ok | pulls.failed) & (pulls.following >= 0) & ~unreadable
+    to_own_log = (pulls.demand == "local") & (pulls.count == 0)
     unsure = (pulls.maximum < 0) & (not _keeps(rows, context))
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
     held = _held(rows, context, int(pulls.queue[0])) if len(pulls.queue) else due
     begin = np.maximum(due, _floor(rows, context, pulls))
     first = np.searchsorted(held, begin)
-    over = judged & (pulls.following > due) & (np.searchsorted(held, pulls.following) > first)
+    over = judged & ~to_own_log & (pulls.following > due) & (np.searchsorted(held, pulls.following) > first)
 
     def tell(item: int) -> None:
         one, next_offset = int(pulls.done[item]), int(pulls.following[item])
@@ -256,7 +278,7 @@ class _Polls:
 
     @classmethod
     def of(cls, rows: Rows, pulls: _Pulls, reader: str, queue: int, ends: KnownEnds) -> _Polls:
-        mine = pulls.only((pulls.reader == reader) & (pulls.demand == ""))
+        mine = pulls.only((pulls.reader == reader) & (pulls.demand == "") & (pulls.replica == ""))
         asks = views.calls(rows, "committed")
         refused = ~asks.ok & (_readers(rows, asks.invoke) == reader) & (rows.column("queue")[asks.invoke] == queue)
         at = int(np.max(mine.asked, initial=0))  # who knows no offset has come that far at most
@@ -281,7 +303,7 @@ def _of_tier(rows: Rows, context: RunContext, pulls: _Pulls, queue: int, ends: K
     """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
     queue goes on. Where no node is an object store, nobody knows whether a queue of which the tier never gave a message
     is to be there."""
-    alone = pulls.only((pulls.demand == "tier") & pulls.ok)
+    alone = pulls.only((pulls.demand == "tier") & pulls.ok & (pulls.replica == ""))
     if not (alone.count > 0).any() and not tier.has_store(context):
         return
     more = ends.beyond(alone.began, alone.asked, alone.maximum)

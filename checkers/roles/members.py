@@ -1,0 +1,119 @@
+"""Whom name servers leave out: a living broker is in the route of each of them, from a bound on after it has a role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.faults import calm_times
+from checkers._views.reads import own
+from checkers.roles.promise import MISSING_FROM_ROUTE, PROMISE
+from checkers.roles.routes import ROUTE_BOUND_S
+
+NEEDS = Needs(
+    part="who is in routes",
+    key=Key.RUN,
+    rows=(own("trace", "route", "role", "start", "crash"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch"),
+    evidence=(Evidence.ROUTES, Evidence.ROLES),
+)
+#: Roles in which a broker registers at name servers.
+SERVES = ("master", "slave")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Only calm time counts: who is cut off, or down, can't register. What heals a route later excuses nothing."""
+
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        if context.unfinished:  # which faults were in force may be known only when they are undone
+            return found.partial()
+        bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
+        calm, serving = calm_times(rows), list(_serving(rows))
+        for gap in _gaps(rows, context):
+            for broker, group, since_ns, until_ns, role in serving:
+                if broker in gap.named or (group and gap.group and group != gap.group):
+                    continue
+                begin, end = max(gap.since_ns, since_ns), min(gap.until_ns, until_ns)
+                longest_ns = max((min(end, two) - max(begin, one) for one, two in calm), default=0)
+                if longest_ns > bound_s * 1e9:
+                    _tell(rows, found, gap, broker, role, longest_ns, bound_s)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Whether any name server told its routes is another kernel's to say."""
+        return decide(PROMISE, partial, needs=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """From when until when a name server named just these brokers of a group, by the row ``at``; -1: it never told of
+    any."""
+
+    nameserver: str
+    group: str
+    named: frozenset[str]
+    since_ns: int
+    until_ns: int
+    at: int
+
+
+def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:
+    """What each name server told, until it told something else of the same group. Those who don't tell members say
+    nothing here."""
+    times, nodes = rows.column("time_ns"), rows.where(kind="trace", f="route")
+    names = sorted({rows.text("node", at) for at in nodes})
+    for name in names:
+        last: dict[str, int] = {}
+        for at in [*views.node_traces(rows, name, "route").tolist(), -1]:
+            told = rows.value(at) if at >= 0 else {}
+            group = str(told.get("group", ""))
+            ended = [group] if at >= 0 else [*last]
+            for before in [last[one] for one in ended if one in last]:
+                members = rows.value(before).get("brokers")
+                until_ns = int(times[at]) if at >= 0 else views.NEVER
+                if isinstance(members, list):
+                    of = str(rows.value(before).get("group", ""))
+                    yield _Gap(name, of, frozenset(map(str, members)), int(times[before]), until_ns, before)
+            last[group] = at
+    for node in context.meta.get("nodes") or ():
+        if node.get("role") == "nameserver" and node.get("name") not in names and names:
+            yield _Gap(str(node["name"]), "", frozenset(), 0, views.NEVER, -1)
+
+
+def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:
+    """Which broker of which group had a role, from when until when, and the row by which it told the first one."""
+    times = rows.column("time_ns")
+    told = [rows.where(kind="trace", f=f).tolist() for f in ("role", "start", "crash")]
+    for name in sorted({rows.text("node", at) for at in told[0]}):
+        since = -1
+        for at in [*views.node_traces(rows, name, "role", "start", "crash").tolist(), -1]:
+            serves = at >= 0 and rows.text("f", at) == "role" and rows.value(at).get("role") in SERVES
+            if since >= 0 and not serves:
+                group = str(rows.value(since).get("group", ""))
+                yield name, group, int(times[since]), int(times[at]) if at >= 0 else views.NEVER, since
+                since = -1
+            elif since < 0 and serves:
+                since = at
+
+
+def _tell(rows: Rows, found: Findings, gap: _Gap, broker: str, role: int, longest_ns: int, bound_s: float) -> None:
+    index = rows.column("index")
+    group = f" of {gap.group}" if gap.group else ""
+    said = f"from {views.at_s(rows, gap.at)} on named {', '.join(sorted(gap.named)) or 'nobody'}{group}"
+    found.add(
+        MISSING_FROM_ROUTE,
+        f"{gap.nameserver} {said if gap.at >= 0 else 'never named anybody'}, and left out {broker}, which had its role "
+        f"since {views.at_s(rows, role)}, for {longest_ns / 1e9:.1f} s without any fault; {bound_s:g} s are permitted.",
+        *sorted(int(index[at]) for at in (role, gap.at) if at >= 0),
+    )
