@@ -37,7 +37,7 @@ PROMISE = Promise(
             name=CONFIRM_BEYOND_SET, meaning="a master confirmed what a member of its SyncStateSet did not have"
         ),
         AnomalyKind(
-            name=MAX_OFFSET_REGRESSION, meaning="a master showed a lower end of a queue than a master had shown before"
+            name=MAX_OFFSET_REGRESSION, meaning="a master showed a lower end of a queue than a replica had shown before"
         ),
     ),
 )
@@ -113,7 +113,7 @@ class Read:
         if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
             return found.partial()  # a master that told its role will tell which of the answers count
         if Evidence.CONFIRM in context.tells and context.profile.acks == "all":
-            _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS)
+            _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS, slaves=context.strict)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, context, found, of=SHOWN, by=SHOWN)
             _ends_do_not_fall(rows, context, found, of=("send",), by=ANSWERS)
@@ -234,7 +234,7 @@ def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What answers of masters tell of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
+    """What answers tell of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
     at most ``most`` at some time after the question left (row ``asked``). ``judged``: whether it may be too low."""
 
     asked: Ints
@@ -246,31 +246,34 @@ class _Ends:
     judged: Flags
 
 
-def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
-    """Those of other parts of the queue are known and not judged."""
+def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> _Ends:
+    """Those of other parts of the queue are known and not judged, nor are those of ``slaves``, which may be behind:
+    what they show to readers is confirmed, so each later master has it."""
     parts, own, rows = [], rows.own, rows.beside
     for f in by:
         found = views.calls(rows, f)
         asked, done = only(found.ok, found.invoke, found.done)
-        asked, done = only(views.from_masters(rows, done), asked, done)
+        by_master = views.from_masters(rows, done)
+        binds = by_master | (views.ask_replica(rows, asked) & (rows.column("epoch")[done] >= 0) & slaves)
+        asked, done, by_master = only(binds, asked, done, by_master)
         if f == "send":
             most = rows.column("offset")[done]
             least = most + 1
         else:
             least = most = rows.numbers("maximum", done)
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        judged = own[done] & (f in of)
+        judged = own[done] & by_master & (f in of)
         parts.append(only(most >= 0, asked, epoch, queue, least, most, done, judged))
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _ends_do_not_fall(
-    rows: Rows, context: RunContext, found: Findings, *, of: Sequence[str], by: Sequence[str]
+    rows: Rows, context: RunContext, found: Findings, *, of: Sequence[str], by: Sequence[str], slaves: bool = False
 ) -> None:
     """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
     it was asked tells a higher end, unless the profile permits that this is gone. Where a queue is parted, of each part
     those are enough that came first."""
-    ends = _ends(rows, of, by)
+    ends = _ends(rows, of, by, slaves=slaves)
     found.count("ends", int(ends.judged.sum()))
     permits = losses.cuts(rows.beside, context, confirmed=False)
     of_read = losses.cuts_of_read(rows.beside, context)

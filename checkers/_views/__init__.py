@@ -28,7 +28,7 @@ from checkers._views.faults import (
     only_copy_destroyed,
     service_ended,
 )
-from checkers._views.masters import from_masters, masters
+from checkers._views.masters import ask_replica, from_masters, masters
 from checkers._views.nodes.logs import (
     confirm_forms,
     confirmed_appends,
@@ -69,6 +69,7 @@ __all__ = [
     "acknowledged",
     "acknowledged_tops",
     "all_destroyed",
+    "ask_replica",
     "at_s",
     "bound",
     "brokers",

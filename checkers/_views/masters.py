@@ -15,13 +15,18 @@ def masters(rows: Rows) -> frozenset[tuple[str, int]]:
     return frozenset((rows.text("node", n), int(epoch[n])) for n in at if rows.value(n).get("role") == "master")
 
 
+def ask_replica(rows: Rows, at: Ints) -> Flags:
+    """Which of these questions were put to a certain replica, whatever its role was."""
+    codes, replicas = rows.labels("from", at)
+    return np.array([bool(replica) for replica in replicas], dtype=np.bool_)[codes]
+
+
 def from_masters(rows: Rows, at: Ints) -> Flags:
     """Which answers came from the master of the epoch that they carry. Without traces: those whose client did not ask
     a certain replica."""
     known = rows.memo(masters)
     if not known:
-        codes, replicas = rows.labels("from", at)
-        return np.array([not replica for replica in replicas], dtype=np.bool_)[codes]
+        return ~ask_replica(rows, at)
     node, epoch = rows.column("node")[at], rows.column("epoch")[at]
     accepted = np.zeros(len(at), dtype=np.bool_)
     for name, term in known:

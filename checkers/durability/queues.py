@@ -74,7 +74,7 @@ def _unexplained(rows: Rows, end: Reached, floors: Floors, found: Findings) -> N
 
 
 def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
-    """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
+    """No replica tells a client that a queue begins above what retention has lawfully removed: it would pass over what
     is there."""
     index, queue = rows.column("index"), rows.column("queue")
     floor, known = floors.floor, floors.known
@@ -93,7 +93,6 @@ def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
     for f in ("pull", "bounds"):
         calls = views.calls(rows, f)
         done = calls.done[calls.ok]
-        done = done[views.from_masters(rows, done)]
         minimum = rows.numbers("minimum", done)
         place, mine = places_in(end.queues, queue[done])
         mine &= known[place] & (minimum > floor[place])

@@ -195,7 +195,7 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
     """A replica that is asked for a queue's end tells no less than a master had told long ago. (What masters tell is
     compared at once, by the law about rollbacks.)"""
     times, old, beside = rows.column("time_ns"), old_ns(context), rows.beside
-    certain = answers.only(_names_replica(rows, answers.asked) & ~views.from_masters(rows, answers.done))
+    certain = answers.only(views.ask_replica(rows, answers.asked) & ~views.from_masters(rows, answers.done))
     if not len(certain.done):
         return
     told = _Answers.of(beside)
@@ -230,8 +230,3 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
         )
 
     found.add_each(STALE_MAXIMUM, behind, tell, queues=certain.queue[behind])
-
-
-def _names_replica(rows: Rows, asked: Ints) -> Flags:
-    code, words = rows.labels("from", asked)
-    return np.array([word != "" for word in words], dtype=np.bool_)[code]

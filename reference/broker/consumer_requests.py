@@ -156,11 +156,15 @@ class ConsumerRequests:
             "suggestWhichBrokerId": "0",
             "nextBeginOffset": str(next_offset),
             "minOffset": str(self._minimum(pull.queue)),
-            "maxOffset": str(self._broker.readable_end(pull.queue)),
+            "maxOffset": str(self.told_end(pull.queue)),
             "source": source,
             **self._broker.identity_fields(env),
         }
         env.send(pull.source, pull.request.reply(code, fields, body, remark))
+
+    def told_end(self, queue: Queue) -> int:
+        """Policy: where readers are told that the queue ends."""
+        return self._broker.readable_end(queue)
 
     def _minimum(self, queue: Queue) -> int:
         """Where the queue begins. A replica that doesn't know yet what the tier holds below its own log tells the least
@@ -209,7 +213,7 @@ class ConsumerRequests:
     def maximum(self, env: Env, source: str, message: Message) -> None:
         """30; ``minOffset`` is of the same moment."""
         queue = self._asked_queue(message)
-        fields = {"offset": str(self._broker.readable_end(queue)), "minOffset": str(self._minimum(queue))}
+        fields = {"offset": str(self.told_end(queue)), "minOffset": str(self._minimum(queue))}
         env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def minimum(self, env: Env, source: str, message: Message) -> None:

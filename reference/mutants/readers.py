@@ -84,6 +84,20 @@ class SlaveEndsEarlier(ConsumerRequests):
         super().__init__(cast(ConsumerBroker, _OldEnds(broker)))
 
 
+class SlaveEndsLater(ConsumerRequests):
+    """A slave tells its readers of messages that it has not got."""
+
+    def told_end(self, queue: Queue) -> int:
+        return super().told_end(queue) + (0 if self._broker.has_master_role else AHEAD)
+
+
+class SlaveBeginsAtItsLog(ConsumerRequests):
+    """A slave tells its readers that a queue begins where its own log does, whatever the tier holds."""
+
+    def _minimum(self, queue: Queue) -> int:
+        return super()._minimum(queue) if self._broker.has_master_role else queue.first
+
+
 class WokenByTimeout(ConsumerRequests):
     """A pull that is held is looked at again only when its time is over."""
 
@@ -105,14 +119,14 @@ MUTANTS = (
     Planted(
         name="slave-sends-ahead",
         law="progress",
-        stands_for="alibaba/rocketmq #395, #210: readers of a slave are sent past messages that they were not given",
+        stands_for="alibaba/rocketmq #395, #210, #351: readers of a slave are sent past messages that they were not given",
         parts={"broker": {"consumer_requests": SlaveSendsAhead}},
         scenario="readers_of_slaves",
     ),
     Planted(
         name="slave-calls-tier-empty",
         law="progress",
-        stands_for="alibaba/rocketmq #351: a slave that says of what it lacks itself that nothing is there",
+        stands_for="a slave that says of what it lacks itself that nothing is there",
         parts={"broker": {"consumer_requests": SlaveCallsTierEmpty}},
         scenario="readers_of_slaves",
     ),
@@ -135,6 +149,20 @@ MUTANTS = (
         law="progress",
         stands_for="a replica's view of the queue's end that is refreshed by a timer: its readers are seconds behind",
         parts={"broker": {"consumer_requests": SlaveEndsEarlier}},
+        scenario="old_reads_of_slaves",
+    ),
+    Planted(
+        name="slave-ends-later",
+        law="no-rollback",
+        stands_for="readUnCommitted on slaves: what they show to be there is on no other replica, and never comes",
+        parts={"broker": {"consumer_requests": SlaveEndsLater}},
+        scenario="readers_of_slaves",
+    ),
+    Planted(
+        name="slave-begins-at-its-log",
+        law="durability",
+        stands_for="a slave's minimum that leaves out what only the tier holds",
+        parts={"broker": {"consumer_requests": SlaveBeginsAtItsLog}},
         scenario="old_reads_of_slaves",
     ),
     Planted(

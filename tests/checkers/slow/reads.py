@@ -55,7 +55,7 @@ class Read:
             )
         later = Findings(PROMISE)
         if Evidence.CONFIRM in context.tells:
-            _ends_do_not_fall(rows, later, of=ANSWERS, by=ANSWERS)
+            _ends_do_not_fall(rows, later, of=ANSWERS, by=ANSWERS, slaves=True)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, later, of=SHOWN, by=SHOWN)
             _ends_do_not_fall(rows, later, of=("send",), by=ANSWERS)
@@ -113,12 +113,16 @@ class _Ends:
     judged: Flags
 
 
-def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
+def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> _Ends:
     parts = []
     for f in by:
         found = views.calls(rows, f)
         done = found.done[found.ok]
-        mine = views.from_masters(rows, done)
+        master = views.from_masters(rows, done)
+        named = np.array(
+            [rows.value(at).get("from", "") != "" for at in found.invoke[found.ok].tolist()], dtype=np.bool_
+        )
+        mine = master | (named & (rows.column("epoch")[done] >= 0)) if slaves else master
         done, began, ended = done[mine], found.began[found.ok][mine], found.ended[found.ok][mine]
         if f == "send":
             most = rows.column("offset")[done]
@@ -127,15 +131,17 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str]) -> _Ends:
             least = most = rows.numbers("maximum", done)
         keep = most >= 0
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
-        judged = np.full(len(done), f in of)
+        judged = master[mine] & (f in of)
         parts.append([column[keep] for column in (began, ended, epoch, queue, least, most, done, judged)])
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ends_do_not_fall(rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str]) -> None:
+def _ends_do_not_fall(
+    rows: Rows, found: Findings, *, of: Sequence[str], by: Sequence[str], slaves: bool = False
+) -> None:
     """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
     it was asked tells a higher end."""
-    ends = _ends(rows, of, by)
+    ends = _ends(rows, of, by, slaves=slaves)
     found.count("ends", int(ends.judged.sum()))
     index, offset = rows.column("index"), rows.column("offset")
     for queue in np.unique(ends.queue):
