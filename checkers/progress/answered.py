@@ -1,4 +1,4 @@
-"""How many reads were answered."""
+"""How many reads were answered, and how many of those that were to be held."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chaos.workload import Use
 from checkers._views import pulls as pulls_of
 from checkers._views import reads
 from checkers._views.reads import own
-from checkers.progress.promise import ANSWERED, PROMISE
+from checkers.progress.promise import ANSWERED, HELD, PROMISE
 from checkers.progress.pulls import ask_masters
 
 NEEDS = Needs(
@@ -33,7 +33,12 @@ class Answered:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         pulls = rows.memo(pulls_of)
         answered = (pulls.ok | pulls.failed) & ask_masters(rows, pulls)
-        return Partial(counts={ANSWERED[0]: int(answered.sum())})
+        held = rows.numbers("wait_ms", pulls.invoke) > 0
+        of_held = {HELD[0]: int(((pulls.ok | pulls.failed) & held).sum())} if held.any() else {}
+        return Partial(counts={ANSWERED[0]: int(answered.sum()), **of_held})
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        """Where no read asked to be held, nothing is owed to any."""
+        if HELD[0] in partial.counts:
+            return decide(PROMISE, partial, needs=[ANSWERED, HELD], unless=context.no_queues)
         return decide(PROMISE, partial, needs=[ANSWERED], unless=context.no_queues)

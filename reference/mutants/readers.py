@@ -119,7 +119,7 @@ MUTANTS = (
     Planted(
         name="slave-sends-ahead",
         law="progress",
-        stands_for="alibaba/rocketmq #395, #210, #351: readers of a slave are sent past messages that they were not given",
+        stands_for="alibaba/rocketmq #395, #210, #351: a slave sends readers past what it gave",
         parts={"broker": {"consumer_requests": SlaveSendsAhead}},
         scenario="readers_of_slaves",
     ),
