@@ -117,6 +117,7 @@ from chaos.services import (
     CanCreateTopics,
     CanDeleteTopics,
     CanHoldObjects,
+    CanHoldReads,
     CanKeepMetadata,
     CanLendLocks,
     DeletesTopics,
@@ -127,6 +128,7 @@ from chaos.services import (
     Objects,
     Operator,
     Topics,
+    WaitingReads,
     set_key,
     text_key,
 )
@@ -177,6 +179,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Failed",  # the operation did not happen and never will
     "Unknown",  # nobody can tell whether the operation happened
     "OpType",  # invoke, ok, fail, info
+    "WaitingReads",  # a client of queues whose reads may wait
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
     "DeletesTopics",  # one that deletes them, too
@@ -197,6 +200,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanChangeControllers",  # controllers leave their group and join it again
     "CanReadThroughNodes",  # each node answers reads from its own copy
     "CanRemoveBrokers",  # brokers leave for good
+    "CanHoldReads",  # nodes hold reads at the end of a queue
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
     "CanDeleteTopics",  # clients delete topics in mid-run
