@@ -183,7 +183,7 @@ class _Trims:
 
     @classmethod
     def of(cls, rows: Rows) -> _Trims:
-        known, versions = (rows.beside.memo(make) for make in (retention.headers, retention.versions))
+        known, versions = rows.beside.memo(retention.headers), rows.beside.memo(retention.versions)
         told = [(at, queue, int(known[at].trimmed_to)) for queue, found in versions.items() for at in found]
         return cls(*np.array(told, dtype=np.int64).reshape(-1, 3).T)
 

@@ -114,7 +114,8 @@ _LONGEST = "longest_replica_wait_ms"
 @dataclass(frozen=True, slots=True)
 class _Late:
     """A held pull, by the rows that began and ended it; ``witness`` told that there was what it waited for, and
-    ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still meanwhile."""
+    ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still for so long meanwhile that it may
+    have noticed late what came in time."""
 
     invoke: int
     done: int
@@ -138,7 +139,8 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
     at, end = told_ends(rows, by_sends=context.strict)
     queue, epoch, master = rows.column("queue")[at], rows.column("epoch")[at], views.from_masters(rows, at)
     nodes = rows.column("node")[at]
-    stood_ns = times[rows.where(kind="harness", f="stall")]
+    stalls = rows.where(kind="harness", f="stall")
+    stood_ns = rows.numbers("ms", stalls) * 1_000_000
     for item in range(len(held.queue)):
         invoke, done = int(held.invoke[item]), int(held.done[item])
         node = rows.text("node", done) or str(held.replica[item])
@@ -153,7 +155,8 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
         since_ns = max(int(times[witness]), int(times[invoke]))
         late_ns = int(times[done]) - since_ns
         if late_ns > bound_ns and were_calm(rows, times[[invoke]] - CALM_NS, times[[done]])[0]:
-            stood = bool(((stood_ns >= since_ns) & (stood_ns <= times[done])).any())
+            meanwhile = (times[stalls] >= since_ns) & (times[stalls] <= times[done])
+            stood = late_ns - int(stood_ns[meanwhile].sum()) <= bound_ns
             yield _Late(invoke, done, node, int(held.asked[item]), witness, late_ns, bound_ns, stood)
 
 
