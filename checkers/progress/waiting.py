@@ -114,8 +114,8 @@ _LONGEST = "longest_replica_wait_ms"
 @dataclass(frozen=True, slots=True)
 class _Late:
     """A held pull, by the rows that began and ended it; ``witness`` told that there was what it waited for, and
-    ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still for so long meanwhile that it may
-    have noticed late what came in time."""
+    ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still for so long
+    meanwhile that it may have noticed late what came in time."""
 
     invoke: int
     done: int
