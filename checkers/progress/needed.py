@@ -47,8 +47,8 @@ def needed(rows: Rows) -> Ints:
     tops, queue = Tops.of(rows), rows.column("queue")
     known = tops.known_before(pulls.queue, pulls.invoke, len(rows))
     more = pulls.of_master & ((known > pulls.asked) | (pulls.done < 0))
-    vain = (pulls.count == 0) & ((pulls.maximum > pulls.asked) | more) & ~pulls.sent_to_local
-    odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due) & ~pulls.sent_to_local
+    vain = (pulls.count == 0) & ((pulls.maximum > pulls.asked) | more)
+    odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due)
     refused = np.flatnonzero(~asks.ok)
     next_pulls, next_asks = _polls(rows, pulls, vain, asks, refused)
     kept = Kept(rows)
