@@ -19,6 +19,10 @@ from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics, WaitingReads
 
 
+#: So long ``run`` may go on after the end of the load by what it was waiting for; longer waits end with the load.
+LONG_WAIT_S = 10.0
+
+
 def body_hash(body: bytes) -> int:
     """The identity of a message's content in every history: the first 63 bits of BLAKE2b."""
     return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
@@ -93,7 +97,8 @@ class Load(Protocol):
     def rng(self, name: str) -> Random:
         """A generator of random numbers that belongs to this name, derived from the run's seed."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> bool:
+        """Whether the load ended before the time was over: a wait of more than :data:`LONG_WAIT_S` ends with it."""
 
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         """Run all to their end, started in this order; the first error cancels the rest and is raised."""

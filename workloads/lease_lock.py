@@ -108,8 +108,10 @@ class _Holder:
         if not taken.ok:
             return False
         if self._rng.random() < self._options.pauses:
-            await self._load.sleep(self._options.pause_s)  # it neither renews nor notices
-            asked["stood_still_s"] = self._options.pause_s
+            began_ns, stood_still_s = self._load.now_ns(), self._options.pause_s
+            if await self._load.sleep(stood_still_s):  # it neither renews nor notices
+                stood_still_s = (self._load.now_ns() - began_ns) / 1e9
+            asked["stood_still_s"] = stood_still_s
         else:
             await self._keep(name, node, self._load.now_ns() + round(seconds * 1e9))
         token, giver = taken.answer.value.get("token"), self._any()

@@ -73,8 +73,8 @@ class Queue:
             while not load.stopping:
                 wait_ns = due_ns - load.now_ns()
                 due_ns = max(due_ns, load.now_ns()) + gap_ns
-                if wait_ns > 0:
-                    await load.sleep(wait_ns / 1e9)
+                if wait_ns > 0 and await load.sleep(wait_ns / 1e9):
+                    break
                 await self._send(load, client, worker, rng, load.queues[turn % len(load.queues)])
                 turn += 1
         finally:

@@ -49,7 +49,8 @@ class TierRead:
         visits = (self._into_the_past, self._at_the_boundary, self._both_sources)
         try:
             while not load.stopping:
-                await load.sleep(gap_s * (0.5 + rng.random()))
+                if await load.sleep(gap_s * (0.5 + rng.random())):
+                    break
                 queue, node = rng.choice(load.queues), rng.choice(load.brokers)
                 visit, share = rng.choice(visits), rng.random()
                 await visit(load, client, worker, queue, node, share)

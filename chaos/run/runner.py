@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from copy import copy
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -66,7 +67,7 @@ from chaos.services import (
     WaitingReads,
 )
 from chaos.tasks import Group, gather
-from chaos.workload import Worker, Workload, body_hash, next_message, note
+from chaos.workload import LONG_WAIT_S, Worker, Workload, body_hash, next_message, note
 
 POLL_S = 0.5
 READY_S = 60.0
@@ -210,7 +211,7 @@ class _Load:
         return self._over.is_set()
 
     def stop(self) -> None:
-        """Tell all that were made of this one, too."""
+        """The load is over, also for all that were made of this one: whoever has long to wait is woken."""
         self._over.set()
 
     @property
@@ -255,8 +256,14 @@ class _Load:
     def rng(self, name: str) -> Random:
         return self._draws.of(f"load/{name}")
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    async def sleep(self, seconds: float) -> bool:
+        if seconds <= LONG_WAIT_S or self.stopping:
+            await asyncio.sleep(seconds)
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._over.wait()
+        return False
 
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         await gather(*coroutines)

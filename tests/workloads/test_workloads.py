@@ -99,8 +99,9 @@ class FakeLoad:
     def rng(self, name: str) -> Random:
         return Random(name)
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> bool:
         await asyncio.sleep(seconds)
+        return False
 
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         await gather(*coroutines)

@@ -45,8 +45,9 @@ class Cluster:
     def now_ns(self) -> int:
         return self.now
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> bool:
         self.now += round(seconds * 1e9)
+        return False
 
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*coroutines)
