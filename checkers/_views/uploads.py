@@ -10,6 +10,7 @@ import numpy as np
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.clients import sends
+from checkers._views.due import first_calm, spans
 from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
 from checkers._views.retention import number
@@ -25,10 +26,12 @@ PART = 0.5
 @dataclass(frozen=True, slots=True)
 class Late:
     """An acknowledged message (``began``: the ``index`` of its send; ``at``: the row that acknowledged it) that was not
-    in the tier when ``bound_s`` had passed. ``newest``: the version of the manifest by then, None before the first."""
+    in the tier when ``bound_s`` had passed, from its acknowledgement on or, where a fault was near then, from
+    ``calm_ns`` on. ``newest``: the version of the manifest by then, None before the first."""
 
     began: int
     at: int
+    calm_ns: int
     bound_s: float
     newest: Version | None
 
@@ -54,8 +57,9 @@ class Crumb:
 
 def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     """For each queue the first acknowledged message that came too late into the tier, though no fault was in force
-    then, nor within the same bound before. What may wait to be old enough, may do so besides. Without an object store
-    nobody knows whether a queue that has no manifest is to have one. Of a parted queue: the first one of this part."""
+    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more.
+    What may wait to be old enough, may do so besides. Without an object store nobody knows whether a queue that has no
+    manifest is to have one. Of a parted queue: the first one of this part."""
     times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
     within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")
@@ -67,17 +71,17 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
         bound_s = within_s + oldest_ms / 1e3
         bound_ns = int(bound_s * 1e9)
         mine = np.flatnonzero(rows.column("queue")[done] == queue)
-        mine = mine[times[done[mine]] + bound_ns < end_ns]
+        calm_ns = first_calm(times[done[mine]], spans(rows.memo(faults)), before_ns=bound_ns, after_ns=bound_ns)
+        judged = calm_ns < end_ns - bound_ns
+        mine, calm_ns = mine[judged], calm_ns[judged]
         acked = done[mine]
         versions = known.get(queue)
         newest, ends = np.full(len(acked), -1), np.zeros(1, dtype=np.int64)
         if versions is not None:
-            newest, ends = _newest(times, versions, times[acked] + bound_ns), np.append(versions.end, 0)
-        is_late = ends[newest] <= rows.column("offset")[acked]
-        is_late[is_late] &= _are_quiet(rows, times[acked[is_late]] - bound_ns, times[acked[is_late]] + bound_ns)
-        for n in np.flatnonzero(is_late)[:1].tolist():
+            newest, ends = _newest(times, versions, calm_ns + bound_ns), np.append(versions.end, 0)
+        for n in np.flatnonzero(ends[newest] <= rows.column("offset")[acked])[:1].tolist():
             last = versions[newest[n]] if versions is not None and newest[n] >= 0 else None
-            yield Late(int(began[mine[n]]), int(acked[n]), bound_s, last)
+            yield Late(int(began[mine[n]]), int(acked[n]), int(calm_ns[n]), bound_s, last)
 
 
 def _newest(times: Ints, versions: Versions, moments_ns: Ints) -> Ints:

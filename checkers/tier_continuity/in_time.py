@@ -13,6 +13,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import losses, reads, tier, uploads
 from checkers._views.reads import own
+from checkers._views.run import load_began_ns
 from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
 
 UPLOADS = Needs(
@@ -70,10 +71,18 @@ def _told(rows: Rows, one: uploads.Late) -> dict[str, Any]:
         "began": one.began,
         "offset": int(rows.column("offset")[one.at]),
         "when": views.at_s(rows, one.at),
+        "since": _since(rows, one),
         "bound_s": one.bound_s,
         "end": one.newest.end if one.newest else 0,
         "rows": [int(index[at]) for at in story],
     }
+
+
+def _since(rows: Rows, one: uploads.Late) -> str:
+    """From when on the bound counts, in words."""
+    if one.calm_ns <= rows.column("time_ns")[one.at]:
+        return "later"
+    return f"after {views.in_s(one.calm_ns - rows.memo(load_began_ns))}, when all faults had been over for as long,"
 
 
 def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
@@ -86,8 +95,8 @@ def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
         found.add(
             LATE_UPLOAD,
             f"The message at offset {fact['offset']} of queue {queue} was acknowledged at {fact['when']}, and "
-            f"{fact['bound_s']:g} s later the tier held the queue only up to offset {fact['end']}, with no fault in "
-            "the way.",
+            f"{fact['bound_s']:g} s {fact['since']} the tier held the queue only up to offset {fact['end']}, with no "
+            "fault in the way.",
             *fact["rows"],
             queue=queue,
             offset=fact["offset"],

@@ -19,6 +19,9 @@ from reference.tier.storage import QueueUpload, Tier
 from reference.tier.store_client import TIMER, Answer, StoreClient
 
 
+_DAY_NS = 86_400_000_000_000
+
+
 class OfferBeyondConfirm(Broker):
     """The tier is offered everything that the master's disk holds."""
 
@@ -262,6 +265,27 @@ class StorePressed(Tier):
         super()._back_off(env, upload)
 
 
+class RetriedWithTheNext(Tier):
+    """An upload that failed is tried again when its queue gets another message, and not before."""
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        super().__init__(options)
+        self._ends: dict[int, int] = {}  # by queue: where it ended when its upload failed
+
+    def _back_off(self, env: Env, upload: QueueUpload) -> None:
+        super()._back_off(env, upload)
+        self._ends[upload.queue.index] = self.broker.local_end(upload.queue.index)
+        upload.wake_ns += _DAY_NS
+
+    def confirmed(self, env: Env) -> None:
+        for index, end in list(self._ends.items()):
+            if self.broker.local_end(index) > end:
+                del self._ends[index]
+                if index in self.uploads:
+                    self.uploads[index].wake_ns = env.mono_ns()
+        super().confirmed(env)
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -422,5 +446,12 @@ MUTANTS = (
         stands_for="retries without a back-off: a store in trouble gets forty times the requests",
         parts={"broker": {"tier": StorePressed}},
         scenario="long_outage",
+    ),
+    Planted(
+        name="upload-retried-with-the-next",
+        law="tier-continuity",
+        stands_for="apache/rocketmq #8409: what could not be uploaded waits for the next message of its queue",
+        parts={"broker": {"tier": RetriedWithTheNext}},
+        scenario="after_outage",
     ),
 )
