@@ -16,6 +16,7 @@ from checkers import _views as views
 from checkers._views import committed, losses, reads
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
+from checkers._views.joins import late_joins
 from checkers._views.nodes import own_logs
 from checkers._views.nodes.own_logs import size_of_set
 from checkers._views.reads import own
@@ -26,6 +27,7 @@ MEMBER_BEHIND = "member-behind"
 SET_NOT_COUNTED = "set-not-counted"
 TOO_FEW_IN_SYNC = "too-few-in-sync"
 CONFIRM_BEHIND = "confirm-behind"
+LATE_JOIN = "late-join"
 #: So long a master's word of its confirm offset may take to its slaves, when nothing hinders it.
 WORD_NS = 2_000_000_000
 PROMISE = Promise(
@@ -51,6 +53,9 @@ PROMISE = Promise(
             name=CONFIRM_BEHIND,
             meaning="a member of the SyncStateSet did not learn in the end what its master had confirmed",
         ),
+        AnomalyKind(
+            name=LATE_JOIN, meaning="a replica that lived, and that nothing hindered, did not come into the SyncStateSet"
+        ),
     ),
 )
 
@@ -73,13 +78,15 @@ MEMBERS = Needs(
     part="what members of the SyncStateSet have",
     key=Key.RUN,
     rows=(
-        own("trace", "applied", "start"),
+        own("trace", "applied", "start", "crash"),
         *reads.SETS,
         *reads.CONFIRMED_BY_OTHERS,
         own("final", "node"),
+        reads.RUN,
+        reads.FAULTS,
         *losses.TERMS,
     ),
-    columns=(*reads.BASIC, *reads.LIVES, "position", "epoch", "type"),
+    columns=(*reads.BASIC, *reads.LIVES, "type", "process", "position", "epoch"),
     evidence=(Evidence.CONFIRM, Evidence.ELECTIONS, Evidence.ROLES),
 )
 
@@ -278,11 +285,25 @@ class Members:
                 if context.profile.flush == "sync" and losses.keeps(rows, context, confirmed=True):
                     _members_have_all(rows, found, course)
                     _members_know_all(rows, found, course)
+        _all_join(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("committed_sets", "cannot judge: no whole record of the committed sets was found")]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+
+
+def _all_join(rows: Rows, context: RunContext, found: Findings) -> None:
+    if views.may_lack_ends(rows):
+        return
+    for one in late_joins(rows, context):
+        began_ns = views.phase_time(rows, "load")
+        found.add(
+            LATE_JOIN,
+            f"{one.node} lived and was in no SyncStateSet of {one.group} from {views.in_s(one.since_ns - began_ns)} to "
+            f"{views.in_s(one.until_ns - began_ns)}, although nothing hindered it any more.",
+            int(rows.column("index")[one.out]),
+        )
 
 
 def _all_were_counted(rows: Rows, found: Findings, course: Course) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chaos.node import Env, Message
 from reference.broker.commitlog import CommitLog
-from reference.broker.master_replication import MasterReplication
+from reference.broker.master_replication import MasterReplication, Peer
 from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.broker.slave_replication import SlaveReplication
@@ -51,10 +51,30 @@ class ConfirmWithRecordsOnly(SlaveReplication):
         super().append(env, source, message)
 
 
+class SentWithTheNextWrite(MasterReplication):
+    """A slave that joins is sent what it lacks when somebody writes: until then it only hears that all is well."""
+
+    _begun: frozenset[str] = frozenset()  # sessions that were there at a write
+
+    def push(self, env: Env) -> None:
+        self._begun = frozenset(peer.session for peer in self.streaming_peers())
+        super().push(env)
+
+    def _stream(self, env: Env, peer: Peer) -> None:
+        if peer.session in self._begun:
+            super()._stream(env, peer)
+
+
 class WithJoinsBehind(Replication):
     def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
         super().__init__(broker, options)
         self.master = JoinsBehind(broker, self, options)
+
+
+class WithSentWithTheNextWrite(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.master = SentWithTheNextWrite(broker, self, options)
 
 
 class WithProposalNotCounted(Replication):
@@ -128,5 +148,12 @@ MUTANTS = (
         stands_for="min.insync.replicas that is set and not looked at: all in sync are waited for, and that is one",
         parts={"broker": {"producer_requests": TooFewSuffice}},
         scenario="lonely_master",
+    ),
+    Planted(
+        name="joiners-sent-with-the-next-write",
+        law="in-sync",
+        stands_for="openmessaging/dledger #61: who comes back to an idle group is sent nothing before the next write",
+        parts={"broker": {"replication": WithSentWithTheNextWrite}},
+        scenario="idle",
     ),
 )
