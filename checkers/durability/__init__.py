@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.copies import Copies
+from checkers.durability.forgotten import Forgotten
 from checkers.durability.messages import Messages
 from checkers.durability.promise import PROMISE
 from checkers.durability.queues import Queues
@@ -19,5 +20,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies]:
-    return (Acknowledged(), Messages(), Queues(), Copies())
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies | Forgotten]:
+    return (Acknowledged(), Messages(), Queues(), Copies(), Forgotten())

@@ -11,6 +11,7 @@ FALSE_ACKNOWLEDGEMENT = "false-acknowledgement"
 RECOVERED = "recovered"
 DUPLICATE_APPEND = "duplicate-append"
 REDELIVERY = "redelivery"
+LATE_RETENTION = "late-retention"
 UNEXPECTED = "unexpected"
 CORRUPT = "corrupt"
 PROMISE = Promise(
@@ -39,6 +40,9 @@ PROMISE = Promise(
         ),
         AnomalyKind(name=CORRUPT, meaning="a known message with another content than was sent"),
         AnomalyKind(name=EARLY_RETENTION, meaning="something that had to be kept was deleted, or reported as deleted"),
+        AnomalyKind(
+            name=LATE_RETENTION, meaning="a replica's log kept much more than it has to, although it might delete that"
+        ),
     ),
 )
 

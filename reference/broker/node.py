@@ -378,6 +378,7 @@ class Broker:
             set_epoch=master.set_epoch,
             start=self.epoch_start,
             ack_timeout_ms=self._producer_requests.timeout_ms,
+            **self.retention.kept,
         )
         epoch = self.epoch
 
@@ -396,7 +397,8 @@ class Broker:
 
     def _become_slave(self, env: Env) -> None:
         self.role = SLAVE
-        env.trace("role", epoch=self.epoch, role=SLAVE, master=self.master, set=[], set_epoch=-1)
+        who = {"role": SLAVE, "master": self.master, "set": [], "set_epoch": -1}
+        env.trace("role", epoch=self.epoch, **who, **self.retention.kept)
         epoch, master = self.epoch, self.master
         self.replication.master.stop(env)
 

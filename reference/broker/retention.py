@@ -22,7 +22,21 @@ class Retention:
         self._broker = broker
         self._retain_bytes = int(options.get("retain_bytes", 0))
         self._delete_untiered = bool(options.get("delete_untiered", False))
+        self._segment_bytes = int(options.get("segment_bytes", 1 << 20))
         self._pins: dict[int, tuple[int, int]] = {}  # slave's id → position, deadline
+
+    @property
+    def deletes(self) -> bool:
+        """Whether anything is ever deleted: by size alone, and what no tier holds only where that is allowed."""
+        return self._retain_bytes > 0 and (self._broker.is_tiered or self._delete_untiered)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """How much of a log that is deleted from is kept, as it is told with a role."""
+        if not self.deletes:
+            return {}
+        sizes = {"retain_bytes": self._retain_bytes, "segment_bytes": self._segment_bytes}
+        return {**sizes, "tiered": self._broker.is_tiered}
 
     # Policy
 
@@ -60,7 +74,7 @@ class Retention:
     def tick(self, env: Env) -> None:
         env.set_timer("retention", TICK_NS)
         self._broker.log.note_bounds(env)
-        if self._retain_bytes > 0 and (self._broker.is_tiered or self._delete_untiered):
+        if self.deletes:
             self._delete(env)
 
     def _delete(self, env: Env) -> None:

@@ -149,6 +149,13 @@ class RetentionByOldManifest(Retention):
         return position
 
 
+class NeverDeletes(Retention):
+    """What a replica may delete of its log, it keeps all the same."""
+
+    def _delete(self, env: Env) -> None:
+        return
+
+
 class GarbageLeft(Tier):
     """What an earlier uploader put and never committed is seen, and left where it is."""
 
@@ -366,6 +373,13 @@ MUTANTS = (
         "another log",
         parts={"broker": {"retention": RetentionByOldManifest}},
         scenario="lost_and_back",
+    ),
+    Planted(
+        name="log-never-shrinks",
+        law="durability",
+        stands_for="apache/rocketmq #8334 and redpanda #4224: local files that nobody deletes, until the disk is full",
+        parts={"broker": {"retention": NeverDeletes}},
+        scenario="full_segments",
     ),
     Planted(
         name="garbage-left",
