@@ -30,7 +30,7 @@ class Causes:
         times = rows.column("time_ns")
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
         lives += rows.where(kind="op", f="elect").tolist()
-        self._lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
+        self.lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
 
     def near(self, now_ns: int, since_ns: int | None = None) -> list[Fault]:
         """The faults that were in force at this time (at any time since another one), or shortly before."""
@@ -65,7 +65,7 @@ class Causes:
     def any_life(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Did a node start or crash shortly before, or did an operator ask for another master?"""
         since_ns = now_ns if since_ns is None else since_ns
-        return any(since_ns - self.after_ns < at <= now_ns for at in self._lives_ns)
+        return any(since_ns - self.after_ns < at <= now_ns for at in self.lives_ns)
 
     @cached_property
     def majority(self) -> int:

@@ -77,43 +77,46 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
 
 @dataclass(frozen=True, slots=True)
 class Untrimmed:
-    """A manifest that named more than is to be kept, from the version ``first`` to the version ``last``."""
+    """A manifest that named more than is to be kept, from the version ``first`` to the version ``last`` or longer, and
+    nothing was in the way of whoever should have trimmed it since ``begun_ns``."""
 
     first: Version
     last: Version
     retain_bytes: int
+    begun_ns: int
     lasted_ns: int
 
 
 def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
     """Manifests of which, in one master term, version after version names more than is to be kept, for longer than the
-    bound. To upload comes first: the uploader must have paused once, and nothing is judged while a fault may have been
-    in the way, nor as long after it as an uploader may take to upload what has waited meanwhile."""
+    bound; the last version stands until the end of the final read. To upload comes first: the uploader must have paused
+    once, and nothing is judged while a fault may have been in the way, nor as long after it as an uploader may take to
+    upload what has waited meanwhile."""
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
     before_ns = int(upload_bound_s(context) * 1e9)
     stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
     for queue, versions in rows.memo(manifests).items():
         kept = _kept_bytes(rows, queue)
         since: Version | None = None
-        paused, previous_ns = False, 0
-        for version in versions:
-            at_ns = int(times[version.at])
-            paused |= at_ns - previous_ns > PAUSE * bound_ns
-            previous_ns = at_ns
+        paused, begun_ns, previous_ns = False, 0, 0
+        for version, at_ns in _and_the_end(rows, versions):
             retain = kept.get(version.version, 0)
             sizes = [number(segment, "bytes") for segment in version.segments[1:]] if retain > 0 else []
             if None in sizes or sum(size or 0 for size in sizes) <= retain:
                 since = None
             elif since is None or since.epoch != version.epoch:
-                since, paused = version, False
+                since, begun_ns, paused = version, at_ns, False
             else:
-                first_ns = int(times[since.at])
-                lasted_ns = at_ns - first_ns
-                if _disturbed_ns(rows, {since.writer, *stores}, first_ns - before_ns) <= at_ns:
-                    since, paused = version, False  # the wait begins anew, until a fault is long over
-                elif paused and lasted_ns > bound_ns:
-                    yield Untrimmed(since, version, retain, lasted_ns)
+                nodes = {since.writer, *stores}
+                hindered = [one for one in rows.memo(faults) if one.began_ns <= at_ns and _is_in_the_way(one, nodes)]
+                calm_ns = max((min(one.until_ns, at_ns) + before_ns for one in hindered), default=0)
+                if calm_ns > begun_ns:
+                    begun_ns, paused = calm_ns, False  # the wait begins anew, when a fault is long over
+                paused |= at_ns - max(previous_ns, begun_ns) > PAUSE * bound_ns
+                if paused and at_ns - begun_ns > bound_ns:
+                    yield Untrimmed(since, version, retain, begun_ns, at_ns - begun_ns)
                     break
+            previous_ns = at_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +174,24 @@ def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
     return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in told}
 
 
+def _and_the_end(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
+    """Each version and its time; the last one once more at the end of the final read, until which it stands."""
+    times, end_ns = rows.column("time_ns"), phase_time(rows, "collect")
+    for version in versions:
+        yield version, int(times[version.at])
+    if len(versions) and end_ns > times[versions.at[-1]]:
+        yield versions[len(versions) - 1], end_ns
+
+
 def _terms(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
-    """The first version of each epoch, and the time of its last one: so long the uploader was surely at work."""
-    times, terms = rows.column("time_ns"), dict[int, list[int]]()
+    """The first version of each epoch, and the time of its last one: so long the uploader was surely at work. That of
+    the newest epoch is at work until the end of the final read: whoever follows it would have made a version."""
+    times, terms, newest = rows.column("time_ns"), dict[int, list[int]](), len(versions) - 1
     for place, epoch in enumerate(versions.epoch.tolist()):
         terms.setdefault(epoch, [place, place])[1] = place
     for first, last in terms.values():
-        yield versions[first], int(times[versions.at[last]])
+        end_ns = phase_time(rows, "collect") if last == newest else -1
+        yield versions[first], max(int(times[versions.at[last]]), end_ns)
 
 
 def _objects(rows: Rows, queue: int, versions: Versions) -> Iterator[_Object]:
@@ -211,12 +225,6 @@ def _quiet(rows: Rows, context: RunContext, nodes: set[str], from_ns: int, until
             return
         from_ns = max(from_ns, fault.until_ns + before_ns if fault.until_ns < NEVER else NEVER)
     yield from_ns, until_ns
-
-
-def _disturbed_ns(rows: Rows, nodes: set[str], from_ns: int) -> int:
-    """When, from then on, a fault first may have been in the way of these nodes, or of the tier."""
-    hit = [fault for fault in rows.memo(faults) if fault.until_ns > from_ns and _is_in_the_way(fault, nodes)]
-    return min((fault.began_ns for fault in hit), default=NEVER)
 
 
 def _is_in_the_way(fault: Fault, nodes: set[str]) -> bool:

@@ -6,7 +6,7 @@ are there for what gets lost. So where nobody is touched but the master that die
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,8 +15,10 @@ import numpy as np
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
+from checkers._views.arrays import NEVER
 from checkers._views.causes import HARMLESS, Causes
 from checkers._views.committed import Course, Stage, courses
+from checkers._views.faults import Fault
 from checkers._views.run import at_s
 
 #: So soon a master that died is replaced, and whoever was elected is master, while nothing hinders it; and as long as
@@ -70,6 +72,15 @@ class Calm:
         starts = rows.where(kind="trace", f="start").tolist()
         self._starts = [(int(self._times[at]), rows.text("node", at)) for at in starts]
 
+    def moments(self, from_ns: int, until_ns: int) -> Iterator[int]:
+        """When something that was due at ``from_ns`` is due: then, and again whenever what may have hindered it has
+        been over for as long as it may be a cause, until ``until_ns``."""
+        yield from_ns
+        ended = {*(fault.until_ns for fault in self._causes.faults), *self._raft_ns.tolist(), *dict(self._starts)}
+        for ended_ns in sorted(one for one in ended if one < min(until_ns, self._end_ns)):
+            if ended_ns >= from_ns - self._causes.after_ns:
+                yield ended_ns + self._causes.after_ns + 1
+
     def touched(
         self, window: _Window, led_ns: int, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS
     ) -> Set[str] | None:
@@ -91,36 +102,59 @@ class Calm:
 
 
 def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
-    """A master whose process ended is replaced at once, if somebody else could be elected."""
-    calm, times, index = Calm(rows, causes), rows.column("time_ns"), rows.column("index")
-    bound_s = soon_s(context)
+    """A master whose process ended is replaced at once, if somebody else could be elected; where something hinders
+    that, as soon as the hindrance has been over for as long as it may be a cause."""
+    calm, bound_s = Calm(rows, causes), soon_s(context)
     for group, course in rows.memo(courses).items():
         patience_ns = _patience_ns(rows, course)
         for fault in causes.faults:
-            gone = fault.hits(_DIES[0]) & fault.hits(_DIES[1])
             before = course.at(fault.index)
-            if before is None or before.master not in gone:
+            if before is None or before.master not in _ended(fault):
                 continue
-            window = _window(fault.from_ns, bound_s)
-            touched = calm.touched(window, patience_ns, but=fault.process)
-            if touched is None or before.master in touched or fault.until_ns <= window.until_ns:
-                continue
-            if _entries(rows, window) > BUSY_ENTRIES:
-                continue
-            able = before.members - touched - fault.targets - gone
-            after = _at(course, times, index, window.until_ns)
-            if not able or times[before.at] > window.since_ns:
-                continue
-            found.count("deaths", 1)
-            if after is before or (after is not None and after.master == before.master):
-                found.add(
-                    LATE_ELECTION,
-                    f"The process of {before.master}, the master of {group}, had ended by "
-                    f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {bound_s:g} s later the controllers had not "
-                    f"replaced it, although nothing hindered them, and {', '.join(sorted(able))} could be elected.",
-                    int(index[before.at]),
-                    fault.index,
-                )
+            for now_ns in calm.moments(fault.from_ns, fault.until_ns):
+                window = _window(now_ns, bound_s)
+                able = _able(rows, calm, course, fault, window, patience_ns)
+                if able is None:
+                    break
+                if not able:
+                    continue
+                found.count("deaths", 1)
+                after = _at(rows, course, window.until_ns)
+                if after is not None and after.master == before.master:
+                    found.add(
+                        LATE_ELECTION,
+                        f"The process of {before.master}, the master of {group}, had ended by "
+                        f"{(fault.from_ns - causes.began_ns) / 1e9:.3f} s, but {_later(fault.from_ns, window)} the "
+                        "controllers had not replaced it, although nothing hindered them, and "
+                        f"{', '.join(sorted(able))} could be elected.",
+                        int(rows.column("index")[before.at]),
+                        fault.index,
+                    )
+                break
+
+
+def _ended(fault: Fault) -> Set[str]:
+    """Those whose process the fault has ended."""
+    return fault.hits(_DIES[0]) & fault.hits(_DIES[1])
+
+
+def _later(from_ns: int, window: _Window) -> str:
+    return f"{(window.until_ns - from_ns) / 1e9:g} s later"
+
+
+def _able(
+    rows: Rows, calm: Calm, course: Course, fault: Fault, window: _Window, patience_ns: int
+) -> Set[str] | None:
+    """Who could be elected in the place of the master whose process this fault has ended, and had to be in this window;
+    nobody, where something was in the way; None where it lives again by then, or was replaced before."""
+    gone, stage = _ended(fault), _at(rows, course, window.now_ns)
+    if fault.until_ns <= window.until_ns or stage is None or stage.master not in gone:
+        return None
+    touched = calm.touched(window, patience_ns, but=fault.process)
+    is_new = rows.column("time_ns")[stage.at] > window.since_ns
+    if touched is None or stage.master in touched or is_new or _entries(rows, window) > BUSY_ENTRIES:
+        return frozenset()
+    return stage.members - touched - fault.targets - gone
 
 
 def _patience_ns(rows: Rows, course: Course) -> int:
@@ -137,13 +171,15 @@ def _entries(rows: Rows, window: _Window) -> int:
     return len(np.unique(rows.column("position")[inside]))
 
 
-def _at(course: Course, times: np.ndarray, index: np.ndarray, now_ns: int) -> Stage | None:
+def _at(rows: Rows, course: Course, now_ns: int) -> Stage | None:
     """The group's stage at this time."""
+    times, index = rows.column("time_ns"), rows.column("index")
     return course.at(int(index[np.searchsorted(times, now_ns, side="right") - 1]))
 
 
 def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
-    """Whoever was elected takes the role at once: the controllers tell it."""
+    """Whoever was elected takes the role at once: the controllers tell it. Where something hinders that, it does so as
+    soon as the hindrance has been over for as long as it may be a cause."""
     calm, times, index, epoch = Calm(rows, causes), rows.column("time_ns"), rows.column("index"), rows.column("epoch")
     roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
     if not roles:
@@ -156,22 +192,26 @@ def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Cause
             if not stage.master or stage.epoch == before.epoch:
                 continue
             row = int(np.searchsorted(index, stage.index))
-            window = _window(int(times[row]), bound_s)
-            before_ns, elected_ns = elected_ns, window.now_ns
-            if before_ns > window.since_ns:  # it may still cut its log for the master before
-                continue
-            touched = calm.touched(window, _CALM_NS, harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
-            later = _at(course, times, index, window.until_ns)
-            if touched is None or stage.master in touched or later is None or later.epoch != stage.epoch:
-                continue
-            found.count("successions", 1)
-            if taken.get((stage.master, stage.epoch), window.until_ns + 1) > window.until_ns:
-                found.add(
-                    LATE_ELECTION,
-                    f"{stage.master} was elected as the master of {group} in epoch {stage.epoch} at "
-                    f"{at_s(rows, row)}, but {bound_s:g} s later it was not master, although nothing hindered it.",
-                    stage.index,
-                )
+            before_ns, elected_ns = elected_ns, int(times[row])
+            for now_ns in calm.moments(elected_ns, NEVER):
+                window = _window(now_ns, bound_s)
+                later = _at(rows, course, window.until_ns)
+                if later is None or later.epoch != stage.epoch:
+                    break
+                touched = calm.touched(window, _CALM_NS, harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
+                # It may still cut its log for the master before.
+                if touched is None or stage.master in touched or before_ns > window.since_ns:
+                    continue
+                found.count("successions", 1)
+                if taken.get((stage.master, stage.epoch), window.until_ns + 1) > window.until_ns:
+                    found.add(
+                        LATE_ELECTION,
+                        f"{stage.master} was elected as the master of {group} in epoch {stage.epoch} at "
+                        f"{at_s(rows, row)}, but {_later(elected_ns, window)} it was not master, although nothing "
+                        "hindered it.",
+                        stage.index,
+                    )
+                break
 
 
 def needless_changes(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:

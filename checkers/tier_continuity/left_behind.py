@@ -11,6 +11,7 @@ from chaos.verdict import Verdict
 from checkers import _views as views
 from checkers._views import garbage, reads, tier
 from checkers._views.reads import own
+from checkers._views.run import load_began_ns
 from checkers.tier_continuity.promise import NEVER_COLLECTED, NEVER_TRIMMED, OBJECT_RETURNED, PROMISE
 
 GARBAGE = Needs(
@@ -56,7 +57,7 @@ class Garbage:
                 NEVER_TRIMMED,
                 f"{first.writer} must keep {one.retain_bytes} bytes of queue {first.queue} in the tier; its manifest "
                 f"named more than that, even without the oldest object, for {one.lasted_ns / 1e9:.1f} s from "
-                f"{views.at_s(rows, first.at)} on, with no fault in its way; {known:g} s are permitted.",
+                f"{views.in_s(one.begun_ns - rows.memo(load_began_ns))} on, with no fault in its way; {known:g} s are permitted.",
                 int(index[first.at]),
                 int(index[last.at]),
                 queue=first.queue,

@@ -379,7 +379,7 @@ MUTANTS = (
         law="durability",
         stands_for="apache/rocketmq #8334 and redpanda #4224: local files that nobody deletes, until the disk is full",
         parts={"broker": {"retention": NeverDeletes}},
-        scenario="full_segments",
+        scenario="trimmed_tier",
     ),
     Planted(
         name="garbage-left",

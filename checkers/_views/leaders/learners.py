@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
 from checkers._views.causes import AFTER_S, Causes
+from checkers._views.due import first_calm, spans
 from checkers._views.faults import Fault
 from checkers._views.promptness import MESSAGES
 from checkers._views.run import at_s, bound
@@ -21,7 +24,8 @@ LATE_VOTE = "late-vote"
 
 def late_votes(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
     """Learners that did not vote for longer than the bound, although nothing had touched the controllers but that this
-    one had been taken out, and they had the same leader all the time."""
+    one had been taken out, and they had the same leader all the time. Where something had, the wait counts from when
+    that is over."""
     times, index = rows.column("time_ns"), rows.column("index")
     bound_ns = int(1e9 * bound(context, "available_s", AFTER_S)) + MESSAGES * context.jitter_ns
     leads = [at for at in rows.where(kind="trace", f="raft").tolist() if rows.value(at).get("role") == "leader"]
@@ -29,17 +33,19 @@ def late_votes(rows: Rows, context: RunContext, found: Findings, causes: Causes)
         begin, now = int(times[joined]), int(times[voted])
         if causes.began_ns < 0 or begin < causes.began_ns or now - begin <= bound_ns:
             continue
-        others = [one for one in causes.near(now, begin) if not _takes_out(one, node)]
-        elected = any(begin - causes.after_ns < int(times[at]) <= now for at in leads)
-        if causes.of(others) & causes.controllers or elected or causes.any_life(now, begin):
+        hindered = [one for one in causes.faults if causes.of([one]) & causes.controllers and not _takes_out(one, node)]
+        hindrances = [*spans(hindered), *((ns, ns) for ns in [*causes.lives_ns, *times[leads].tolist()])]
+        at_ns = np.array([begin], dtype=np.int64)
+        begin = int(first_calm(at_ns, hindrances, before_ns=causes.after_ns, after_ns=bound_ns)[0])
+        if begin >= now - bound_ns:
             continue
-        if causes.nobody_knows(now, begin):
+        if causes.nobody_knows(begin + bound_ns, begin):
             found.gap("a controller got its vote late, perhaps by a fault that declares no effects")
             continue
         found.add(
             LATE_VOTE,
-            f"{node} joined the controllers at {at_s(rows, joined)} and did not vote for {(now - begin) / 1e9:.1f} s, "
-            f"although no fault had touched any other of them for a while; {bound_ns / 1e9:g} s are permitted.",
+            f"{node} joined the controllers at {at_s(rows, joined)} and did not vote for {(now - begin) / 1e9:.1f} s "
+            f"in which no fault had touched any other of them for a while; {bound_ns / 1e9:g} s are permitted.",
             int(index[joined]),
             int(index[voted]),
         )
