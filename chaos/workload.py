@@ -18,7 +18,6 @@ from chaos.errors import BadInput
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics, WaitingReads
 
-
 #: So long ``run`` may go on after the end of the load by what it was waiting for; longer waits end with the load.
 LONG_WAIT_S = 10.0
 

@@ -54,7 +54,8 @@ PROMISE = Promise(
             meaning="a member of the SyncStateSet did not learn in the end what its master had confirmed",
         ),
         AnomalyKind(
-            name=LATE_JOIN, meaning="a replica that lived, and that nothing hindered, did not come into the SyncStateSet"
+            name=LATE_JOIN,
+            meaning="a replica that lived, and that nothing hindered, did not come into the SyncStateSet",
         ),
     ),
 )

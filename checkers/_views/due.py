@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from checkers._views.arrays import NEVER, Ints
 from checkers._views.faults import Fault
 

@@ -92,7 +92,7 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
     bound; the last version stands until the end of the final read. To upload comes first: the uploader must have paused
     once, and nothing is judged while a fault may have been in the way, nor as long after it as an uploader may take to
     upload what has waited meanwhile."""
-    times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
+    bound_ns = int(bound_s(context) * 1e9)
     before_ns = int(upload_bound_s(context) * 1e9)
     stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
     for queue, versions in rows.memo(manifests).items():

@@ -68,9 +68,9 @@ def _replicas(rows: Rows, group: str, course: Course) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for at in rows.where(kind="trace", f="applied").tolist():
         entry = rows.value(at).get("entry") or {}
-        if entry.get("type") in ("register", "apply_id") and entry.get("group") == group:
-            if not entry.get("unattended"):
-                found.setdefault(str(entry.get("broker", "")), at)
+        registers = entry.get("type") in ("register", "apply_id") and not entry.get("unattended")
+        if registers and entry.get("group") == group:
+            found.setdefault(str(entry.get("broker", "")), at)
     for stage in course.stages:
         for node in stage.members:
             found.setdefault(node, stage.at)

@@ -142,9 +142,7 @@ def _later(from_ns: int, window: _Window) -> str:
     return f"{(window.until_ns - from_ns) / 1e9:g} s later"
 
 
-def _able(
-    rows: Rows, calm: Calm, course: Course, fault: Fault, window: _Window, patience_ns: int
-) -> Set[str] | None:
+def _able(rows: Rows, calm: Calm, course: Course, fault: Fault, window: _Window, patience_ns: int) -> Set[str] | None:
     """Who could be elected in the place of the master whose process this fault has ended, and had to be in this window;
     nobody, where something was in the way; None where it lives again by then, or was replaced before."""
     gone, stage = _ended(fault), _at(rows, course, window.now_ns)

@@ -2,7 +2,8 @@
 
 How much it keeps, a replica tells with its roles. What it may delete then is known from below: nobody tells where the
 segments of its log end, nor where the first record lies that the tier lacks. Of each queue the last version of its
-manifest covers all records up to a position, and all its records, unless a later one covers more.
+manifest that the replica knows covers all records up to a position, and all its records, unless a later one covers
+more.
 """
 
 from __future__ import annotations
@@ -19,17 +20,25 @@ from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sie
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads, retention
+from checkers._views import reads
 from checkers._views.arrays import NEVER, Ints
 from checkers._views.due import Span, first_calm
-from checkers._views.garbage import bound_s
+from checkers._views.garbage import REAL_TIME
 from checkers._views.reads import everywhere, own
 from checkers._views.run import load_began_ns
 from checkers.durability.evidence import decided
 from checkers.durability.promise import LATE_RETENTION, PROMISE
 
+#: So long a replica may take to delete what it need not keep, in virtual time.
+DELETES_S = 3.0
+#: So long after a fault something may still be in the way.
+SETTLES_NS = 3_000_000_000
 #: So long a replica may keep its whole log for one that begins anew, which may have died since.
 HELD_NS = 30_000_000_000
+#: What a fault may do without keeping a replica from deleting.
+HARMLESS = frozenset({Effect.HARMS_TIER, Effect.SWITCHES_MASTER})
+#: What a fault may do so that somebody begins anew.
+BEGIN_ANEW = (Effect.LOSES_DISK, Effect.ADDS_REPLICA, Effect.REMOVES_REPLICA)
 #: How often it is asked whether a log is too long.
 STEP_NS = 1_000_000_000
 
@@ -64,7 +73,8 @@ NEEDS = Needs(
     rows=(
         _sifted("confirm", "time_ns", _of_each_second),
         _sifted("append", "value", _largest),
-        everywhere("trace", "store_cas", "role", "start", "recovered", "bootstrap", "retention"),
+        own("trace", "role", "start", "recovered", "retention", "tier_view"),
+        everywhere("trace", "bootstrap"),
         everywhere("final", "node"),
         reads.RUN,
         reads.FAULTS,
@@ -98,10 +108,12 @@ class Forgotten:
 @dataclass(frozen=True, slots=True)
 class _Log:
     """A replica's log in one role: how much of it is kept, how long a segment may be, and whether what no tier holds is
-    kept, too. ``role``: the row that says so; ``until_ns``: when the next role began."""
+    kept, too. ``role``: the row that says so; ``begun_ns``: when this life of the replica began; ``until_ns``: when the
+    next role or life does."""
 
     node: str
     role: int
+    begun_ns: int
     from_ns: int
     until_ns: int
     epoch: int
@@ -119,30 +131,32 @@ def _logs(rows: Rows, node: str) -> Iterator[_Log]:
     """The roles of a replica that tell how much it keeps, and that it deletes the rest."""
     times = rows.column("time_ns")
     at = views.node_traces(rows, node, "role", "start").tolist()
+    begun_ns = 0
     for one, after in zip(at, [*at[1:], -1], strict=True):
         told = rows.value(one)
+        if rows.text("f", one) == "start":
+            begun_ns = int(times[one])
         keeps = tuple(told.get(name) for name in ("retain_bytes", "segment_bytes"))
         retain, segment = (size if isinstance(size, int) else 0 for size in keeps)
         if retain > 0 and segment > 0 and isinstance(told.get("tiered"), bool):
             until_ns = int(times[after]) if after >= 0 else NEVER
             epoch = int(rows.column("epoch")[one])
-            yield _Log(node, one, int(times[one]), until_ns, epoch, retain, segment, told["tiered"])
+            yield _Log(node, one, begun_ns, int(times[one]), until_ns, epoch, retain, segment, told["tiered"])
 
 
 def _tell(rows: Rows, found: Findings, context: RunContext, log: _Log, until_ns: int) -> bool:
-    """Find the first time at which the log was too long, if it was; for it, and for as long before as somebody may have
-    needed all of it, nothing hindered anybody."""
-    bound_ns = int(1e9 * bound_s(context))
+    """Find the first time at which the log was too long, if it was, and nothing hindered anybody."""
+    bound_ns = int(1e9 * DELETES_S * (1.0 if context.one_clock else REAL_TIME))
     began_ns, end_ns = max(log.from_ns, rows.memo(load_began_ns)), min(log.until_ns, until_ns)
     moments = np.arange(began_ns, max(began_ns, end_ns - bound_ns), STEP_NS, dtype=np.int64)
-    calm = first_calm(moments, rows.memo(_hindrances), before_ns=HELD_NS, after_ns=bound_ns) == moments
+    calm = first_calm(moments, rows.memo(_hindrances), after_ns=bound_ns) == moments
     moments = moments[calm]
     if not len(moments):
         return False
     found.count("logs_judged", 1)
     allowed = _confirmed(rows, log.node, moments) - log.retain_bytes
     if log.is_tiered:
-        allowed = np.minimum(allowed, _covered(rows, log.epoch, moments))
+        allowed = np.minimum(allowed, _covered(rows, log, moments))
     first = _first(rows, log.node, moments + bound_ns)
     slack = max(log.segment_bytes, _largest_record(rows, log.node))
     too_long = np.flatnonzero(first < allowed - slack)
@@ -151,9 +165,9 @@ def _tell(rows: Rows, found: Findings, context: RunContext, log: _Log, until_ns:
     place = too_long[0]
     found.add(
         LATE_RETENTION,
-        f"{log.node} must keep {log.retain_bytes} bytes of its log; at {_at(rows, moments[place])} it might delete what "
-        f"lies before position {int(allowed[place])}, but for its last segment of up to {slack} bytes, and {bound_ns / 1e9:g} s "
-        f"later its log still began at {int(first[place])}, although nothing hindered it.",
+        f"{log.node} must keep {log.retain_bytes} bytes of its log; at {_at(rows, moments[place])} it might delete "
+        f"what lies before position {int(allowed[place])}, but for its last segment of up to {slack} bytes, and "
+        f"{bound_ns / 1e9:g} s later its log still began at {int(first[place])}, although nothing hindered it.",
         int(rows.column("index")[log.role]),
     )
     return True
@@ -169,14 +183,21 @@ def _at(rows: Rows, time_ns: int) -> str:
 
 
 def _hindrances(rows: Rows) -> Sequence[Span]:
-    """What may keep anybody from deleting: a fault, but of the tier, where only what it holds counts; and, during the
-    load, a process or a role that begins, after which a log may be kept for others."""
-    times, load_ns = rows.column("time_ns"), rows.memo(load_began_ns)
-    harmless = {Effect.HARMS_TIER}
-    known = rows.memo(views.faults)
-    found = [(one.began_ns, one.until_ns) for one in known if one.effects is None or set(one.effects) - harmless]
-    begun = np.concatenate([rows.where(kind="trace", f=f) for f in ("start", "role", "bootstrap")])
-    return [*found, *((ns, ns) for ns in times[begun].tolist() if ns >= load_ns)]
+    """What may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a replica
+    knows of the tier counts; and that a replica begins anew, for which others keep their logs."""
+    found = []
+    for fault in rows.memo(views.faults):
+        harms = None if fault.effects is None else set(fault.effects) - HARMLESS
+        if harms is None or harms:
+            held = harms is None or not harms.isdisjoint(BEGIN_ANEW)
+            found.append((fault.began_ns, _plus(fault.until_ns, HELD_NS if held else SETTLES_NS)))
+    begun = rows.column("time_ns")[rows.where(kind="trace", f="bootstrap")].tolist()
+    load_ns = rows.memo(load_began_ns)  # who begins before that is held nothing back for
+    return [*found, *((ns, ns + HELD_NS) for ns in begun if ns >= load_ns)]
+
+
+def _plus(time_ns: int, more_ns: int) -> int:
+    return NEVER if time_ns == NEVER else time_ns + more_ns
 
 
 def _confirmed(rows: Rows, node: str, moments: Ints) -> Ints:
@@ -202,47 +223,36 @@ def _highest(times_ns: Ints, values: Ints, moments: Ints) -> Ints:
     return np.append(-1, np.maximum.accumulate(values[order]))[place]
 
 
-def _covered(rows: Rows, epoch: int, moments: Ints) -> Ints:
-    """Up to which position the tier surely held, at each of these moments, all records of all queues: as a master of
-    this epoch has told, since others may have had other records there."""
-    covered = np.full(len(moments), NEVER)
-    for versions in rows.memo(_manifests).values():
-        covered = np.minimum(covered, versions.covers(epoch, moments))
+def _covered(rows: Rows, log: _Log, moments: Ints) -> Ints:
+    """Up to which position, as the replica knew at each of these moments, the tier held all records of all queues: by
+    manifests of this very epoch, since masters of others may have had other records there."""
+    at = rows.where(kind="trace", f="tier_view", node=log.node)
+    at = at[rows.column("time_ns")[at] >= log.begun_ns]
+    queues, covered = rows.column("queue")[at], np.full(len(moments), NEVER)
+    ends = rows.memo(_ends)
+    for queue in sorted({*queues.tolist(), *(queue for queue, end in ends.items() if end > 0)}):
+        mine = at[queues == queue]
+        covered = np.minimum(covered, _covers(rows, mine, log.epoch, ends.get(queue, 0), moments))
     return covered
 
 
-@dataclass(frozen=True, slots=True)
-class _Versions:
-    """The versions of a queue's manifest in the order of the store: when each was applied, by a master of which epoch,
-    and where it ends, as an offset and as a position. ``end``: where the queue ended after the run, in any log."""
-
-    times_ns: Ints
-    epochs: Ints
-    offsets: Ints
-    positions: Ints
-    end: int
-
-    def covers(self, epoch: int, moments: Ints) -> Ints:
-        """For each moment the position up to which the tier held all records of the queue; 0 where nobody knows."""
-        last = np.searchsorted(self.times_ns, moments, side="right") - 1
-        known = (last >= 0) & (self.epochs[last] == epoch) if len(self.epochs) else np.zeros(len(moments), np.bool_)
-        if not known.any():
-            return np.zeros(len(moments), dtype=np.int64)
-        is_whole = self.offsets[last] >= max(self.end, int(self.offsets.max(initial=0)))
-        return np.where(known, np.where(is_whole, NEVER, self.positions[last]), 0)
+def _covers(rows: Rows, told: Ints, epoch: int, end: int, moments: Ints) -> Ints:
+    """For each moment the position up to which the last of these views of a queue covers all its records; 0 where
+    nobody knows. ``end``: where the queue ended after the run, in any log."""
+    if not len(told):
+        return np.zeros(len(moments), dtype=np.int64)
+    told = told[np.argsort(rows.column("time_ns")[told], kind="stable")]
+    times, epochs, offsets, positions = (rows.column(name)[told] for name in ("time_ns", "epoch", "offset", "position"))
+    last = np.searchsorted(times, moments, side="right") - 1
+    known = (last >= 0) & (epochs[last] == epoch)
+    is_whole = offsets[last] >= max(end, int(offsets.max()))
+    return np.where(known, np.where(is_whole, NEVER, positions[last]), 0)
 
 
-def _manifests(rows: Rows) -> Mapping[int, _Versions]:
-    """Each queue that has a manifest, or records in any log after the run."""
+def _ends(rows: Rows) -> Mapping[int, int]:
+    """Where each queue ended after the run, in the longest log."""
     ends: dict[int, int] = {}
     for at in rows.where(kind="final", f="node").tolist():
         for text, end in (rows.value(at).get("maximums") or {}).items():
             ends[int(text)] = max(ends.get(int(text), 0), int(end))
-    applied = rows.memo(retention.versions)
-    times, epoch, offset, position = (rows.column(name) for name in ("time_ns", "epoch", "offset", "position"))
-    found = {}
-    for queue in sorted({*applied, *(queue for queue, end in ends.items() if end > 0)}):
-        at = np.array(sorted(applied.get(queue, ()), key=lambda one: int(times[one])), dtype=np.int64)
-        found[queue] = _Versions(times[at], epoch[at], offset[at], position[at], ends.get(queue, 0))
-    return found
-
+    return ends

@@ -18,7 +18,6 @@ from reference.tier.reads import Reader
 from reference.tier.storage import QueueUpload, Tier
 from reference.tier.store_client import TIMER, Answer, StoreClient
 
-
 _DAY_NS = 86_400_000_000_000
 
 
