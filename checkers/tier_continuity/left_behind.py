@@ -57,7 +57,8 @@ class Garbage:
                 NEVER_TRIMMED,
                 f"{first.writer} must keep {one.retain_bytes} bytes of queue {first.queue} in the tier; its manifest "
                 f"named more than that, even without the oldest object, for {one.lasted_ns / 1e9:.1f} s from "
-                f"{views.in_s(one.begun_ns - rows.memo(load_began_ns))} on, with no fault in its way; {known:g} s are permitted.",
+                f"{views.in_s(one.begun_ns - rows.memo(load_began_ns))} on, with no fault in its way; {known:g} s are "
+                "permitted.",
                 int(index[first.at]),
                 int(index[last.at]),
                 queue=first.queue,
