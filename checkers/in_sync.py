@@ -298,6 +298,9 @@ def _all_join(rows: Rows, context: RunContext, found: Findings) -> None:
     if views.may_lack_ends(rows):
         return
     for one in late_joins(rows, context):
+        if not one.certain:
+            found.gap(f"{one.node} did not join for long, and a fault was in force that declares no effects")
+            continue
         began_ns = views.phase_time(rows, "load")
         found.add(
             LATE_JOIN,

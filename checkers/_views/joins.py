@@ -17,7 +17,7 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.causes import AFTER_S, HARMLESS
 from checkers._views.committed import Course, Stage, courses
-from checkers._views.due import Span, first_calm
+from checkers._views.due import Span, first_calm, spans
 from checkers._views.faults import Fault, faults
 from checkers._views.garbage import REAL_TIME
 from checkers._views.promptness import MESSAGES
@@ -27,13 +27,15 @@ from checkers._views.run import bound, phase_time
 @dataclass(frozen=True, slots=True)
 class LateJoin:
     """A replica that was in no SyncStateSet of its group from ``since_ns`` until ``until_ns`` or longer, although
-    nothing hindered it. ``out``: the row of the entry since which it was out."""
+    nothing hindered it. ``out``: the row of the entry since which it was out. ``certain``: no fault was in force of
+    which nobody knows what it does."""
 
     node: str
     group: str
     out: int
     since_ns: int
     until_ns: int
+    certain: bool
 
 
 def join_bound_s(context: RunContext) -> float:
@@ -54,13 +56,17 @@ def late_joins(rows: Rows, context: RunContext) -> Iterator[LateJoin]:
         elections = list(_elections(rows, course))
         for node, known_at in sorted(_replicas(rows, group, course).items()):
             hindrances = [*elections, *(one for name in lives for one in lives[name])]
-            hindrances += [(one.began_ns, one.until_ns) for one in rows.memo(faults) if _hinders(one, node)]
+            hindrances += spans(one for one in rows.memo(faults) if _hinders(one, node))
+            unknown = spans(one for one in rows.memo(faults) if one.effects is None)
+            late: LateJoin | None = None
             for out, from_ns, until_ns in _absences(rows, course, node, known_at):
-                since = np.array([max(began_ns, from_ns)], dtype=np.int64)
-                since_ns = int(first_calm(since, hindrances, after_ns=bound_ns)[0])
-                if since_ns < min(end_ns, until_ns) - bound_ns:
-                    yield LateJoin(node, group, out, since_ns, since_ns + bound_ns)
-                    break
+                for certain, others in ((True, unknown), (False, ())):
+                    since = np.array([max(began_ns, from_ns)], dtype=np.int64)
+                    since_ns = int(first_calm(since, [*hindrances, *others], after_ns=bound_ns)[0])
+                    if since_ns < min(end_ns, until_ns) - bound_ns and (late is None or certain > late.certain):
+                        late = LateJoin(node, group, out, since_ns, since_ns + bound_ns, certain)
+            if late is not None:
+                yield late
 
 
 def _replicas(rows: Rows, group: str, course: Course) -> Mapping[str, int]:
@@ -120,8 +126,6 @@ def _lives(rows: Rows) -> Mapping[str, Sequence[Span]]:
 
 
 def _hinders(fault: Fault, node: str) -> bool:
-    """May it keep the replica from joining? Who has removed another one for good does not."""
-    if fault.effects is None:
-        return True
-    harms: Set[str] = {effect for effect in fault.effects if effect not in HARMLESS}
+    """Does it declare that it may keep the replica from joining? Who has removed another one for good does not."""
+    harms: Set[str] = {effect for effect in fault.effects or () if effect not in HARMLESS}
     return bool(harms) and (harms != {Effect.REMOVES_REPLICA} or node in fault.targets | fault.hits(*Effect))

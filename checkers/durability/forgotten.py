@@ -145,32 +145,50 @@ def _logs(rows: Rows, node: str) -> Iterator[_Log]:
 
 
 def _tell(rows: Rows, found: Findings, context: RunContext, log: _Log, until_ns: int) -> bool:
-    """Find the first time at which the log was too long, if it was, and nothing hindered anybody."""
+    """Find the first time at which the log was too long, if it was, and nothing hindered anybody. Where a fault may
+    have of which nobody knows what it does, nobody knows."""
     bound_ns = int(1e9 * DELETES_S * (1.0 if context.one_clock else REAL_TIME))
+    hindrances, unknown = rows.memo(_hindrances)
+    late = _too_long(rows, log, until_ns, bound_ns, [*hindrances, *unknown])
+    if late is None:
+        if unknown and _too_long(rows, log, until_ns, bound_ns, hindrances) is not None:
+            found.gap(f"{log.node} deleted nothing for long, and a fault was in force that declares no effects")
+        return False
+    found.add(
+        LATE_RETENTION,
+        f"{log.node} must keep {log.retain_bytes} bytes of its log; at {_at(rows, late.time_ns)} it might delete what "
+        f"lies before position {late.allowed}, but for its last segment of up to {late.slack} bytes, and "
+        f"{bound_ns / 1e9:g} s later its log still began at {late.first}, although nothing hindered it.",
+        int(rows.column("index")[log.role]),
+    )
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _TooLong:
+    """A log that began at ``first`` in the end, although from a time on it might have begun at ``allowed``, but for
+    what is left of a segment."""
+
+    time_ns: int
+    allowed: int
+    slack: int
+    first: int
+
+
+def _too_long(rows: Rows, log: _Log, until_ns: int, bound_ns: int, hindrances: Sequence[Span]) -> _TooLong | None:
     began_ns, end_ns = max(log.from_ns, rows.memo(load_began_ns)), min(log.until_ns, until_ns)
     moments = np.arange(began_ns, max(began_ns, end_ns - bound_ns), STEP_NS, dtype=np.int64)
-    calm = first_calm(moments, rows.memo(_hindrances), after_ns=bound_ns) == moments
-    moments = moments[calm]
+    moments = moments[first_calm(moments, hindrances, after_ns=bound_ns) == moments]
     if not len(moments):
-        return False
-    found.count("logs_judged", 1)
+        return None
     allowed = _confirmed(rows, log.node, moments) - log.retain_bytes
     if log.is_tiered:
         allowed = np.minimum(allowed, _covered(rows, log, moments))
     first = _first(rows, log.node, moments + bound_ns)
     slack = max(log.segment_bytes, _largest_record(rows, log.node))
-    too_long = np.flatnonzero(first < allowed - slack)
-    if not len(too_long):
-        return False
-    place = too_long[0]
-    found.add(
-        LATE_RETENTION,
-        f"{log.node} must keep {log.retain_bytes} bytes of its log; at {_at(rows, moments[place])} it might delete "
-        f"what lies before position {int(allowed[place])}, but for its last segment of up to {slack} bytes, and "
-        f"{bound_ns / 1e9:g} s later its log still began at {int(first[place])}, although nothing hindered it.",
-        int(rows.column("index")[log.role]),
-    )
-    return True
+    for place in np.flatnonzero(first < allowed - slack)[:1].tolist():
+        return _TooLong(int(moments[place]), int(allowed[place]), slack, int(first[place]))
+    return None
 
 
 def _largest_record(rows: Rows, node: str) -> int:
@@ -179,21 +197,24 @@ def _largest_record(rows: Rows, node: str) -> int:
 
 
 def _at(rows: Rows, time_ns: int) -> str:
-    return views.in_s(int(time_ns) - rows.memo(load_began_ns))
+    return views.in_s(time_ns - rows.memo(load_began_ns))
 
 
-def _hindrances(rows: Rows) -> Sequence[Span]:
+def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
     """What may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a replica
-    knows of the tier counts; and that a replica begins anew, for which others keep their logs."""
-    found = []
+    knows of the tier counts; and that a replica begins anew, for which others keep their logs. And faults of which
+    nobody knows what they do."""
+    found, unknown = [], []
     for fault in rows.memo(views.faults):
-        harms = None if fault.effects is None else set(fault.effects) - HARMLESS
-        if harms is None or harms:
-            held = harms is None or not harms.isdisjoint(BEGIN_ANEW)
+        harms = set(fault.effects or ()) - HARMLESS
+        if fault.effects is None:
+            unknown.append((fault.began_ns, _plus(fault.until_ns, HELD_NS)))
+        elif harms:
+            held = not harms.isdisjoint(BEGIN_ANEW)
             found.append((fault.began_ns, _plus(fault.until_ns, HELD_NS if held else SETTLES_NS)))
     begun = rows.column("time_ns")[rows.where(kind="trace", f="bootstrap")].tolist()
     load_ns = rows.memo(load_began_ns)  # who begins before that is held nothing back for
-    return [*found, *((ns, ns + HELD_NS) for ns in begun if ns >= load_ns)]
+    return [*found, *((ns, ns + HELD_NS) for ns in begun if ns >= load_ns)], unknown
 
 
 def _plus(time_ns: int, more_ns: int) -> int:
