@@ -72,14 +72,15 @@ class Calm:
         starts = rows.where(kind="trace", f="start").tolist()
         self._starts = [(int(self._times[at]), rows.text("node", at)) for at in starts]
 
-    def moments(self, from_ns: int, until_ns: int) -> Iterator[int]:
+    def moments(self, from_ns: int, until_ns: int, patience_ns: int = 0) -> Iterator[int]:
         """When something that was due at ``from_ns`` is due: then, and again whenever what may have hindered it has
-        been over for as long as it may be a cause, until ``until_ns``."""
+        been over for as long as it may be a cause (or ``patience_ns``), until ``until_ns``."""
+        after_ns = max(self._causes.after_ns, patience_ns)
         yield from_ns
         ended = {*(fault.until_ns for fault in self._causes.faults), *self._raft_ns.tolist(), *dict(self._starts)}
         for ended_ns in sorted(one for one in ended if one < min(until_ns, self._end_ns)):
-            if ended_ns >= from_ns - self._causes.after_ns:
-                yield ended_ns + self._causes.after_ns + 1
+            if ended_ns >= from_ns - after_ns:
+                yield ended_ns + after_ns + 1
 
     def touched(
         self, window: _Window, led_ns: int, *, but: str = "", harmless: tuple[Effect, ...] = HARMLESS
@@ -111,7 +112,7 @@ def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Cau
             before = course.at(fault.index)
             if before is None or before.master not in _ended(fault):
                 continue
-            for now_ns in calm.moments(fault.from_ns, fault.until_ns):
+            for now_ns in calm.moments(fault.from_ns, fault.until_ns, patience_ns):
                 window = _window(now_ns, bound_s)
                 able = _able(rows, calm, course, fault, window, patience_ns)
                 if able is None:

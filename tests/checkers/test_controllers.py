@@ -322,6 +322,17 @@ def test_a_vote_may_be_late_after_a_fault_a_start_or_an_election() -> None:
             assert A.LATE_VOTE not in {anomaly.name for anomaly in it.verdict(LAW).anomalies}
 
 
+@pytest.mark.parametrize("seconds, names", [(19, []), (22, [A.LATE_VOTE])])
+def test_a_vote_is_late_when_what_hindered_it_is_long_over(seconds: float, names: list[str]) -> None:
+    it = run()
+    removal(it)
+    it.wait(5)
+    it.undo("slow_link", it.inject("slow_link", "controller-1"))
+    it.wait(seconds)
+    it.members("012")
+    it.expect(LAW, *names)
+
+
 def test_a_vote_that_is_late_by_a_fault_that_declares_nothing_is_unknown() -> None:
     it = run()
     it.inject("odd", "controller-1", effects=None)

@@ -272,3 +272,29 @@ def test_a_request_of_which_nobody_tells_what_came_of_it_shows_no_object(outcome
         return {anomaly.name for anomaly in history.verdict(LAW).anomalies}
 
     assert A.OBJECT_RETURNED in shown("exists") and A.OBJECT_RETURNED not in shown(outcome)
+
+
+def ended(history: Tiered, seconds: float) -> Tiered:
+    """Nobody writes any more; so much later the final read is over."""
+    history.wait(seconds)
+    history.phase("collect")
+    return history
+
+
+@pytest.mark.parametrize("seconds, lawful", [(3, True), (6, False)])
+def test_a_manifest_stands_until_the_end_of_the_final_read(seconds: float, lawful: bool) -> None:
+    """Its last version names too much: an idle tier is trimmed, too."""
+    assert bool(trim_anomalies(ended(untrimmed(250, waits=(1, 1)), seconds))) is not lawful
+    assert not trim_anomalies(ended(untrimmed(250, waits=(1, 1), trims_at=3), seconds))
+
+
+@pytest.mark.parametrize("seconds, lawful", [(18, True), (22, False)])
+def test_a_fault_is_over_for_an_idle_tier_too(seconds: float, lawful: bool) -> None:
+    history = ended(untrimmed(250, waits=(1, 1)), seconds)
+    assert bool(trim_anomalies(between(history, 1.5, "tier_outage", "tier"))) is not lawful
+
+
+@pytest.mark.parametrize("seconds, lawful", [(4, True), (6, False)])
+def test_the_last_master_term_is_at_work_until_the_end_of_the_final_read(seconds: float, lawful: bool) -> None:
+    history = left().wait(seconds).finals(0, 1, 2, 3)
+    history.expect(LAW, *(() if lawful else (A.NEVER_COLLECTED,)))

@@ -166,3 +166,35 @@ def test_a_master_asks_by_an_unchanged_set_how_the_set_stands_after_a_fault() ->
         it.alter(*BROKERS)
         it.undo("slow_link", process)
     it.expect(LAW, validity=Validity.VALID)
+
+
+@pytest.mark.parametrize("elected_after_s, names", [(5, []), (11, []), (0, [A.LATE_ELECTION])])
+def test_what_hindered_an_election_is_an_excuse_until_it_is_long_over(elected_after_s: float, names: list[str]) -> None:
+    it = run()
+    it.alter(*BROKERS)
+    it.wait(20)
+    it.undo("slow_link", it.inject("slow_link", "controller-2"))
+    it.inject("kill", "broker-0")
+    if elected_after_s:
+        it.wait(elected_after_s)
+        it.elect("broker-1", 2)
+    it.wait(15)
+    it.phase("heal")
+    it.expect(LAW, *names)
+
+
+@pytest.mark.parametrize("seconds, names", [(5, []), (0, [A.LATE_ELECTION])])
+def test_who_was_elected_takes_the_role_when_what_hindered_it_is_long_over(seconds: float, names: list[str]) -> None:
+    it = run()
+    it.master("broker-0", 1)
+    it.alter(*BROKERS)
+    it.wait(20)
+    it.undo("slow_link", it.inject("slow_link", "broker-1"))
+    it.inject("switch", "broker-1", effects={"switches_master": ["broker-1"]})
+    it.elect("broker-1", 2)
+    it.wait(seconds)
+    if seconds:
+        it.master("broker-1", 2)
+    it.wait(15)
+    it.phase("heal")
+    it.expect(LAW, *names)

@@ -174,3 +174,45 @@ def test_clocks_of_two_machines_are_not_compared_to_tell_how_old_a_segment_is() 
 def test_segments_that_are_full_by_their_count_of_records_are_lawful() -> None:
     assert found(crumbs(9, segment_records=3), A.HASTY_UPLOAD)
     assert not found(crumbs(9, segment_records=2), A.HASTY_UPLOAD)
+
+
+def after_outage(*, tiered_after_s: float = 80.0, wait_s: float = 90.0, again_at_s: float = -1.0) -> Tiered:
+    """The message at offset 3 is acknowledged while the store is away, and comes into the tier so long after that has
+    ended; ``again_at_s``: another outage of a second."""
+    history = Tiered().begin()
+    history.upload(3)
+    outage = history.inject("tier_outage", "store-0")
+    history.send(3)
+    history.wait(5)
+    history.undo("tier_outage", outage)
+    waits = sorted({tiered_after_s, wait_s, *([again_at_s] if again_at_s >= 0 else [])})
+    passed = 0.0
+    for until_s in waits:
+        history.wait(until_s - passed)
+        passed = until_s
+        if until_s == again_at_s:
+            again = history.inject("tier_outage", "store-0")
+            history.wait(1)
+            history.undo("tier_outage", again)
+        if until_s == tiered_after_s:
+            history.upload(4, segments=[(0, 3), (3, 1)])
+    return history.finals(0, 1, 2, 3)
+
+
+def test_an_outage_excuses_an_upload_no_longer_than_until_it_has_been_over_for_twice_the_bound() -> None:
+    (told,) = found(after_outage(), A.LATE_UPLOAD)
+    assert "offset 3 of queue 0" in told and "when all faults had been over for as long" in told
+    after_outage().expect(LAW, A.LATE_UPLOAD)
+    assert found(after_outage(tiered_after_s=31), A.LATE_UPLOAD)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"tiered_after_s": 29},  # nothing hindered it for the bound, and then it had the bound
+        {"tiered_after_s": 35, "again_at_s": 10},
+        {"tiered_after_s": 29, "wait_s": 29.5},  # the run ended before
+    ],
+)
+def test_after_an_outage_an_upload_has_time(how: dict[str, Any]) -> None:
+    assert not found(after_outage(**how), A.LATE_UPLOAD)
