@@ -35,6 +35,8 @@ DELETES_S = 3.0
 SETTLES_NS = 3_000_000_000
 #: So long a replica may keep its whole log for one that begins anew, which may have died since.
 HELD_NS = 30_000_000_000
+#: So long it may keep its whole log for a client that reads all of it; questions at the system's limits may do so.
+READER_NS = 6_000_000_000
 #: What a fault may do without keeping a replica from deleting.
 HARMLESS = frozenset({Effect.HARMS_TIER, Effect.SWITCHES_MASTER})
 #: What a fault may do so that somebody begins anew.
@@ -75,6 +77,7 @@ NEEDS = Needs(
         _sifted("append", "value", _largest),
         own("trace", "role", "start", "recovered", "retention", "tier_view"),
         everywhere("trace", "bootstrap"),
+        everywhere("op", "question"),
         everywhere("final", "node"),
         reads.RUN,
         reads.FAULTS,
@@ -202,8 +205,8 @@ def _at(rows: Rows, time_ns: int) -> str:
 
 def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
     """What may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a replica
-    knows of the tier counts; and that a replica begins anew, for which others keep their logs. And faults of which
-    nobody knows what they do."""
+    knows of the tier counts; that a replica begins anew, for which others keep their logs; and that a client may ask for
+    a whole log. And faults of which nobody knows what they do."""
     found, unknown = [], []
     for fault in rows.memo(views.faults):
         harms = set(fault.effects or ()) - HARMLESS
@@ -212,9 +215,14 @@ def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
         elif harms:
             held = not harms.isdisjoint(BEGIN_ANEW)
             found.append((fault.began_ns, _plus(fault.until_ns, HELD_NS if held else SETTLES_NS)))
-    begun = rows.column("time_ns")[rows.where(kind="trace", f="bootstrap")].tolist()
-    load_ns = rows.memo(load_began_ns)  # who begins before that is held nothing back for
-    return [*found, *((ns, ns + HELD_NS) for ns in begun if ns >= load_ns)], unknown
+    times, load_ns = rows.column("time_ns"), rows.memo(load_began_ns)
+    for at, held_ns in (
+        (rows.where(kind="trace", f="bootstrap"), HELD_NS),
+        (rows.where(kind="op", f="question"), READER_NS),
+    ):
+        # For who begins before the load nothing is kept back.
+        found += [(ns, ns + held_ns) for ns in times[at].tolist() if ns >= load_ns]
+    return found, unknown
 
 
 def _plus(time_ns: int, more_ns: int) -> int:

@@ -122,6 +122,14 @@ def test_a_log_is_kept_whole_for_who_begins_anew(how: str) -> None:
     assert late(log(after=hinder, seconds=36))
 
 
+def test_a_log_is_kept_whole_for_a_client_that_reads_all_of_it() -> None:
+    def asked(history: History) -> None:
+        history.row("op", type="invoke", f="question", process="limits", value={"question": "logs", "to": NODE})
+
+    assert not late(log(after=asked, seconds=8))
+    assert late(log(after=asked, seconds=12))
+
+
 def test_a_fault_that_declares_nothing_makes_it_unknown() -> None:
     history = log(after=lambda history: history.inject("odd", NODE, effects=None))
     assert not late(history)
