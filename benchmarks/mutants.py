@@ -44,8 +44,8 @@ mutant it has the scenario of `examples/` that shows the bug, the first seed fro
 number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
 The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment, or
-keep what they may read from the readers of slaves. With these seeds no other law noticed any of them, and `in-sync`
-finds each with the first seed.
+keep what they may read from the readers of slaves. With these seeds no other law noticed any of them, but for a replica
+that does not join, without which the system may not become whole; `in-sync` finds each with the first seed.
 
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|

@@ -205,8 +205,8 @@ def _at(rows: Rows, time_ns: int) -> str:
 
 def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
     """What may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a replica
-    knows of the tier counts; that a replica begins anew, for which others keep their logs; and that a client may ask for
-    a whole log. And faults of which nobody knows what they do."""
+    knows of the tier counts; that a replica begins anew, for which others keep their logs; and that a client may ask
+    for a whole log. And faults of which nobody knows what they do."""
     found, unknown = [], []
     for fault in rows.memo(views.faults):
         harms = set(fault.effects or ()) - HARMLESS

@@ -154,6 +154,6 @@ MUTANTS = (
         law="in-sync",
         stands_for="openmessaging/dledger #61: who comes back to an idle group is sent nothing before the next write",
         parts={"broker": {"replication": WithSentWithTheNextWrite}},
-        scenario="idle",
+        scenario="idle_for_a_minute",
     ),
 )

@@ -72,7 +72,16 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 }
 DURATION_S = 12.0
 #: So many nodes of each role a test stops, all at once.
-EVERYBODY = ("broker-0", "broker-1", "broker-2", "controller-0", "controller-1", "controller-2", "nameserver-0")
+EVERYBODY = (
+    "store-0",
+    "broker-0",
+    "broker-1",
+    "broker-2",
+    "controller-0",
+    "controller-1",
+    "controller-2",
+    "nameserver-0",
+)
 
 
 def rows_of(folder: Path, workload: dict[str, Any], faults: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
