@@ -397,7 +397,7 @@ class Broker:
 
     def _become_slave(self, env: Env) -> None:
         self.role = SLAVE
-        who = {"role": SLAVE, "master": self.master, "set": [], "set_epoch": -1}
+        who: dict[str, Any] = {"role": SLAVE, "master": self.master, "set": [], "set_epoch": -1}
         env.trace("role", epoch=self.epoch, **who, **self.retention.kept)
         epoch, master = self.epoch, self.master
         self.replication.master.stop(env)
