@@ -83,8 +83,6 @@ MEMBERS = Needs(
         *reads.SETS,
         *reads.CONFIRMED_BY_OTHERS,
         own("final", "node"),
-        reads.RUN,
-        reads.FAULTS,
         *losses.TERMS,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "type", "process", "position", "epoch"),

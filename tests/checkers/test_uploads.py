@@ -57,7 +57,7 @@ def test_what_comes_in_time_or_after_a_fault_or_may_still_come_is_not_late(how: 
 
 def test_where_losses_are_allowed_and_on_real_machines_uploads_may_be_later() -> None:
     history = acknowledged()
-    history.meta["profile"] = {"unclean": True}
+    history.meta["profile"] = {"acks": "master"}
     assert not found(history, A.LATE_UPLOAD)
     history = acknowledged()
     history.meta["deployment"] = "process"
