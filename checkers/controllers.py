@@ -18,7 +18,7 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import kept, promptness, reads, requests
 from checkers._views.causes import AFTER_S, Causes
-from checkers._views.leaders import deserted, late_reads, learners, old, terms
+from checkers._views.leaders import deserted, late_reads, learners, old, terms, votes
 from checkers._views.reads import own
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
@@ -55,6 +55,12 @@ PROMISE = Promise(
         AnomalyKind(
             name=LEADER_DESERTED, meaning="a controller turned to a candidate although it had just heard its leader"
         ),
+        AnomalyKind(name=votes.TWO_VOTES, meaning="a controller voted for two candidates of one term"),
+        AnomalyKind(name=votes.VOTE_NOT_DURABLE, meaning="a controller gave a vote that its disk did not hold yet"),
+        AnomalyKind(name=votes.UNELECTED_LEADER, meaning="a controller led without the votes of a majority"),
+        AnomalyKind(
+            name=votes.EARLIER_TERM_COMMITTED, meaning="a leader committed what an earlier term had left by itself"
+        ),
         AnomalyKind(name=LOG_KEPT, meaning="a controller kept more of its log than it needs"),
         AnomalyKind(name=MEMBERSHIP_JUMP, meaning="a change of the members that is not one step of one controller"),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
@@ -68,7 +74,12 @@ _TOLD = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")
 DECISIONS = Needs(
     part="decisions",
     key=Key.RUN,
-    rows=(own("trace", "applied", "raft", "term_raised", "members"), own("op", "read"), reads.RUN, reads.FAULTS),
+    rows=(
+        own("trace", "applied", "raft", "vote", "term_raised", "members"),
+        own("op", "read"),
+        reads.RUN,
+        reads.FAULTS,
+    ),
     columns=(*_TOLD, "op", "queue", "offset"),
     evidence=(Evidence.ELECTIONS,),
 )
@@ -114,6 +125,7 @@ class Decisions:
         _elections_in_vain(rows, found, applied)
         kept.logs_kept(rows, found, applied)
         deserted.too_early(rows, found)
+        _votes(rows, context, found, applied)
         if context.one_clock:
             old.answers_of_old_leaders(rows, found)
         return found.partial()
@@ -176,6 +188,16 @@ class _Members:
         if joined & after.voters:
             return f"lets {', '.join(joined)} vote before it has caught up"
         return "takes a controller's vote and keeps it" if after.learners & self.voters else ""
+
+
+def _votes(rows: Rows, context: RunContext, found: Findings, applied: Sequence[int]) -> None:
+    beginning = frozenset(map(str, context.meta.get("controllers") or ()))
+    changed = [_members(rows, at).voters for at in rows.where(kind="trace", f="members").tolist()]
+    given = votes.votes_of(rows)
+    votes.votes_given_once(rows, context, found, given)
+    votes.votes_durable(rows, found)
+    votes.leaders_elected(rows, context, found, given, [beginning, *changed] if beginning else [])
+    votes.committed_by_own_term(rows, found, applied)
 
 
 def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:

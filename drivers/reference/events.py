@@ -24,6 +24,7 @@ EVENTS: Mapping[str, str] = {
     "tier_stop": "a master stopped the uploads of a queue for good",
     "tier_cut": "a master found that the log contradicts the tier, and cuts the manifest back",
     "raft": "a controller became follower, candidate or leader",
+    "vote": "a controller has given a candidate its vote, which is on its disk",
     "term_raised": "a controller took over the later term of a candidate that asked for its vote",
     "applied": "a controller applied a committed entry: an election, a changed set, a registration",
     "members": "a controller applied a change of the controllers' members",

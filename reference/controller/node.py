@@ -140,7 +140,8 @@ class Controller:
         if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
             changed["unattended"] = True
         besides: dict[str, Any] = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
-        env.trace("applied", position=index, epoch=term, entry=changed, **self.raft.log_told(env, index), **besides)
+        besides |= {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
+        env.trace("applied", position=index, epoch=term, entry=changed, **besides)
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome

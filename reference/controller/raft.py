@@ -48,6 +48,7 @@ class Raft(Membership):
         aside = self.log.aside_done(token)
         if not self.log.done(env, token):
             return False
+        self._votes_durable(env, token)
         if aside:
             self._aside_done(env)
         if self._ballot is not None and not self.log.syncing:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from chaos.node import Env
 from reference.controller.raft_peer import Peer
 from reference.controller.raft_reads import Reads, refuse
-from reference.controller.raft_state import CANDIDATE, FOLLOWER, LEADER, Ballot
+from reference.controller.raft_state import CANDIDATE, FOLLOWER, LEADER, Ballot, Vote
 from reference.wire.codes import Request
 
 ELECTION, HEARTBEAT = "raft.election", "raft.heartbeat"
@@ -43,7 +44,7 @@ class Election(Reads):
         if not pre:
             self.log.set_term(env.disk, self.term + 1, self.name)
         self._become(env, CANDIDATE, "")
-        self._ballot = Ballot(self.term + pre, pre)
+        self._ballot = Ballot(self.term + pre, pre, self.log.tip)
         token = self.answer_token(env)
         fields = {"term": self._ballot.term, "last": self.log.last, "last_term": self.log.last_term}
         if transfer:
@@ -58,11 +59,14 @@ class Election(Reads):
         ballot = self._ballot
         if ballot is None:
             return
+        if voter == self.name and not ballot.pre and voter not in ballot.granted:
+            self._trace_vote(env, Vote(ballot.term, voter, ballot.tip))
         ballot.granted.add(voter)
         votes = sum(name in ballot.granted for name in self.members.voters)
-        if votes < self.members.majority or self.name not in ballot.granted:
+        if votes < self.votes_needed() or self.name not in ballot.granted:
             return
         self._ballot = None
+        self._elected_by = tuple(sorted(ballot.granted))
         if ballot.pre:
             self._campaign(env, pre=False)
         else:
@@ -100,10 +104,33 @@ class Election(Reads):
             self._follow(env, term, "")
         granted = term == self.term and self.may_vote(source, term, fields["last"], fields["last_term"])
         if granted and self.log.vote != source:
-            self.log.set_term(env.disk, term, source)
+            self.remember_vote(env, term, source)
             self._set_deadline(env)
         answer = {"answer": 1, "term": self.term, "granted": int(granted)}
-        self._send(env, source, Request.RAFT_VOTE, answer, after=self.answer_token(env))
+        token = self.vote_token(env)
+        self._send(env, source, Request.RAFT_VOTE, answer, after=token)
+        if granted:
+            self._note_vote(env, Vote(term, source, self.log.tip), token)
+
+    def _note_vote(self, env: Env, vote: Vote, token: int | None) -> None:
+        """A vote is traced in the step in which its answer leaves: one that a crash takes before that was none."""
+        if token is None:
+            self._trace_vote(env, vote)
+        else:
+            self._untold_votes.append((token, vote))
+
+    def _votes_durable(self, env: Env, token: int) -> None:
+        """A sync has ended, and with it all that were started before it."""
+        told = [vote for known, vote in self._untold_votes if known <= token]
+        self._untold_votes = [(known, vote) for known, vote in self._untold_votes if known > token]
+        for vote in told:
+            self._trace_vote(env, vote)
+
+    def _trace_vote(self, env: Env, vote: Vote) -> None:
+        """Of a vote that has moved to the log's next file meanwhile, nobody need know how long the old one was."""
+        path, size = vote.tip
+        where = {"file": path, "size": size} if path == self.log.tip[0] else {}
+        env.trace("vote", epoch=vote.term, candidate=vote.candidate, **where)
 
     def _trace_raised(self, env: Env, source: str, term: int, *, is_transfer: bool) -> None:
         silence_ns = self._silence_ns(env)
@@ -121,7 +148,10 @@ class Election(Reads):
 
     def _announce_role(self, env: Env) -> None:
         self._announced = (self.role, self.leader, self.term)
-        env.trace("raft", epoch=self.term, role=self.role, leader=self.leader)
+        led: dict[str, Any] = {}
+        if self.role == LEADER:
+            led = {"votes": list(self._elected_by), "voters": list(self.members.voters), "commit": self.commit}
+        env.trace("raft", epoch=self.term, role=self.role, leader=self.leader, **led)
         self.machine.role_changed(env)
 
     def _become(self, env: Env, role: str, leader: str) -> None:

@@ -103,6 +103,11 @@ class RaftLog:
         return self._durable
 
     @property
+    def tip(self) -> tuple[str, int]:
+        """The file that is written, and its size."""
+        return _path(self._number), self._size
+
+    @property
     def syncing(self) -> bool:
         return bool(self._running)
 

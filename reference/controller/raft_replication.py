@@ -180,6 +180,13 @@ class LogReplication(Election):
         self._compact_if_due(env)
         self._release_reads(env)
 
+    def committed_told(self, term: int) -> dict[str, int]:
+        """What a leader says when it applies an entry that an earlier term has left: up to where it has committed, and
+        of which term the last of these entries is."""
+        if self.role != LEADER or term >= self.term:
+            return {}
+        return {"committed": self.commit, "committed_term": self.log.term_at(self.commit)}
+
     # What the next layer does
 
     def _compact_if_due(self, env: Env) -> None:

@@ -30,11 +30,22 @@ MAX_READS = 10_000
 
 @dataclass(slots=True)
 class Ballot:
-    """Votes gathered for ``term``; ``pre``: only asked whether an election could be won."""
+    """Votes gathered for ``term``; ``pre``: only asked whether an election could be won. ``tip``: the file of the log
+    that holds the candidate's own vote, and how long that file was with it."""
 
     term: int
     pre: bool
+    tip: tuple[str, int]
     granted: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A vote that was given. ``tip``: the file of the log that holds it, and how long that file was with it."""
+
+    term: int
+    candidate: str
+    tip: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,8 @@ class RaftState:
         self.cluster_id = options.cluster_id
         self._peers: dict[str, Peer] = {}
         self._ballot: Ballot | None = None
+        self._elected_by: tuple[str, ...] = ()  # who voted for it in the last election that it won
+        self._untold_votes: list[tuple[int, Vote]] = []  # not traced yet: the sync that each waits for
         self._leader_heard_ns: int | None = None
         self._deadline_ns = 0
         self._proposals: dict[int, Proposed] = {}
@@ -145,6 +158,18 @@ class RaftState:
     def answer_token(self, env: Env) -> int | None:
         """What an answer that promises something has to wait for."""
         return self.log.sync(env.disk)
+
+    def votes_needed(self) -> int:
+        """How many voters make a leader of a candidate."""
+        return self.members.majority
+
+    def vote_token(self, env: Env) -> int | None:
+        """What the answer to a candidate has to wait for."""
+        return self.answer_token(env)
+
+    def remember_vote(self, env: Env, term: int, candidate: str) -> None:
+        """Keep to whom the vote of this term went."""
+        self.log.set_term(env.disk, term, candidate)
 
     def read_is_safe(self, read: Read) -> bool:
         """Whether a majority has confirmed, after the read was asked, that this node leads."""

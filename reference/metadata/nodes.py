@@ -58,7 +58,7 @@ class MetadataController(Controller):
         entry = json.loads(data) if data else {}
         if entry.get("op") == OP:
             outcome = self._apply_change(entry)
-            told = self.raft.log_told(env, index)
+            told = {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
             env.trace("applied", position=index, epoch=term, entry=outcome.changed, **told)
             if outcome.code == Response.SUCCESS:
                 self._trace(env, index, self.catalog.entries[entry["kind"], entry["name"]])

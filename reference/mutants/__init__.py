@@ -21,6 +21,7 @@ from reference.mutants import (
     tier,
     topics,
     views,
+    votes,
     wire,
 )
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
@@ -34,6 +35,7 @@ MUTANTS: tuple[Planted, ...] = (
     *tier.MUTANTS,
     *roles.MUTANTS,
     *controllers.MUTANTS,
+    *votes.MUTANTS,
     *consumers.MUTANTS,
     *topics.MUTANTS,
     *progress.MUTANTS,

@@ -15,13 +15,13 @@ _QUICK_BUGS = (
     *("votes-twice", "promises-before-fsync", "append-skips-a-gap", "commits-earlier-term"),
     "follower-reads-unapplied",
 )
-#: What a member's key tells states apart by, or what never changes; ``_announced`` is nothing but a memory of what was
-#: traced.
+#: What a member's key tells states apart by, or what never changes; ``_announced``, ``_elected_by`` and
+#: ``_untold_votes`` are nothing but a memory of what was traced, or will be.
 _KNOWN = {
     *("name", "_memberships", "machine", "role", "leader", "commit", "applied", "log", "_heartbeat_ns", "_election_ns"),
     *("_snapshot_entries", "_window", "_append_entries", "_max_in_flight", "_piece_bytes", "cluster_id", "_peers"),
     *("_ballot", "_leader_heard_ns", "_deadline_ns", "_proposals", "_term_start", "_rounds", "_lease", "_questions"),
-    *("_transfer", "_waiting", "_announced"),
+    *("_transfer", "_waiting", "_announced", "_elected_by", "_untold_votes"),
 }
 
 

@@ -45,7 +45,7 @@ class RaftScenario(StepScenario):
             return f"{node} applies {entry(int(str(value['position'])), int(str(value['epoch'])), data)}"
         if f == "entries_cut":
             return f"{node} drops its entries {value['position']} to {value['last']}"
-        if f in ("members", "term_raised"):  # the entry says who, and a vote from whom the term came
+        if f in ("members", "term_raised", "vote"):  # the entry says who, and a vote from whom the term came
             return ""
         if value["role"] == FOLLOWER:
             return f"{node} follows {value['leader'] or 'nobody'} in term {value['epoch']}"

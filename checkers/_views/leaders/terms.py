@@ -26,7 +26,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
                 newest = -1
             known = newest if newest >= 0 and (led < 0 or term[newest] > term[led]) else led
             if known >= 0 and term[at] < term[known]:
-                between = _faults_between(rows, context, known, at)
+                between = faults_between(rows, context, known, at)
                 lost = any(node in fault.hits(Effect.LOSES_DISK) for fault in between)
                 did = "led" if known == led else "told in the same life"
                 if not lost and not any(fault.may_hit(node) for fault in between):
@@ -49,7 +49,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
                 newest = at
 
 
-def _faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
+def faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
     """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
     begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
     every = rows.memo(faults)
