@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkers.roles.answers import Answers
+from checkers.roles.disks import Disks
 from checkers.roles.elections import Elections
 from checkers.roles.members import Members
 from checkers.roles.polled import Polled
@@ -21,8 +22,8 @@ class Options:
 
 
 #: The kernels of the law.
-Kernel = Elections | Routes | Members | Answers | Polled | Switches | Remembered | Unclean
+Kernel = Elections | Routes | Members | Answers | Polled | Switches | Remembered | Disks | Unclean
 
 
 def create(options: Options) -> Sequence[Kernel]:
-    return (Elections(), Routes(), Members(), Answers(), Polled(), Switches(), Remembered(), Unclean())
+    return (Elections(), Routes(), Members(), Answers(), Polled(), Switches(), Remembered(), Disks(), Unclean())

@@ -14,6 +14,8 @@ ROUTE_REGRESSION = "route-regression"
 REFUSED_SWITCH_DONE = "refused-switch-done"
 ACKNOWLEDGED_SWITCH_UNDONE = "acknowledged-switch-undone"
 DUPLICATE_ID = "duplicate-id"
+DAMAGE_WITHOUT_FAULT = "damage-without-fault"
+EPOCHS_FORGOTTEN = "epochs-forgotten"
 PROMISE = Promise(
     name="roles",
     place=80,
@@ -31,6 +33,12 @@ PROMISE = Promise(
             name=METADATA_CONFLICT, meaning="controllers disagree on an entry, or a master on the SyncStateSet"
         ),
         AnomalyKind(name=LIFE_FORGOTTEN, meaning="a replica forgot a life, though its disk was not harmed"),
+        AnomalyKind(
+            name=DAMAGE_WITHOUT_FAULT, meaning="a replica declared its disk damaged or new, and nothing had harmed it"
+        ),
+        AnomalyKind(
+            name=EPOCHS_FORGOTTEN, meaning="a replica came back with other epochs than those of its durable records"
+        ),
         AnomalyKind(name=DUPLICATE_ID, meaning="the controllers gave one broker id to two brokers"),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
         AnomalyKind(

@@ -17,6 +17,7 @@ EVENTS: Mapping[str, str] = {
     "acked": "a master gave producers their ok",
     "commit": "the offset of a consumer group took effect on a broker",
     "retention": "a broker deleted old messages from its log",
+    "bootstrap_begun": "a slave begins anew: its old log goes from here on",
     "bootstrap": "a slave has durably begun anew, without its old log",
     "tier_request": "a broker sent a request to the object store",
     "tier_commit": "a master sent the compare-and-set of a manifest",

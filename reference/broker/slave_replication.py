@@ -171,6 +171,7 @@ class SlaveReplication:
         epochs = [(epoch, start) for epoch, start in listed(value, "epochs", int, int)]
         views = [View.from_json(view) for view in listed(value, "views", dict)]
         self._busy = True
+        env.trace("bootstrap_begun", epoch=broker.epoch, position=base.position)
         if broker.log.end > base.position:
             env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
 

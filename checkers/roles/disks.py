@@ -1,0 +1,221 @@
+"""What a replica says of its own disk, held against what it had said before and what was done to it.
+
+Damage excuses: a replica that declares its disk damaged or new owes nothing of what it held, and begins anew. So no
+replica may say so of a disk that nothing has harmed. And the epochs by which logs are compared have to be those of the
+records that were synced, whatever else a crash has taken.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.fault import Effect
+from chaos.judging.findings import Findings, decide
+from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
+from chaos.verdict import Verdict
+from checkers import _views as views
+from checkers._views import reads
+from checkers._views.arrays import Ints, parts
+from checkers._views.faults import Fault
+from checkers._views.nodes.logs import in_node_order
+from checkers._views.reads import own
+from checkers.roles.promise import DAMAGE_WITHOUT_FAULT, EPOCHS_FORGOTTEN, PROMISE
+
+_RARE = ("start", "damaged", "truncate", "recovered", "bootstrap_begun", "bootstrap")
+#: An epoch and the position at which its records begin.
+Piece = tuple[int, int]
+
+
+def telling(rows: Rows) -> Ints:
+    """Rare rows; the first record of each epoch, and behind each rare row; and the last word of what is durable before
+    each rare row, and in the end."""
+    every = np.concatenate([rows.where(kind="trace", f=f) for f in (*_RARE, "append", "synced")])
+    found = [np.empty(0, np.int64)]
+    f, epoch = rows.column("f"), rows.column("epoch")
+    for mine in parts(rows.column("node")[every]).values():
+        lived = in_node_order(rows, every[mine])
+        is_append, is_synced = (f[lived] == rows.code("f", name) for name in ("append", "synced"))
+        rare = ~is_append & ~is_synced
+        before = np.maximum.accumulate(np.where(rare | is_append, np.arange(len(lived)), -1))
+        before = np.append(-1, before[:-1])[: len(lived)]
+        goes_on = (before >= 0) & ~rare[np.maximum(before, 0)] & (epoch[lived] == epoch[lived[np.maximum(before, 0)]])
+        said = lived[is_synced]
+        segment = np.cumsum(rare)[is_synced]
+        last = np.append(segment[1:] != segment[:-1], True)[: len(said)]
+        found += [lived[rare], lived[is_append & ~goes_on], said[last]]
+    return np.sort(np.concatenate(found))
+
+
+DISKS = Needs(
+    part="what replicas say of their disks",
+    key=Key.NODE,
+    rows=(
+        own("trace", *_RARE),
+        Reads(
+            kind="trace",
+            f=("append", "synced"),
+            sieve=Sieve(
+                rows=(own("trace", "append", "synced", *_RARE),),
+                columns=("node", "incarnation", "step", "epoch", "position"),
+                keep=telling,
+                streamed=True,
+            ),
+        ),
+        reads.RUN,
+        reads.FAULTS,
+    ),
+    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
+    evidence=(Evidence.CONFIRM, Evidence.ELECTIONS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """No replica declares damage that nothing has done, or comes back with other epochs than its records have."""
+
+    promise: Promise = PROMISE
+    needs: Needs = DISKS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        told = Partial()
+        if context.unfinished:  # that a fault took a node's disk may be proven later
+            return told
+        every = telling(rows)
+        for mine in parts(rows.column("node")[every]).values():
+            found = Findings(PROMISE)  # for each, so that what is told does not depend on who shares a shard
+            disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(views.faults))
+            for at in in_node_order(rows, every[mine]).tolist():
+                disk.tell(at)
+            told = told.merge(found.partial())
+        return told
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)  # whether there was an election at all, another kernel tells
+
+
+@dataclass(slots=True)
+class _Disk:
+    """One node's disk, as the node tells of it. ``sure``: what is durable of its log by its own word; ``cut``: where a
+    cut began that may not have ended, -1 for none; ``whole``: the row by which the disk was read to its end."""
+
+    rows: Rows
+    found: Findings
+    node: str
+    faults: Sequence[Fault]
+    sure: int = 0
+    witness: int = -1
+    cut: int = -1
+    whole: int = -1
+    is_declared: bool = False
+    disk: str = ""
+    generation: int = -1
+    is_new: bool = True
+    pieces: list[Piece] = field(default_factory=list)
+
+    def tell(self, at: int) -> None:
+        f, where = self.rows.text("f", at), int(self.rows.column("position")[at])
+        if f == "append":
+            self._begins(int(self.rows.column("epoch")[at]), where)
+        elif f == "synced":
+            self.sure, self.witness = where, at
+            self.cut = -1 if where > self.cut else self.cut
+        elif f == "truncate":
+            self.sure, self.cut = min(self.sure, where), where
+            self.pieces = [piece for piece in self.pieces if piece[1] < where]
+        elif f == "bootstrap_begun":
+            self.cut = self.sure
+        elif f == "damaged":
+            self._declares(at, "found its disk damaged")
+        elif f == "start":
+            self._starts(at)
+        elif f == "bootstrap":
+            self.pieces = _pieces(self.rows.value(at).get("epochs"))
+            self._is_whole(at, where)
+        else:
+            self._recovers(at, where)
+
+    def _begins(self, epoch: int, position: int) -> None:
+        if epoch >= 0 and (not self.pieces or self.pieces[-1][0] != epoch):
+            self.pieces.append((epoch, position))
+
+    def _is_whole(self, at: int, end: int) -> None:
+        self.sure, self.witness, self.cut, self.is_declared = end, at, -1, False
+
+    def _starts(self, at: int) -> None:
+        told = self.rows.value(at)
+        disk, generation = str(told.get("disk", "")), int(told.get("generation", self.generation + 1))
+        if self.disk and disk and disk != self.disk and self.whole >= 0:
+            self._declares(at, "began a life on a disk that it had not had before")
+        self.is_new = disk != self.disk or generation <= self.generation
+        self.disk, self.generation = disk, generation
+
+    def _declares(self, at: int, did: str) -> None:
+        """Says that what was on the disk is gone. What may be gone lawfully: the first bytes, before anything was
+        called durable, and what a cut takes that had begun."""
+        excused = self.is_declared or self.sure <= 0 or self.cut >= 0
+        self.is_declared = True
+        if excused or self._may_be_harmed(at):
+            return
+        self.found.add(
+            DAMAGE_WITHOUT_FAULT,
+            f"{self.node} {did} at {views.at_s(self.rows, at)}, although no fault had harmed it since "
+            f"{views.at_s(self.rows, self.whole)}, when all was well; at {views.at_s(self.rows, self.witness)} it had "
+            f"called its log durable up to position {self.sure}.",
+            *sorted({int(self.rows.column("index")[row]) for row in (self.whole, self.witness)}),
+            int(self.rows.column("index")[at]),
+        )
+
+    def _recovers(self, at: int, end: int) -> None:
+        told = self.rows.value(at)
+        pieces, first = _pieces(told.get("epochs")), told.get("first")
+        if isinstance(told.get("epochs"), list) and isinstance(first, int) and not self.is_new and self.whole >= 0:
+            self._compare(at, pieces, first, min(end, self.sure))
+        self.pieces = pieces
+        self._is_whole(at, end)
+        self.whole, self.is_new = at, False
+
+    def _compare(self, at: int, pieces: Sequence[Piece], first: int, end: int) -> None:
+        starts = {first, *(start for _, start in (*self.pieces, *pieces))}
+        for position in sorted(start for start in starts if first <= start < end):
+            known, now = _epoch_at(self.pieces, position), _epoch_at(pieces, position)
+            if known < 0 or known == now or self._may_be_harmed(at):
+                continue
+            self.found.add(
+                EPOCHS_FORGOTTEN,
+                f"{self.node} came back at {views.at_s(self.rows, at)} with {_named(now)} at position {position} of "
+                f"its log, where it had records of epoch {known}, and had called them durable by "
+                f"{views.at_s(self.rows, self.witness)}.",
+                int(self.rows.column("index")[self.witness]),
+                int(self.rows.column("index")[at]),
+            )
+            return
+
+    def _may_be_harmed(self, now: int) -> bool:
+        """Was a fault in force since the disk was last read to its end that takes from it what it held, or may?"""
+        since_ns, now_ns = (int(self.rows.column("time_ns")[at]) if at >= 0 else -1 for at in (self.whole, now))
+        return any(
+            fault.began_ns <= now_ns
+            and fault.until_ns >= since_ns
+            and (self.node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(self.node))
+            for fault in self.faults
+        )
+
+
+def _pieces(told: object) -> list[Piece]:
+    rows = told if isinstance(told, list) else []
+    return sorted(((int(epoch), int(start)) for epoch, start in rows), key=lambda piece: piece[1])
+
+
+def _epoch_at(pieces: Sequence[Piece], position: int) -> int:
+    """The epoch of the record that stands there; -1 where nothing says."""
+    place = bisect_right(pieces, position, key=lambda piece: piece[1])
+    return pieces[place - 1][0] if place else -1
+
+
+def _named(epoch: int) -> str:
+    return f"epoch {epoch}" if epoch >= 0 else "no epoch"
