@@ -32,13 +32,13 @@ MUTANTS = (
         law="roles",
         stands_for="a replica that takes a sound log for a damaged one, forgets who it is, and copies all anew",
         parts={"broker": {"log": WholeLogCalledDamaged}},
-        scenario="crashes",
+        scenario="crash_after_switch",
     ),
     Planted(
         name="epochs-unsaved",
         law="roles",
         stands_for="an epoch file that is written later than the records of its epochs: a crash forgets whose they are",
         parts={"broker": {"log": EpochsUnsaved}},
-        scenario="crashes",
+        scenario="crash_after_switch",
     ),
 )
