@@ -17,7 +17,7 @@ from checkers._views import committed, losses, reads
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
 from checkers._views.joins import late_joins
-from checkers._views.nodes import own_logs
+from checkers._views.nodes import acks, own_logs
 from checkers._views.nodes.own_logs import size_of_set
 from checkers._views.reads import own
 
@@ -41,6 +41,9 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=MEMBER_BEHIND, meaning="a running member of the committed SyncStateSet lacked what was confirmed"
+        ),
+        AnomalyKind(
+            name=acks.FALSE_ACK, meaning="a master counted as acknowledged what the member's own disk did not hold"
         ),
         AnomalyKind(
             name=SET_NOT_COUNTED, meaning="a master counted on fewer replicas than the controllers had committed"
@@ -82,6 +85,7 @@ MEMBERS = Needs(
         own("trace", "applied", "start", "crash"),
         *reads.SETS,
         *reads.CONFIRMED_BY_OTHERS,
+        reads.LOG_ENDS,
         own("final", "node"),
         *losses.TERMS,
     ),
@@ -276,6 +280,8 @@ class Members:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         courses = rows.memo(committed.courses)
+        acks.false_acks(rows, context, found)
+        _none_proposed_behind(rows, found)
         found.count("committed_sets", sum(len(course.stages) for course in courses.values()))
         for course in courses.values():
             _all_were_counted(rows, found, course)
@@ -322,6 +328,18 @@ def _all_were_counted(rows: Rows, found: Findings, course: Course) -> None:
             alone = [row for row in counted if node not in row.members]
             for row in alone[:1]:
                 _tell_uncounted(rows, found, node, frozenset({node}), row, -1)
+
+
+def _none_proposed_behind(rows: Rows, found: Findings) -> None:
+    """Whom a master takes into the set has acknowledged all that it has confirmed: its own words suffice."""
+    for at, member, acked, confirmed in acks.proposed_behind(rows):
+        found.add(
+            MEMBER_BEHIND,
+            f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, proposed {member} for the "
+            f"SyncStateSet ({views.at_s(rows, at)}), which had acknowledged {acked} to it, when it had confirmed "
+            f"position {confirmed}.",
+            int(rows.column("index")[at]),
+        )
 
 
 def _counted_in_time(rows: Rows, found: Findings, course: Course) -> None:

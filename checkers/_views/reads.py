@@ -7,7 +7,7 @@ from collections.abc import Callable
 from chaos.law import Reads, Rows, Sieve
 from checkers._views import clients, committed
 from checkers._views.arrays import Ints
-from checkers._views.nodes import logs
+from checkers._views.nodes import acks, logs
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -107,6 +107,17 @@ CONFIRMED_BY_OTHERS = (
             before=(own("trace", "synced", "recovered", "bootstrap"),),
             many_clocks=True,
         ),
+    ),
+)
+#: How far the log of each node has reached.
+LOG_ENDS = Reads(
+    kind="trace",
+    f=("append",),
+    sieve=Sieve(
+        rows=(own("trace", "append"),),
+        columns=("node", "position", "value"),
+        keep=acks.highest_appends,
+        streamed=True,
     ),
 )
 #: What was lawfully removed.

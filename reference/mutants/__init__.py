@@ -7,6 +7,7 @@ promise and an entry in that module's ``MUTANTS``; ``make test`` then demands th
 from __future__ import annotations
 
 from reference.mutants import (
+    acks,
     availability,
     consumers,
     controllers,
@@ -32,6 +33,7 @@ from reference.wire.codec import RemotingCodec
 MUTANTS: tuple[Planted, ...] = (
     *log.MUTANTS,
     *in_sync.MUTANTS,
+    *acks.MUTANTS,
     *wire.MUTANTS,
     *tier.MUTANTS,
     *roles.MUTANTS,

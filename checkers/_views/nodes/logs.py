@@ -231,8 +231,8 @@ def _commits(rows: Rows) -> Iterator[tuple[Ints, Ints, Flags, Ints]]:
 
 def confirms_beyond(rows: Rows) -> Ints:
     """A sieve, for nodes with clocks of their own: the confirm offsets that a member of the set had not told its master
-    to have, or never had on its disk; and of each epoch the highest one. Besides: of each disk the first word, and the
-    one that went furthest."""
+    to have, or never had on its disk, or that name more as acknowledged than it had; and of each epoch the highest one.
+    Besides: of each disk the first word, and the one that went furthest."""
     position = rows.column("position")
     grows = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in _DISK_GROWS]))
     _, first = np.unique(rows.column("node")[grows], return_index=True)
@@ -244,7 +244,7 @@ def confirms_beyond(rows: Rows) -> Ints:
         end, acks = position[confirms[form.at]], form.value.get("acks")
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end
-            beyond[form.at[(said < end) | (end > ends.get(member, _NO_END))]] = True
+            beyond[form.at[(said < end) | (np.maximum(said, end) > ends.get(member, _NO_END))]] = True
     return distinct(np.concatenate([grows[first], tops, confirms[beyond], highest_of(rows, confirms, "epoch")]))
 
 

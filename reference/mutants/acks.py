@@ -1,0 +1,38 @@
+"""Planted bugs of what slaves acknowledge, that another copy or a weaker promise hides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.node import ONEWAY, Env, Message
+from reference.broker.replication import ReplicatedBroker, Replication
+from reference.broker.slave_replication import SlaveReplication
+from reference.mutants._planted import Planted
+from reference.wire.codes import Request
+
+
+class _AcksWhatItTook(SlaveReplication):
+    """A slave acknowledges records as soon as it has written them, before its disk holds them."""
+
+    def _take(self, env: Env, message: Message) -> None:
+        super()._take(env, message)
+        fields = {"session": self._session_word} | {key: str(self._broker.log.end) for key in ("position", "end")}
+        env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
+
+
+class AcksWhatItTook(Replication):
+    def __init__(self, broker: ReplicatedBroker, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, options)
+        self.slave = _AcksWhatItTook(broker, self)
+
+
+MUTANTS = (
+    Planted(
+        name="acks-what-it-took",
+        law="in-sync",
+        stands_for="a follower that acknowledges from its page cache, where the leader's own copy suffices",
+        parts={"broker": {"replication": AcksWhatItTook}},
+        scenario="acks_of_the_master",
+    ),
+)
