@@ -17,6 +17,7 @@ from reference.mutants import (
     log,
     metadata,
     pipelining,
+    plain,
     progress,
     readers,
     roles,
@@ -49,6 +50,7 @@ MUTANTS: tuple[Planted, ...] = (
     *pipelining.MUTANTS,
     *views.MUTANTS,
     *limits.MUTANTS,
+    *plain.MUTANTS,
 )
 
 
