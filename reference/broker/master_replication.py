@@ -385,7 +385,7 @@ class MasterReplication:
         self._proposal, self._proposal_ns = number, env.mono_ns()
         self._proposals[number] = wanted
         joining = {self.name_of(member): self._acks.get(member, -1) for member in sorted(wanted - self.members)}
-        told = {"acks": joining, "confirm": self._broker.log.confirm} if joining else {}
+        told: dict[str, Any] = {"acks": joining, "confirm": self._broker.log.confirm} if joining else {}
         env.trace("set", epoch=self._broker.epoch, **self._set_value(), **told)
 
     def _wanted_set(self, now_ns: int) -> frozenset[int]:

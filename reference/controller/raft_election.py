@@ -129,7 +129,7 @@ class Election(Reads):
     def _trace_vote(self, env: Env, vote: Vote) -> None:
         """Of a vote that has moved to the log's next file meanwhile, nobody need know how long the old one was."""
         path, size = vote.tip
-        where = {"file": path, "size": size} if path == self.log.tip[0] else {}
+        where: dict[str, Any] = {"file": path, "size": size} if path == self.log.tip[0] else {}
         env.trace("vote", epoch=vote.term, candidate=vote.candidate, **where)
 
     def _trace_raised(self, env: Env, source: str, term: int, *, is_transfer: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reference.broker.replication import ReplicatedBroker, Replication
 from reference.controller.replicas import Group, Outcome, Replicas, Standing
 from reference.mutants._planted import Planted
 from reference.mutants.consumers import LastCommitWins
@@ -49,14 +48,14 @@ MUTANTS = (
     Planted(
         name="anybody-is-elected",
         law="roles",
-        stands_for="an election among all that live, of the one with the longest log: often, and not always, one in sync",
+        stands_for="an election among all that live, of the one with the longest log: mostly, not always, one in sync",
         parts={"controller": {"replicas": AnybodyIsElected}},
         scenario="forced_switches",
     ),
     Planted(
         name="check-codes-ignored",
         law="roles",
-        stands_for="apache/rocketmq #9082 alone: two brokers apply for one id at once, and both are told that it is theirs",
+        stands_for="apache/rocketmq #9082 alone: two brokers apply for one id at once, and both are told yes",
         parts={"controller": {"replicas": CheckCodesIgnored}},
     ),
 )
