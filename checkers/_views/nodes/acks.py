@@ -40,8 +40,8 @@ def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
     index, told = rows.column("index"), set[tuple[int, str]]()
     for form in rows.forms(at):
         acks = form.value.get("acks")
-        for member in sorted(acks) if isinstance(acks, dict) else ():
-            said = form.whole(acks[member])
+        for member, end in sorted(acks.items()) if isinstance(acks, dict) else ():
+            said = form.whole(end)
             if member not in held:
                 if (said > 0).any():
                     found.gap(f"{member} told nothing of what its disk holds, and is said to have acknowledged it")
