@@ -39,6 +39,10 @@ PROCESSOR_S = 60.0
 _OF_THE_PROCESS = ("run", "directory", "pid", "started", "replay", "versions", "machine")
 
 
+#: Between an experiment and another profile to run it under.
+WITH = " with "
+
+
 class Result(StrEnum):
     """How a run ended. The first two find nothing."""
 
@@ -79,7 +83,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What to run: a mutant (None: the correct system) through one experiment with one seed. ``experiment``: the name
-    of an example, or the path of a file below the root of the project. ``correct``: what became of the correct system
+    of an example, or the path of a file below the root of the project; where it ends in " with " and a profile, as an
+    experiment writes it, it is run under that one. ``correct``: what became of the correct system
     there; who has the same history is judged the same."""
 
     mutant: Mutant | None
@@ -88,7 +93,13 @@ class Trial:
     correct: Outcome | None = None
 
     def file(self, root: Path) -> Path:
-        return root / (self.experiment if "/" in self.experiment else f"examples/{self.experiment}.yaml")
+        name = self.experiment.partition(WITH)[0]
+        return root / (name if "/" in name else f"examples/{name}.yaml")
+
+    @property
+    def profile(self) -> str:
+        """ "" for the experiment's own."""
+        return self.experiment.partition(WITH)[2]
 
 
 def run_all(
@@ -138,6 +149,8 @@ def attempt(trial: Trial, file: Path, work: Path, hits: Hits) -> Outcome:
 
 
 def _run(file: Path, trial: Trial, out: Path) -> dict[str, Any]:
+    if trial.profile:
+        file = _under(file, trial.profile, out)
     experiment = load(file, deployment=SIM)
     directory = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=trial.seed, mutant="", out=out))
     meta = read_meta(directory)
@@ -145,6 +158,13 @@ def _run(file: Path, trial: Trial, out: Path) -> dict[str, Any]:
     if trial.correct is not None and trial.correct.history == told["history"]:
         return told | {"result": trial.correct.result, "goals": trial.correct.goals}
     return told | _judged(judge([prepare(directory)], engine=Engine.LOCAL)[0])
+
+
+def _under(file: Path, profile: str, folder: Path) -> Path:
+    """The same experiment with this profile. It must name none itself."""
+    other = folder / file.name
+    other.write_text(f"{file.read_text('utf-8')}\nprofile: {profile}\n", "utf-8")
+    return other
 
 
 def _digest(directory: Path, meta: Mapping[str, Any]) -> str:
