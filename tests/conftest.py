@@ -13,11 +13,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, configuration, settings
+from hypothesis.internal.conjecture import providers
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: then no test
 # of Ctrl-C could pass.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Properties (CONTRIBUTING.md). One test has the same examples in every process, whatever ran before it: they are derived
+# from the test itself, no database remembers failures, and no constants are collected from the modules that happen to
+# be imported.
+configuration.set_hypothesis_home_dir(Path(__file__).parent.parent / ".cache" / "hypothesis")
+providers._get_local_constants = lambda: providers.Constants()
+_SAME = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("short", _SAME, max_examples=30, stateful_step_count=30)
+settings.register_profile("long", _SAME, max_examples=300, stateful_step_count=60)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`make test` tries few examples of each property, `make test-full` ten times as many."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("short" if "not full" in config.getoption("markexpr") else "long")
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ class SmallFile:
         data = disk.read(path)
         number, size, checksum = _HEAD.unpack_from(data)
         content = data[_HEAD.size : _HEAD.size + size]
-        if len(content) != size or crc32(content, number & 0xFFFFFFFF) != checksum:
+        if len(content) != size or _sum(number, content) != checksum:
             return None
         return number, content
 
@@ -113,7 +113,7 @@ class SmallFile:
     def _put(self, env: Env, slot: int) -> str:
         """Write the present version into a slot; returns the path to sync."""
         content, path = self._content, self._name(slot)
-        head = _HEAD.pack(self._number, len(content), crc32(content, self._number & 0xFFFFFFFF))
+        head = _HEAD.pack(self._number, len(content), _sum(self._number, content))
         env.disk.write(path, 0, head + content)
         return path
 
@@ -125,3 +125,8 @@ class SmallFile:
             self._write(env)
         for then in waiting:
             then(env)
+
+
+def _sum(number: int, content: bytes) -> int:
+    """The checksum of a version. It covers all of its number: an older version must not look newer."""
+    return crc32(content, crc32(number.to_bytes(8, "big")))

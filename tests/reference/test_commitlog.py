@@ -7,11 +7,14 @@ from functools import partial
 from random import Random
 from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from reference.broker.commitlog import Base, CommitLog
 from reference.broker.files import Completions, SmallFile
 from reference.broker.records import Record, encode
+from tests.damage import altered, flipped
 from tests.reference.memory import MemoryFiles
 
 
@@ -87,8 +90,8 @@ class Life:
             self.disk.end_sync(self.done)
             self.completions.done(self.env, self.done)
 
-    def append(self, rng: Random) -> bytes:
-        body = rng.randbytes(rng.randrange(1, 400))
+    def append(self, rng: Random, size: int = 100) -> bytes:
+        body = rng.randbytes(size)
         data = encode(topic="t", queue_id=0, offset=0, position=self.log.end, body=body)
         self.log.append(self.env, data)
         return data
@@ -102,52 +105,148 @@ def whole(log: CommitLog, env: Any) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_what_was_synced_survives_any_crash_and_nothing_comes_back_that_was_cut(seed: int) -> None:
-    rng, disk = Random(seed), Disk()
-    content, floor = b"", 0  # what the log holds, and how much of it no crash may take
-    for epoch in range(1, 7):
-        life = Life(disk)
-        log = life.log
-        assert log.end >= floor and log.synced == log.end
-        assert whole(log, life.env) == content[: log.end] and log.end <= len(content)
-        content = content[: log.end]
-        log.begin_epoch(life.env, epoch, lambda env: None)
-        for _ in range(rng.randrange(40)):
-            action = rng.randrange(10)
-            if action < 6:
-                content += life.append(rng)
-            elif action < 8:
-                log.flush(life.env)
-            elif action == 8:
-                life.settle(rng.randrange(4))
-            elif life.records and rng.random() < 0.3:
-                life.settle()
-                cut = rng.choice(life.records).position
-                log.truncate(life.env, cut, lambda env: None)
-                life.settle()
-                content, life.records = content[:cut], [record for record in life.records if record.position < cut]
-        assert log.end == len(content)
-        floor = log.synced
-        disk.crash(rng)
+class LogMachine(RuleBasedStateMachine):
+    """Lives of one log beside what it may hold: ``content`` from the position ``origin`` on, of which no crash takes
+    what lies below ``floor``. What is under way (a cut, or a log that begins anew) has happened, or not, after a crash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = Disk()
+        self.origin, self.content, self.floor, self.epoch = 0, b"", 0, 0
+        self.epochs: dict[int, int] = {}  # position of a record → its epoch
+        self.cut = self.anew = -1
+        self.firsts = {0}
+        self.whole = False  # no crash can make the log look damaged
+        self.life = Life(self.disk)
+
+    @property
+    def ends(self) -> list[int]:
+        return [*self.epochs, self.origin + len(self.content)]
+
+    def busy(self) -> bool:
+        return self.cut >= 0 or self.anew >= 0
+
+    @precondition(lambda self: not self.busy())
+    @rule(size=st.integers(1, 400))
+    def append(self, size: int) -> None:
+        position = self.life.log.end
+        self.epochs[position] = self.life.log.last_epoch
+        data = encode(topic="t", queue_id=0, offset=0, position=position, body=bytes([size % 256]) * size)
+        assert self.life.log.append(self.life.env, data) == position
+        self.content += data
+
+    @precondition(lambda self: not self.busy())
+    @rule()
+    def begin_epoch(self) -> None:
+        self.epoch += 1
+        self.life.log.begin_epoch(self.life.env, self.epoch, lambda env: None)
+
+    @rule()
+    def flush(self) -> None:
+        self.life.log.flush(self.life.env)
+
+    @precondition(lambda self: not self.busy())
+    @rule()
+    def note_bounds(self) -> None:
+        self.life.log.confirm = max(self.life.log.confirm, self.life.log.synced)
+        self.life.log.note_bounds(self.life.env)
+
+    @rule(count=st.integers(1, 4))
+    def end_some_syncs(self, count: int) -> None:
+        self.life.settle(count)
+
+    @rule()
+    def end_all_syncs(self) -> None:
+        self.life.settle()
+        self.whole = self.whole or self.disk.size("state.1") >= 0
+        if self.anew >= 0:
+            self._begun_anew()
+        elif self.cut >= 0:
+            self._cut_at(self.cut)
+        self.cut = self.anew = -1
+        self.firsts = {self.life.log.first}
+
+    def _begun_anew(self) -> None:
+        self.origin = self.floor = self.anew
+        self.content, self.epochs = b"", {}
+
+    def _cut_at(self, end: int) -> None:
+        self.content = self.content[: end - self.origin]
+        self.epochs = {position: epoch for position, epoch in self.epochs.items() if position < end}
+
+    @precondition(lambda self: not self.busy() and self.epochs)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        self.life.settle()
+        self.cut = data.draw(st.sampled_from([end for end in self.ends if end >= self.life.log.first]))
+        self.life.log.truncate(self.life.env, self.cut, lambda env: None)
+        self.whole = False
+
+    @precondition(lambda self: not self.busy())
+    @rule(data=st.data())
+    def retain(self, data: st.DataObject) -> None:
+        ends = [end for end in self.life.log.segment_ends() if end <= self.life.log.synced]
+        if ends:
+            self.firsts.add(end := data.draw(st.sampled_from(ends)))
+            self.life.log.advance(self.life.env, Base(position=end, queues={0: end}))
+
+    @precondition(lambda self: not self.busy())
+    @rule(further=st.integers(0, 5000))
+    def restart(self, further: int) -> None:
+        self.life.settle()
+        self.anew, self.whole = self.life.log.end + further, False
+        self.epoch += 1
+        self.firsts = {self.life.log.first}
+        base = Base(position=self.anew, queues={0: 12}, topics=[("t", 1, 0)], offsets={"g": {0: 3}})
+        self.life.log.restart_at(self.life.env, base, [(self.epoch, self.origin)], lambda env: None)
+
+    @rule(rng=st.randoms(use_true_random=False))
+    def crash(self, rng: Random) -> None:
+        floor = min(self.life.log.synced, *(at for at in (self.cut,) if at >= 0), self.life.log.end)
+        self.disk.crash(rng)
+        self.life = Life(self.disk)
+        log = self.life.log
+        assert log.synced == log.end
+        if self.anew >= 0 and log.first == self.anew and not log.bootstrapping:
+            self._begun_anew()
+        elif log.bootstrapping:
+            assert self.anew >= 0 and log.end == log.first
+            self.anew = max(self.anew, log.end)
+            log.restart_at(self.life.env, Base(position=self.anew), [(self.epoch, 0)], lambda env: None)
+            self.life.settle()
+            self._begun_anew()
+        else:
+            assert log.end >= (0 if self.anew >= 0 else floor) and log.first in self.firsts
+            assert all(log.epoch_at(at) == epoch for at, epoch in self.epochs.items() if log.first <= at < floor)
+            assert not (self.whole and log.is_damaged)
+            self._cut_at(log.end)
+            self.epochs = {at: log.epoch_at(at) for at in self.epochs}
+        self.cut = self.anew = -1
+        self.firsts, self.whole = {log.first}, False
+
+    @invariant()
+    def the_log_holds_what_was_written(self) -> None:
+        log = self.life.log
+        if not self.busy():
+            assert log.end == self.origin + len(self.content) and log.first <= log.synced <= log.end
+            assert whole(log, self.life.env) == self.content[log.first - self.origin :]
 
 
-def test_a_flipped_byte_ends_the_log_there() -> None:
-    rng, disk = Random(1), Disk()
-    life = Life(disk)
-    ends = []
-    for _ in range(30):
-        life.append(rng)
-        ends.append(life.log.end)
+TestLog = LogMachine.TestCase
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=30), st.data())
+def test_whatever_is_damaged_the_log_that_is_left_is_a_beginning_of_it(sizes: list[int], data: st.DataObject) -> None:
+    life = Life(Disk())
+    ends = [life.append(Random(size), size) and life.log.end for size in sizes]
     life.log.flush(life.env)
     life.settle()
-    paths = disk.list("log/")
-    assert len(paths) > 3
-    disk.files[paths[1]][100] ^= 4
-    again = Life(disk)
-    base = int(paths[1].removeprefix("log/"))
-    assert again.log.end == base and again.log.end in ends
-    assert disk.list("log/") == paths[:1]
+    content = whole(life.log, life.env)
+    path = data.draw(st.sampled_from(life.disk.list("log/")))
+    life.disk.files[path] = bytearray(data.draw(altered(bytes(life.disk.files[path]))))
+    again = Life(life.disk)
+    assert again.log.end in (0, *ends) and whole(again.log, again.env) == content[: again.log.end]
+    assert [record.end for record in again.records] == [end for end in ends if end <= again.log.end]
 
 
 def test_bytes_of_an_epoch_count_only_once_the_epoch_is_durable() -> None:
@@ -178,53 +277,69 @@ def test_epochs_without_records_leave_the_history() -> None:
     assert life.log.epochs == [(3, 0)]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_log_that_begins_anew_is_the_old_one_nothing_or_the_new_one(seed: int) -> None:
-    rng, disk = Random(seed), Disk()
-    life = Life(disk)
-    for _ in range(20):
-        life.append(rng)
-    life.log.flush(life.env)
-    life.settle()
-    old = life.log.end
-    base = Base(position=9000, queues={0: 12}, topics=[("t", 1, 0)], offsets={"g": {0: 3}})
-    life.log.restart_at(life.env, base, [(5, 100)], lambda env: None)
-    life.settle(rng.randrange(5))
-    disk.crash(rng)
-    again = Life(disk).log
-    if again.first == 9000:
-        assert (again.base, again.epochs, again.bootstrapping, again.end) == (base, [(5, 100)], False, 9000)
-    else:
-        assert again.first == 0 and (again.bootstrapping or again.end == old)
+class SmallFileMachine(RuleBasedStateMachine):
+    """One value after another, in lives of a file that end by a crash: the last durable one is found, or a later one."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk, self.written, self.durable = Disk(), 0, 0
+        self.load()
 
-def keep(reached: list[int], number: int, env: Any) -> None:
-    reached.append(number)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_a_small_file_holds_its_last_durable_value_or_a_later_one(seed: int) -> None:
-    rng, disk = Random(seed), Disk()
-    durable = written = 0
-    for _ in range(5):
-        env: Any = Env(disk)
-        completions = Completions()
-        file = SmallFile("state", completions)
-        value = file.load(disk)
+    def load(self) -> None:
+        self.env: Any = Env(self.disk)
+        self.completions, self.done = Completions(), self.disk.tokens
+        self.file = SmallFile("state", self.completions)
+        value = self.file.load(self.disk)
         found = 0 if value is None else value["n"]
-        assert durable <= found <= written
-        written = found
-        done = disk.tokens
-        reached = [found]
-        for _ in range(rng.randrange(6)):
-            written += 1
-            file.save(env, {"n": written, "pad": "x" * rng.randrange(2000)}, partial(keep, reached, written))
-            while done < disk.tokens and rng.random() < 0.5:
-                done += 1
-                disk.end_sync(done)
-                completions.done(env, done)
-        durable = max(reached)
-        disk.crash(rng)
+        assert self.durable <= found <= self.written
+        self.durable = self.written = found
+
+    @rule(pad=st.integers(0, 2000))
+    def save(self, pad: int) -> None:
+        self.written += 1
+        self.file.save(self.env, {"n": self.written, "pad": "x" * pad}, partial(self._reached, self.written))
+
+    def _reached(self, number: int, env: Any) -> None:
+        self.durable = max(self.durable, number)
+
+    @rule()
+    def copy(self) -> None:
+        self.file.copy(self.env)
+
+    @precondition(lambda self: self.done < self.disk.tokens)
+    @rule()
+    def end_a_sync(self) -> None:
+        self.done += 1
+        self.disk.end_sync(self.done)
+        self.completions.done(self.env, self.done)
+
+    @rule(rng=st.randoms(use_true_random=False))
+    def crash(self, rng: Random) -> None:
+        self.disk.crash(rng)
+        self.load()
+
+
+TestSmallFile = SmallFileMachine.TestCase
+
+
+@given(st.integers(1, 4), st.booleans(), st.integers(0, 1), st.data())
+def test_a_bit_that_flips_in_a_small_file_hides_at_most_the_slot_it_is_in(
+    saves: int, copied: bool, slot: int, data: st.DataObject
+) -> None:
+    disk = Disk()
+    env: Any = Env(disk)
+    completions = Completions()
+    file = SmallFile("state", completions)
+    for number in range(1, saves + 1):
+        file.save(env, number, lambda env: None)
+        completions.done(env, disk.tokens)
+    if copied:
+        file.copy(env)
+    path = f"state.{slot}"
+    if path in disk.files:
+        disk.files[path] = bytearray(data.draw(flipped(bytes(disk.files[path]))))
+    newest = not copied and slot == saves % 2
+    assert SmallFile("state", completions).load(disk) == (saves - newest or None)
 
 
 def test_what_lies_on_the_disk_waits_for_its_epoch() -> None:

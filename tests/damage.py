@@ -1,0 +1,23 @@
+"""How bytes are damaged, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+
+@st.composite
+def flipped(draw: st.DrawFn, data: bytes) -> bytes:
+    """One bit is wrong."""
+    damaged = bytearray(data)
+    damaged[draw(st.integers(0, len(data) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return bytes(damaged)
+
+
+@st.composite
+def altered(draw: st.DrawFn, data: bytes) -> bytes:
+    """Some places, maybe none, have other bytes, more or fewer; or the end is missing."""
+    damaged = bytearray(data)
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(damaged)))
+        damaged[at : at + draw(st.integers(0, 4))] = draw(st.binary(max_size=4))
+    return bytes(damaged[: draw(st.integers(0, len(damaged)))] if draw(st.booleans()) else damaged)
