@@ -34,8 +34,8 @@ _SAME = settings(
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("short", _SAME, max_examples=30, stateful_step_count=30)
-settings.register_profile("long", _SAME, max_examples=300, stateful_step_count=60)
+settings.register_profile("short", _SAME, max_examples=50, stateful_step_count=50)
+settings.register_profile("long", _SAME, max_examples=500, stateful_step_count=50)
 
 
 def pytest_configure(config: pytest.Config) -> None:

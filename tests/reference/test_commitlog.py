@@ -127,23 +127,17 @@ class LogMachine(RuleBasedStateMachine):
         return self.cut >= 0 or self.anew >= 0
 
     @precondition(lambda self: not self.busy())
-    @rule(size=st.integers(1, 400))
-    def append(self, size: int) -> None:
-        position = self.life.log.end
-        self.epochs[position] = self.life.log.last_epoch
-        data = encode(topic="t", queue_id=0, offset=0, position=position, body=bytes([size % 256]) * size)
-        assert self.life.log.append(self.life.env, data) == position
-        self.content += data
-
-    @precondition(lambda self: not self.busy())
-    @rule()
-    def begin_epoch(self) -> None:
-        self.epoch += 1
-        self.life.log.begin_epoch(self.life.env, self.epoch, lambda env: None)
-
-    @rule()
-    def flush(self) -> None:
-        self.life.log.flush(self.life.env)
+    @rule(sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=6), begins=st.booleans(), flush=st.booleans())
+    def append(self, sizes: list[int], begins: bool, flush: bool) -> None:
+        log = self.life.log
+        if begins or log.last_epoch != self.epoch:
+            self.epoch += 1
+            log.begin_epoch(self.life.env, self.epoch, lambda env: None)
+        for size in sizes:
+            self.epochs[log.end] = log.last_epoch
+            self.content += self.life.append(Random(size), size)
+        if flush:
+            log.flush(self.life.env)
 
     @precondition(lambda self: not self.busy())
     @rule()
@@ -151,13 +145,11 @@ class LogMachine(RuleBasedStateMachine):
         self.life.log.confirm = max(self.life.log.confirm, self.life.log.synced)
         self.life.log.note_bounds(self.life.env)
 
-    @rule(count=st.integers(1, 4))
-    def end_some_syncs(self, count: int) -> None:
+    @rule(count=st.sampled_from((1, 2, 1000)))
+    def end_syncs(self, count: int) -> None:
         self.life.settle(count)
-
-    @rule()
-    def end_all_syncs(self) -> None:
-        self.life.settle()
+        if count < 1000:
+            return
         self.whole = self.whole or self.disk.size("state.1") >= 0
         if self.anew >= 0:
             self._begun_anew()
@@ -190,7 +182,7 @@ class LogMachine(RuleBasedStateMachine):
             self.firsts.add(end := data.draw(st.sampled_from(ends)))
             self.life.log.advance(self.life.env, Base(position=end, queues={0: end}))
 
-    @precondition(lambda self: not self.busy())
+    @precondition(lambda self: not self.busy() and len(self.epochs) > 4)
     @rule(further=st.integers(0, 5000))
     def restart(self, further: int) -> None:
         self.life.settle()
@@ -200,6 +192,7 @@ class LogMachine(RuleBasedStateMachine):
         base = Base(position=self.anew, queues={0: 12}, topics=[("t", 1, 0)], offsets={"g": {0: 3}})
         self.life.log.restart_at(self.life.env, base, [(self.epoch, self.origin)], lambda env: None)
 
+    @precondition(lambda self: self.busy() or self.epochs)
     @rule(rng=st.randoms(use_true_random=False))
     def crash(self, rng: Random) -> None:
         floor = min(self.life.log.synced, *(at for at in (self.cut,) if at >= 0), self.life.log.end)
