@@ -193,7 +193,7 @@ class LogMachine(RuleBasedStateMachine):
         self.life.log.restart_at(self.life.env, base, [(self.epoch, self.origin)], lambda env: None)
 
     @precondition(lambda self: self.busy() or self.epochs)
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=st.integers(0, 1 << 32).map(Random))
     def crash(self, rng: Random) -> None:
         floor = min(self.life.log.synced, *(at for at in (self.cut,) if at >= 0), self.life.log.end)
         self.disk.crash(rng)
@@ -306,7 +306,7 @@ class SmallFileMachine(RuleBasedStateMachine):
         self.disk.end_sync(self.done)
         self.completions.done(self.env, self.done)
 
-    @rule(rng=st.randoms(use_true_random=False))
+    @rule(rng=st.integers(0, 1 << 32).map(Random))
     def crash(self, rng: Random) -> None:
         self.disk.crash(rng)
         self.load()

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from chaos.deployments._sim.disk import SimDisk
 from chaos.node import DiskFull
@@ -60,35 +62,109 @@ class Stored:
         self.disk.write(self.file, position, bytes([byte ^ 4]))
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_a_torn_tail_never_loses_what_was_synced(seed: int) -> None:
-    """Lives of one log: a crash is no damage, whatever it tears, and what was synced is there."""
-    rng, stored, synced = Random(seed), Stored(), 0
-    for _ in range(5):
-        for _ in range(rng.randint(0, 40)):
-            stored.put(rng.randbytes(rng.randint(1, 400)))
-            if rng.random() < 0.3:
-                stored.sync()
-                synced = stored.log.last
-            if rng.random() < 0.1:
-                stored.log.compact(stored.disk, stored.log.last, SNAPSHOT)
-        log = stored.log
-        entries = {index: log.entry(index) for index in range(log.first, log.last + 1)}
-        stored.disk.crash(rng)
-        stored = Stored(stored.disk)
-        again = stored.log
-        assert again.last >= synced
-        for index in range(max(log.first, again.first), again.last + 1):
-            assert again.entry(index) == entries[index]
+State = tuple[int, str, int, int, bytes, tuple[Entry, ...]]
 
 
-def test_a_crash_within_the_first_words_is_no_damage() -> None:
-    for seed in range(50):
-        stored = Stored()
-        stored.log.set_term(stored.disk, 1, "c0")
-        stored.log.sync(stored.disk)
-        stored.disk.crash(Random(seed))
-        assert Stored(stored.disk).log.term in (0, 1)
+def state_of(log: RaftLog) -> State:
+    entries = tuple(log.entry(index) for index in range(log.first, log.last + 1))
+    return log.term, log.vote, log.snapshot_index, log.snapshot_term, log.snapshot, entries
+
+
+class RaftLogMachine(RuleBasedStateMachine):
+    """Lives of one log. ``states``: what it held after each change, from the last one that a sync has made durable on:
+    whatever a crash tears, one of these is found again, and it is never taken for damage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored = Stored()
+        self.states = [state_of(self.stored.log)]
+        self.covers: dict[int, int] = {}  # sync → the number of the state that it makes durable
+        self.dropped = 0  # states that are no longer listed
+
+    @property
+    def log(self) -> RaftLog:
+        return self.stored.log
+
+    def changed(self) -> None:
+        self.states.append(state_of(self.log))
+
+    @rule(vote=st.sampled_from(("", "c0", "c1")))
+    def begin_term(self, vote: str) -> None:
+        self.log.set_term(self.stored.disk, self.log.term + 1, vote)
+        self.changed()
+
+    @rule(back=st.integers(-1, 4), entries=st.lists(st.binary(max_size=600), min_size=1, max_size=5))
+    def put(self, back: int, entries: list[bytes]) -> None:
+        """Replace the last entries, or put some behind them."""
+        index = max(self.log.first, self.log.last - back)
+        for number, data in enumerate(entries, index):
+            self.log.put(self.stored.disk, number, Entry(self.log.term, data))
+            self.changed()
+
+    @precondition(lambda self: self.log.last > self.log.snapshot_index)
+    @rule(data=st.data(), snapshot=st.binary(max_size=900), aside=st.booleans())
+    def compact(self, data: st.DataObject, snapshot: bytes, aside: bool) -> None:
+        index = data.draw(st.integers(self.log.first, self.log.last))
+        if aside:
+            self.write_aside(index, self.log.term_at(index), snapshot)
+        self.log.compact(self.stored.disk, index, snapshot)
+        self.changed()
+
+    @rule(further=st.integers(-3, 9), snapshot=st.binary(max_size=900), aside=st.booleans())
+    def install(self, further: int, snapshot: bytes, aside: bool) -> None:
+        index = max(self.log.first, self.log.last + further)
+        if aside:
+            self.write_aside(index, self.log.term, snapshot)
+        self.log.install(self.stored.disk, index, self.log.term, snapshot)
+        self.changed()
+
+    def write_aside(self, index: int, term: int, snapshot: bytes) -> None:
+        self.log.begin_aside(self.stored.disk, index, term)
+        for piece in (snapshot[:300], snapshot[300:]):
+            self.log.write_aside(self.stored.disk, piece)
+        if len(snapshot) % 2:
+            self.end_syncs(1000)
+
+    @rule(bound=st.booleans(), ends=st.booleans())
+    def sync(self, bound: bool, ends: bool) -> None:
+        if bound:
+            self.log.note_bound()
+        token = self.log.sync(self.stored.disk)
+        if token is not None:
+            self.covers.setdefault(token, self.dropped + len(self.states) - 1)
+        if ends:
+            self.end_syncs(1000)
+
+    @rule(count=st.integers(1, 3))
+    def end_syncs(self, count: int) -> None:
+        env: Any = SimpleNamespace(disk=self.stored.disk)
+        while count and self.stored.tokens:
+            count -= 1
+            token = self.stored.tokens.pop(0)
+            self.stored.disk.finish(token)
+            self.log.aside_done(token)
+            self.log.done(env, token)
+            durable = self.covers.pop(token, 0)
+            if durable > self.dropped:
+                del self.states[: durable - self.dropped]
+                self.dropped = durable
+
+    @precondition(lambda self: len(self.states) > 1)
+    @rule(rng=st.integers(0, 1 << 32).map(Random))
+    def crash(self, rng: Random) -> None:
+        self.stored.disk.crash(rng)
+        self.stored = Stored(self.stored.disk)
+        found = state_of(self.log)
+        assert found in self.states
+        self.states, self.covers, self.dropped = [found], {}, 0
+
+    @invariant()
+    def what_counts_as_durable_is_in_every_state_that_a_crash_may_leave(self) -> None:
+        for _, _, index, _, _, entries in self.states:
+            assert index + len(entries) >= self.log.durable
+
+
+TestRaftLog = RaftLogMachine.TestCase
 
 
 def test_damage_to_any_byte_that_was_synced_stops_the_member() -> None:
