@@ -1,4 +1,4 @@
-"""How bytes are damaged, drawn by Hypothesis."""
+"""What Hypothesis draws for several tests: damaged bytes, and values that nobody expects."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def altered(draw: st.DrawFn, data: bytes) -> bytes:
         at = draw(st.integers(0, len(damaged)))
         damaged[at : at + draw(st.integers(0, 4))] = draw(st.binary(max_size=4))
     return bytes(damaged[: draw(st.integers(0, len(damaged)))] if draw(st.booleans()) else damaged)
+
+
+def json_values(texts: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[object]:
+    """Anything that JSON, or YAML, can say; ``texts``: words of it, keys too."""
+    words = st.text(max_size=6) if texts is None else texts
+    plain = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | words
+    return st.recursive(plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4))

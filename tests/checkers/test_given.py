@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from random import Random
 
@@ -32,8 +33,10 @@ def a_context(rng: Random, seed: int) -> RunContext:
 
 
 def told(partial: Partial) -> dict[str, object]:
+    """Without what is said of each violation, which the oracle leaves out."""
     counts = {name: number for name, number in partial.counts.items() if number}
-    return {"counts": counts, "anomalies": cap(PROMISE, partial.anomalies), "gaps": sorted(partial.gaps)}
+    anomalies = [replace(one, explanation="") if one.rows else one for one in cap(PROMISE, partial.anomalies)]
+    return {"counts": counts, "anomalies": anomalies, "gaps": sorted(partial.gaps)}
 
 
 def together(found: Partial) -> Partial:

@@ -49,7 +49,10 @@ def framed(header: bytes, kind: int = 0) -> bytearray:
     return bytearray(struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header)
 
 
-@given(st.lists(st.one_of(MESSAGES.map(lambda it: (it, CODEC.encode(it))), SHORT.map(lambda it: (it, binary(it))))), st.data())
+@given(
+    st.lists(st.one_of(MESSAGES.map(lambda it: (it, CODEC.encode(it))), SHORT.map(lambda it: (it, binary(it))))),
+    st.data(),
+)
 def test_messages_in_either_form_survive_any_cut(sent: list[tuple[Message, bytes]], data: st.DataObject) -> None:
     """Each comes out with its last byte and not before."""
     whole = b"".join(frame for _, frame in sent)

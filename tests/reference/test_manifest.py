@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import fields, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from reference.tier.interface import TopicQueue
 from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp
 from reference.tier.objects import content_hash
+from tests.damage import altered
 
 QUEUE = TopicQueue(index=5, topic="orders", queue_id=1)
 
@@ -146,3 +151,88 @@ def test_numbers_beyond_32_and_53_bits_survive() -> None:
 def test_other_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(ManifestError):
         Manifest.decode(content)
+
+
+class ManifestMachine(RuleBasedStateMachine):
+    """A manifest beside a dictionary: offset → the key of the segment that holds it. A crash leaves only its bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.manifest = Manifest.first(QUEUE, 10, stamp())
+        self.held: dict[int, str] = {}
+        self.start = self.end = 10
+        self.versions, self.uploads = 1, 0
+
+    def next(self, manifest: Manifest) -> None:
+        self.versions += 1
+        self.manifest = manifest
+
+    @rule(count=st.integers(1, 1 << 40), size=st.integers(1, 500), epoch=st.integers(1, 1 << 62))
+    def upload(self, count: int, size: int, epoch: int) -> None:
+        self.uploads += 1
+        count = count if count > 1 << 39 else count % 9 + 1
+        key = f"queues/5/data/{self.uploads}"
+        made = Segment(key=key, base=self.end, count=count, bytes=size, hash=self.uploads, epoch=epoch)
+        self.held |= dict.fromkeys((self.end, self.end + count - 1), key) | dict.fromkeys(
+            range(self.end, self.end + min(count, 9)), key
+        )
+        self.end += count
+        self.next(self.manifest.append(made, self.end * 100, stamp(self.uploads)))
+
+    @rule(epoch=st.integers(1, 9), writer=st.text())
+    def take_over(self, epoch: int, writer: str) -> None:
+        self.next(self.manifest.take_over(stamp(epoch=epoch, writer=writer)))
+        assert self.manifest.is_by(writer, epoch, 4)
+
+    @rule(data=st.data())
+    def trim(self, data: st.DataObject) -> None:
+        self.trim_at(data.draw(st.sampled_from([*(one.base for one in self.manifest.segments), self.end])))
+
+    @rule(most=st.integers(1, 2000))
+    def retain(self, most: int) -> None:
+        start, sizes = self.manifest.retained_from(most), [one.bytes for one in self.manifest.segments]
+        kept = [one.bytes for one in self.manifest.segments if one.base >= start]
+        assert len(kept) >= bool(sizes) and (sum(kept) <= most or len(kept) == 1)
+        assert kept == sizes or sum(sizes[-len(kept) - 1 :]) > most
+        self.trim_at(start)
+
+    def trim_at(self, start: int) -> None:
+        self.start = start
+        self.held = {offset: key for offset, key in self.held.items() if offset >= start}
+        self.next(self.manifest.trim(start, stamp()))
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), below=st.integers(0, 3))
+    def cut_back(self, data: st.DataObject, below: int) -> None:
+        self.end = max(1, data.draw(st.sampled_from(sorted(self.held))) - below)
+        self.held = {offset: key for offset, key in self.held.items() if offset < self.end}
+        self.start = min(self.start, self.end)
+        self.next(self.manifest.cut_back(self.end, self.end * 100, stamp()))
+
+    @rule()
+    def crash(self) -> None:
+        content = self.manifest.encode()
+        self.manifest = Manifest.decode(content)
+        assert self.manifest.encode() == content
+
+    @invariant()
+    def it_holds_what_the_dictionary_does(self) -> None:
+        it = self.manifest
+        assert not it.problems() and (it.version, it.start, it.end) == (self.versions, self.start, self.end)
+        for offset in (self.start - 1, self.end, *self.held):
+            found = it.find(offset)
+            assert (found.key if found else None) == self.held.get(offset)
+            assert found is None or it.names(found.key)
+
+
+TestManifest = ManifestMachine.TestCase
+
+
+@given(st.data())
+def test_other_bytes_are_refused_or_another_manifest_and_their_hash_tells_in_any_case(data: st.DataObject) -> None:
+    content = filled().encode()
+    damaged = data.draw(altered(content))
+    assert (content_hash(damaged) == content_hash(content)) == (damaged == content)
+    with suppress(ManifestError):
+        read = Manifest.decode(damaged)
+        assert Manifest.decode(read.encode()) == read

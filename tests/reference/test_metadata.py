@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from chaos.node import Malformed, Message, NodeSpec
 from reference import build
-from reference.metadata.catalog import Catalog, Entry, check_change, content, read_entries, split
+from reference.metadata.catalog import (
+    ANY,
+    KINDS,
+    Catalog,
+    Entry,
+    check_change,
+    content,
+    read_change,
+    read_entries,
+    split,
+)
 from reference.metadata.follower import Follower, Told, View
 from reference.wire.codes import Request, Response
+from tests.damage import altered, json_values
 from tests.reference.raftnet import World
 
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
@@ -376,3 +391,90 @@ def test_who_is_gone_is_told_nothing() -> None:
     it.nodes[node].closed(it.envs[node], "client")
     put(it, 1)
     assert told(it) == []
+
+
+class CatalogMachine(RuleBasedStateMachine):
+    """The catalog beside a dictionary and the list of all its changes. A snapshot is of the moment at which it began."""
+
+    KEYS = [(kind, name) for kind in KINDS for name in ("a", "ü b")]
+    VALUES = {int: st.integers(0, 9), str: st.text(max_size=3)}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.catalog, self.kept = Catalog(kept=5), 5
+        self.changes: list[Entry] = []
+        self.known_from = 0  # the revision from which on the last changes may be known
+        self.begun: list[tuple[int, Iterator[bytes]]] = []
+
+    def now(self, revision: int = 1 << 62) -> dict[tuple[str, str], Entry]:
+        return {change.key: change for change in self.changes if change.revision <= revision}
+
+    @rule(key=st.sampled_from(KEYS), data=st.data(), off=st.sampled_from((0, 0, 0, 1, -1)), any_version=st.booleans())
+    def change(self, key: tuple[str, str], data: st.DataObject, off: int, any_version: bool) -> None:
+        known = self.now().get(key)
+        version = known.version if known is not None else 0
+        value = data.draw(
+            st.none() | st.fixed_dictionaries({name: self.VALUES[type_] for name, type_ in KINDS[key[0]].items()})
+        )
+        expected = ANY if any_version else max(0, version + off)
+        asked = read_change(*key, expected, b"" if value is None else json.dumps(value).encode())
+        check_change(asked)
+        outcome = self.catalog.apply(json.loads(json.dumps(asked)))
+        if expected in (ANY, version):
+            self.changes.append(Entry(*key, version + 1, len(self.changes) + 1, value))
+        assert bool(outcome.code) == (expected not in (ANY, version))
+
+    @rule()
+    def begin_snapshot(self) -> None:
+        self.begun.append((len(self.changes), self.catalog.pieces()))
+
+    @precondition(lambda self: self.begun)
+    @rule()
+    def restore_the_last_snapshot(self) -> None:
+        """As a controller does that crashed, and is given later changes once more."""
+        revision, pieces = self.begun.pop()
+        snapshot = b"groups" + b"".join(pieces)
+        assert split(snapshot)[0] == b"groups"
+        self.catalog.restore(snapshot)
+        assert (self.catalog.revision, self.catalog.entries) == (revision, self.now(revision))
+        self.known_from, self.begun = revision, [one for one in self.begun if one[0] <= revision]
+        for change in self.changes[revision:]:
+            assert self.catalog.put(change.key, change.value) == change
+
+    @invariant()
+    def it_knows_what_the_dictionary_does(self) -> None:
+        assert (self.catalog.revision, self.catalog.entries) == (len(self.changes), self.now())
+        known_from = max(self.known_from, len(self.changes) - self.kept)
+        for revision in (0, *range(max(0, len(self.changes) - 6), len(self.changes) + 2)):
+            known = revision >= min(known_from, len(self.changes))
+            assert self.catalog.since(revision) == (self.changes[revision:] if known else None)
+
+
+TestCatalog = CatalogMachine.TestCase
+
+
+@given(st.binary() | json_values().map(lambda value: json.dumps(value).encode()), st.integers(-2, 3))
+def test_whatever_is_asked_for_is_a_change_or_malformed(body: bytes, expected: int) -> None:
+    for kind in (*KINDS, "other"):
+        try:
+            asked = read_change(kind, "n", expected, body)
+        except Malformed:
+            continue
+        check_change(asked)
+        assert Catalog().apply(asked).code == (0 if expected in (ANY, 0) else Response.METADATA_CONFLICT)
+
+
+@given(st.data())
+def test_a_damaged_snapshot_is_malformed_or_another_one_that_can_be_written(data: st.DataObject) -> None:
+    catalog = Catalog()
+    for number in range(data.draw(st.integers(0, 4))):
+        catalog.put(("topic", f"t{number % 3}"), {"queues": number})
+    text = data.draw(altered(split(b"".join(catalog.pieces()))[1]))
+    again = Catalog()
+    try:
+        again.restore(b"groups\n" + text)
+    except Malformed:
+        return
+    third = Catalog()
+    third.restore(b"groups" + b"".join(again.pieces()))
+    assert (third.revision, third.entries) == (again.revision, again.entries)

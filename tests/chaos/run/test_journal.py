@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chaos.fault import Undo, Verb
-from chaos.run.journal import Journal
+from chaos.run.journal import JOURNAL, Journal
 from tests.chaos.run.journals import pending
 
 
@@ -37,3 +40,34 @@ def test_only_a_durable_journal_is_synced(tmp_path: Path, durable: bool, monkeyp
     journal.planned("fault-0", [])
     journal.close()
     assert len(synced) == durable
+
+
+@given(
+    st.lists(st.lists(st.builds(Undo, verb=st.sampled_from(Verb), subject=st.text())), max_size=6),
+    st.lists(st.booleans(), min_size=12, max_size=12),
+    st.data(),
+)
+def test_wherever_the_journal_is_torn_what_stands_whole_is_pending(
+    faults: list[list[Undo]], ends: list[bool], data: st.DataObject
+) -> None:
+    """Each line is there before its fault is, so that a cut within it takes nothing that was done."""
+    with TemporaryDirectory() as directory:
+        journal, file = Journal(Path(directory), durable=False), Path(directory) / JOURNAL
+        active: dict[int, list[Undo]] = {}
+        after = [(0, [])]  # the size of the file after each line, and what is to be undone then
+        for number, undo in enumerate(faults):
+            journal.planned(f"fault-{number}", undo)
+            active[number] = undo
+            for done in [old for old in active if ends[2 * number + old % 2]]:
+                after.append((file.stat().st_size, _newest_first(active)))
+                journal.done(f"fault-{done}")
+                del active[done]
+            after.append((file.stat().st_size, _newest_first(active)))
+        journal.close()
+        size = data.draw(st.integers(0, file.stat().st_size))
+        file.write_bytes(file.read_bytes()[:size])
+        assert pending(Path(directory)) == [steps for end, steps in after if end <= size][-1]
+
+
+def _newest_first(active: dict[int, list[Undo]]) -> list[Undo]:
+    return [step for undo in reversed(active.values()) for step in reversed(undo)]

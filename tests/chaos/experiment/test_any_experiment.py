@@ -1,0 +1,113 @@
+"""Whatever stands in a file is an experiment, or one clear error; and an experiment survives being written again."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from chaos.errors import BadInput
+from chaos.experiment.model import Experiment
+from chaos.experiment.reader import load
+from chaos.plugins import PluginKind, names
+from tests.chaos.experiment.test_reader import EXAMPLES, GOOD, MANY
+from tests.damage import altered, json_values
+
+#: Words of the grammar, so that what is drawn comes further than to its first unknown key.
+WORDS = sorted(
+    {
+        *("name", "system", "profile", "duration", "quiet", "bounds", "workloads", "faults", "simulation", "laws"),
+        *("reference", "controllers", "brokers", "queues", "flush", "async", "acks", "master", "target", "at", "for"),
+        *(
+            "every",
+            "random",
+            "mean",
+            "when",
+            "event",
+            "node",
+            "on",
+            "sim",
+            "sequence",
+            "each",
+            "swarm",
+            "rest",
+            "reach",
+        ),
+        *("45s", "5s", "0s", "-1s", "1e9s", "role", "skip", "times", "available_s", "rate_per_s", "shape", "halves"),
+        *(name for kind in (PluginKind.FAULT, PluginKind.WORKLOAD) for name in list(names(kind))[:8]),
+    }
+)
+VALUES = json_values(st.sampled_from(WORDS) | st.text(max_size=4))
+PLAIN = YAML(typ="safe", pure=True)
+GOODS = [PLAIN.load(text) for text in (GOOD, MANY.replace("ring", "halves").replace("      - clock\n", ""))]
+GOODS += [PLAIN.load(path.read_text("utf-8")) for path in sorted(EXAMPLES, key=lambda path: path.stat().st_size)[:12]]
+
+
+def read(content: bytes) -> Experiment | None:
+    """None: there was one clear error."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "storm.yaml"
+        path.write_bytes(content)
+        try:
+            return load(path, deployment="sim")
+        except BadInput as error:
+            assert error.problems and all("storm.yaml" in problem for problem in error.problems)
+            assert all(len(problem) < 3000 and "Traceback" not in problem for problem in error.problems)
+            return None
+
+
+def written(value: object) -> bytes:
+    return json.dumps(value).encode()  # which is YAML, too
+
+
+@st.composite
+def changed(draw: st.DrawFn, value: Any) -> Any:
+    """The same value, but that something in it is another one, gone, or there twice."""
+    if not isinstance(value, dict | list) or not value or draw(st.integers(0, 5)) == 0:
+        return draw(VALUES)
+    key = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
+    made = value.copy()
+    if draw(st.integers(0, 5)) == 0:
+        del made[key]
+    elif isinstance(value, dict) and draw(st.integers(0, 5)) == 0:
+        made[draw(st.sampled_from(WORDS))] = made.pop(key)
+    else:
+        made[key] = draw(changed(value[key]))
+    return made
+
+
+@given(VALUES)
+def test_any_value_is_an_experiment_or_one_clear_error(value: object) -> None:
+    read(written(value))
+
+
+@given(st.sampled_from(GOODS).flatmap(changed))
+def test_an_experiment_with_a_mistake_anywhere_is_another_one_or_one_clear_error(value: object) -> None:
+    made = read(written(value))
+    assert made is None or math.isfinite(made.duration_s) and made.duration_s > 0
+
+
+@given(st.sampled_from((GOOD, MANY)).flatmap(lambda text: altered(text.encode())))
+def test_any_damaged_file_is_an_experiment_or_one_clear_error(content: bytes) -> None:
+    read(content)
+
+
+def _reordered(value: Any, draw: st.DrawFn) -> Any:
+    if isinstance(value, dict):
+        return {key: _reordered(value[key], draw) for key in draw(st.permutations(list(value)))}
+    return [_reordered(one, draw) for one in value] if isinstance(value, list) else value
+
+
+@given(st.data())
+def test_an_experiment_survives_being_written_again_in_any_order_of_its_keys(data: st.DataObject) -> None:
+    value: Any = data.draw(st.sampled_from(GOODS))
+    once, again = read(written(value)), read(written(_reordered(value, data.draw)))
+    assert once is not None and again is not None
+    assert replace(again, source="") == replace(once, source="")

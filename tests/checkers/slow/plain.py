@@ -1,0 +1,65 @@
+"""Histories as an oracle reads them: one row after another, and each call of a client with its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.law import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``at``: its place among the rows."""
+
+    at: int
+    index: int
+    time_ns: int
+    type: str
+    op: int
+    process: str
+    queue: int
+    offset: int
+    message: int
+    hash: int
+    value: dict[str, Any]
+
+    def number(self, key: str) -> int:
+        found = self.value.get(key, -1)
+        return found if isinstance(found, int) else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``end``: None while nobody knows how it ended."""
+
+    begin: Row
+    end: Row | None
+
+    @property
+    def ok(self) -> bool:
+        return self.end is not None and self.end.type == "ok"
+
+
+def row(rows: Rows, at: int) -> Row:
+    numbers = {name: int(rows.column(name)[at]) for name in ("index", "time_ns", "op", "queue", "offset")}
+    content = {name: int(rows.column(name)[at]) for name in ("message", "hash")}
+    texts = {name: rows.text(name, at) for name in ("type", "process")}
+    return Row(at=at, value=rows.value(at), **numbers, **content, **texts)
+
+
+def read(rows: Rows, f: str) -> list[Row]:
+    """The clients' rows of this name."""
+    return [row(rows, at) for at in rows.where(kind="op", f=f).tolist()]
+
+
+def calls(rows: Rows, *names: str) -> list[Call]:
+    """All of these, in the order in which they began."""
+    return sorted((call for f in names for call in _calls(rows, f)), key=lambda call: call.begin.at)
+
+
+def _calls(rows: Rows, f: str) -> Iterator[Call]:
+    every = read(rows, f)
+    ends = {one.op: one for one in every if one.type != "invoke"}
+    return (Call(one, ends.get(one.index)) for one in every if one.type == "invoke")
