@@ -21,9 +21,8 @@ from hypothesis.internal.conjecture import providers
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Properties (CONTRIBUTING.md). One test has the same examples in every process, whatever ran before it: they are derived
-# from the test itself, no database remembers failures, and no constants are collected from the modules that happen to
-# be imported.
+# Properties (CONTRIBUTING.md). A test has the same examples in every process, whatever ran before it: they are derived
+# from the test itself, no database remembers failures, and no constants are collected from imported modules.
 configuration.set_hypothesis_home_dir(Path(__file__).parent.parent / ".cache" / "hypothesis")
 providers._get_local_constants = lambda: providers.Constants()
 _SAME = settings(

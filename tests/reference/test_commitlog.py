@@ -106,13 +106,13 @@ def whole(log: CommitLog, env: Any) -> bytes:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Lives of one log beside what it may hold: ``content`` from the position ``origin`` on, of which no crash takes
-    what lies below ``floor``. What is under way (a cut, or a log that begins anew) has happened, or not, after a crash."""
+    """Lives of one log beside what it may hold: ``content`` from the position ``origin`` on. What is under way (a cut,
+    or a log that begins anew) has happened, or not, after a crash."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = Disk()
-        self.origin, self.content, self.floor, self.epoch = 0, b"", 0, 0
+        self.origin, self.content, self.epoch = 0, b"", 0
         self.epochs: dict[int, int] = {}  # position of a record → its epoch
         self.cut = self.anew = -1
         self.firsts = {0}
@@ -159,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
         self.firsts = {self.life.log.first}
 
     def _begun_anew(self) -> None:
-        self.origin = self.floor = self.anew
+        self.origin = self.anew
         self.content, self.epochs = b"", {}
 
     def _cut_at(self, end: int) -> None:
@@ -271,7 +271,7 @@ def test_epochs_without_records_leave_the_history() -> None:
 
 
 class SmallFileMachine(RuleBasedStateMachine):
-    """One value after another, in lives of a file that end by a crash: the last durable one is found, or a later one."""
+    """One value after another, in lives that end by a crash: the last durable one is found, or a later one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -394,7 +394,7 @@ def test_who_is_gone_is_told_nothing() -> None:
 
 
 class CatalogMachine(RuleBasedStateMachine):
-    """The catalog beside a dictionary and the list of all its changes. A snapshot is of the moment at which it began."""
+    """The catalog beside the list of all its changes. A snapshot is of the moment at which it began."""
 
     KEYS = [(kind, name) for kind in KINDS for name in ("a", "ü b")]
     VALUES = {int: st.integers(0, 9), str: st.text(max_size=3)}

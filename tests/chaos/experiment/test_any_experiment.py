@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -48,6 +48,8 @@ VALUES = json_values(st.sampled_from(WORDS) | st.text(max_size=4))
 PLAIN = YAML(typ="safe", pure=True)
 GOODS = [PLAIN.load(text) for text in (GOOD, MANY.replace("ring", "halves").replace("      - clock\n", ""))]
 GOODS += [PLAIN.load(path.read_text("utf-8")) for path in sorted(EXAMPLES, key=lambda path: path.stat().st_size)[:12]]
+#: YAML is read slowly.
+FEWER = settings(max_examples=settings.default.max_examples * 2 // 5)
 
 
 def read(content: bytes) -> Experiment | None:
@@ -83,15 +85,17 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
     return made
 
 
+@FEWER
 @given(VALUES)
 def test_any_value_is_an_experiment_or_one_clear_error(value: object) -> None:
     read(written(value))
 
 
+@FEWER
 @given(st.sampled_from(GOODS).flatmap(changed))
 def test_an_experiment_with_a_mistake_anywhere_is_another_one_or_one_clear_error(value: object) -> None:
     made = read(written(value))
-    assert made is None or math.isfinite(made.duration_s) and made.duration_s > 0
+    assert made is None or 0 < made.duration_s < math.inf
 
 
 @given(st.sampled_from((GOOD, MANY)).flatmap(lambda text: altered(text.encode())))
@@ -105,6 +109,7 @@ def _reordered(value: Any, draw: st.DrawFn) -> Any:
     return [_reordered(one, draw) for one in value] if isinstance(value, list) else value
 
 
+@FEWER
 @given(st.data())
 def test_an_experiment_survives_being_written_again_in_any_order_of_its_keys(data: st.DataObject) -> None:
     value: Any = data.draw(st.sampled_from(GOODS))

@@ -1,5 +1,5 @@
-"""Whether groups are given what is theirs, message by message: the oracle of ``checkers/deliveries``. It tells no story:
-explanations are the kernels' own. What final logs and faults say, it takes from the views of all laws."""
+"""Whether groups are given what is theirs, message by message: the oracle of ``checkers/deliveries``. Explanations are
+the kernels' own. What final logs and faults say, it takes from the views of all laws."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ def _came_at_all(it: _History, found: Findings, name: str) -> None:
             continue
         if not (ends and (heard or sent.delay_ms is not None)):
             found.gap(
-                f"messages that were to come to queue {begin.queue} later never came, but nobody waited for them, or the"
-                " client that waited was given nothing at all"
+                f"messages that were to come to queue {begin.queue} later never came, but nobody waited for them, or"
+                " the client that waited was given nothing at all"
             )
         elif not sent.must_have_come(ends[-1].time_ns):
             found.gap(f"the wait for queue {begin.queue} ended before delayed messages had to come to it")
