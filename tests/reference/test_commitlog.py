@@ -335,6 +335,20 @@ def test_a_bit_that_flips_in_a_small_file_hides_at_most_the_slot_it_is_in(
     assert SmallFile("state", completions).load(disk) == (saves - newest or None)
 
 
+def test_no_bit_of_an_older_versions_number_makes_it_the_newest() -> None:
+    disk = Disk()
+    env: Any = Env(disk)
+    completions = Completions()
+    file = SmallFile("state", completions)
+    for number in (1, 2):
+        file.save(env, number, lambda env: None)
+        completions.done(env, disk.tokens)
+    for bit in range(64):
+        disk.files["state.1"][bit // 8] ^= 1 << bit % 8
+        assert SmallFile("state", completions).load(disk) == 2
+        disk.files["state.1"][bit // 8] ^= 1 << bit % 8
+
+
 def test_what_lies_on_the_disk_waits_for_its_epoch() -> None:
     """The second epoch is written only once the first one is: the records' own sync ends before."""
     life, told = Life(Disk()), []

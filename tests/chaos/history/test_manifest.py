@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chaos.errors import MachineError
 from chaos.history import directory, manifest
 from chaos.history.manifest import Batch, Manifest, Sum, sum_of
+from tests.damage import altered
 
 #: Seals a file that grows, again and again.
 WRITER = """
@@ -108,3 +112,24 @@ def test_what_another_program_has_recorded_can_be_sealed(tmp_path: Path) -> None
     directory.seal(tmp_path)
     assert list(manifest.read(tmp_path).files) == ["run.json", "traces/a.jsonl", "shards/all-0.parquet"]
     assert directory.altered(tmp_path, manifest.read(tmp_path), ended=True) == []
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.binary(max_size=9)), min_size=1, max_size=5), st.data())
+def test_a_damaged_manifest_says_so_and_vouches_for_nothing_that_was_not_sealed(
+    parts: list[tuple[str, bytes]], data: st.DataObject
+) -> None:
+    """Only a cut between two lines can't be seen in it: that rows and files are missing there is told by the run."""
+    with TemporaryDirectory() as directory:
+        run, file = Path(directory), Path(directory) / manifest.FILE
+        with Manifest(run) as sealing:
+            for number, (name, content) in enumerate(parts):
+                sealing.batch(Batch(number, sum_of(content), number))
+                sealing.seal(name, sum_of(content))
+        whole, sealed = file.read_bytes(), manifest.read(run)
+        damaged = data.draw(altered(whole))
+        file.write_bytes(damaged)
+        found = manifest.read(run)
+        cut = whole.startswith(damaged) and damaged[-1:] in (b"", b"\n")
+        assert bool(found.damage) == (not cut)
+        assert set(found.batches) <= set(sealed.batches)
+        assert all(set(sums) <= set(sealed.files[name]) for name, sums in found.files.items())

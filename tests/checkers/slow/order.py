@@ -92,12 +92,13 @@ def _one_behind_the_other(pulls: list[Call], given: list[list[tuple[int, int, in
 
 def _no_more_than_asked_for(pulls: list[Call], given: list[list[tuple[int, int, int, int]]], found: Findings) -> None:
     """A message that is larger than all that was asked for comes alone."""
-    wrong = []
+    wrong, limited = [], 0
     for call, messages in zip(pulls, given, strict=True):
         begin, end = call.begin, call.end
         limit, most = begin.number("limit"), begin.number("max_bytes")
-        found.count("limited_pulls", call.ok and max(limit, most) >= 0)
+        limited += call.ok and max(limit, most) >= 0
         size = end.number("size") if call.ok and end is not None else -1
         if 0 <= limit < len(messages) or (0 <= most < size and len(messages) > 1):
             wrong.append((OVER_FULL, (begin.index, (end or begin).index), begin.queue, begin.offset, -1))
+    found.count("limited_pulls", limited)
     _report(found, OVER_FULL, wrong)
