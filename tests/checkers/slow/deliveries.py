@@ -12,7 +12,7 @@ from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
-from checkers._views import reads
+from checkers._views import losses, reads
 from checkers._views.nodes.logs import final_log
 from checkers._views.reads import own
 from checkers.deliveries.given import DRIFT_NS, LATE_NS, LONGEST_MS
@@ -30,8 +30,8 @@ from slow.plain import Call, Row, calls, read, row
 CLIENTS = ("send", "delay", "transact", "receive", "receive_again", "ack", "pull", "delivered", "drain", "caught_up")
 NEEDS = Needs(
     key=Key.QUEUE,
-    rows=(own("op", *CLIENTS), *reads.FINAL_LOGS, *(reads.RUN, reads.FAULTS)),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    rows=(own("op", *CLIENTS), *reads.FINAL_LOGS, *losses.TERMS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.DELIVERIES,),
 )
 
@@ -53,7 +53,7 @@ class Deliveries:
         _in_order(it, found)
         _again(it, found)
         if views.has_recovered(rows):
-            _came_at_all(it, found, NEVER_DELIVERED if context.strict else NEVER_DELIVERED_BY_POLICY)
+            _came_at_all(rows, context, it, found)
             _came_to_each(it, found)
         elif any(it.given.values()):
             found.gap("the system did not recover, so nobody can tell what it would still have delivered")
@@ -191,9 +191,10 @@ def _again(it: _History, found: Findings) -> None:
         found.count("given_again_after_ack", sum(one.at > first.get(one.message, one.at) for one in given))
 
 
-def _came_at_all(it: _History, found: Findings, name: str) -> None:
+def _came_at_all(rows: Rows, context: RunContext, it: _History, found: Findings) -> None:
     """What is owed came, if somebody read its queue for long enough: of transactions, somebody who reached the system
-    while he waited, since nobody else is asked what was decided."""
+    while he waited, since nobody else is asked what was decided. What a profile permits to be lost, the view of all
+    laws says."""
     found.count("owed", len(it.owed))
     for sent in it.owed:
         begin, done = sent.call.begin, sent.call.end
@@ -210,8 +211,14 @@ def _came_at_all(it: _History, found: Findings, name: str) -> None:
         elif not sent.must_have_come(ends[-1].time_ns):
             found.gap(f"the wait for queue {begin.queue} ended before delayed messages had to come to it")
         else:
-            rows = (begin.index, done.index, ends[-1].index)
-            found.add(name, "", *rows, queue=begin.queue, message=begin.message)
+            state, policy = losses.cuts(rows, context, confirmed=False).why(rows, done.at)
+            if state is losses.Lost.UNDECIDED:
+                found.gap(f"messages that were to come later never came, and {policy}")
+                continue
+            permitted = state is losses.Lost.PERMITTED
+            name, policy = (NEVER_DELIVERED_BY_POLICY, policy) if permitted else (NEVER_DELIVERED, "")
+            story = (begin.index, done.index, ends[-1].index)
+            found.add(name, "", *story, queue=begin.queue, message=begin.message, policy=policy)
 
 
 def _due(it: _History) -> Iterator[_Sent]:

@@ -10,6 +10,7 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
+from checkers._views import losses
 from checkers.order import CONSUMER_REORDER, DELIVERED, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER, STORED
 from slow.plain import Call, calls, read
 
@@ -26,7 +27,7 @@ class Order:
         found = Findings(PROMISE)
         sends = [call for call in calls(rows, "send") if call.ok]
         found.count("acked", len(sends))
-        if context.strict:
+        if losses.keeps(rows, context, confirmed=False):
             _stand_as_acknowledged(sends, found)
         pulls, given = _given(rows)
         found.count("delivered", sum(map(len, given)))
