@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from chaos.node import DiskFull
 from reference.broker.commitlog import Base, Damaged
 from reference.broker.files import Completions, SmallFile
-from tests.reference.test_commitlog import Disk, Env, Life, keep, whole
+from tests.reference.test_commitlog import Disk, Env, Life, whole
 
 
 def worked(seed: int) -> tuple[Life, int]:
@@ -86,31 +85,6 @@ def test_a_small_file_that_was_copied_survives_damage_to_one_of_its_slots(seed: 
             disk.files[f"state.{slot}"][rng.randrange(disk.size(f"state.{slot}"))] ^= 4
         else:
             disk.truncate(f"state.{slot}", rng.randrange(disk.size(f"state.{slot}")))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_copy_that_a_crash_or_a_later_version_meets_harms_nothing(seed: int) -> None:
-    rng, disk = Random(seed), Disk()
-    env: Any = Env(disk)
-    durable = 0
-    for _ in range(5):
-        completions, done = Completions(), disk.tokens
-        file = SmallFile("state", completions)
-        found = file.load(disk) or 0
-        assert found >= durable
-        value, reached = found, [found]
-        for _ in range(rng.randrange(12)):
-            if rng.random() < 0.5:
-                value += 1
-                file.save(env, value, partial(keep, reached, value))
-            else:
-                file.copy(env)
-            while done < disk.tokens and rng.random() < 0.5:
-                done += 1
-                disk.end_sync(done)
-                completions.done(env, done)
-        durable = max(reached)
-        disk.crash(rng)
 
 
 def test_a_disk_that_is_full_has_no_room_for_a_copy_and_nobody_ends_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
