@@ -16,8 +16,8 @@ from checkers import _views as views
 from checkers._views import committed, losses, reads
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.committed import Course, Told
-from checkers._views.joins import late_joins
 from checkers._views.nodes import acks, own_logs
+from checkers._views.nodes.joins import late_joins
 from checkers._views.nodes.own_logs import size_of_set
 from checkers._views.reads import own
 

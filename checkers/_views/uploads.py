@@ -10,9 +10,9 @@ import numpy as np
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import Flags, Ints, distinct
 from checkers._views.clients import sends
-from checkers._views.due import first_calm, spans
 from checkers._views.faults import faults
 from checkers._views.garbage import REAL_TIME
+from checkers._views.nodes.due import first_calm, spans
 from checkers._views.retention import number
 from checkers._views.run import last_told_ns, phase_time, since_load_ns
 from checkers._views.tier import Version, Versions, has_store, manifests, upload_bound_s

@@ -22,8 +22,8 @@ from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
 from checkers._views.arrays import NEVER, Ints
-from checkers._views.due import Span, first_calm
 from checkers._views.garbage import REAL_TIME
+from checkers._views.nodes.due import Span, first_calm
 from checkers._views.reads import everywhere, own
 from checkers._views.run import load_began_ns
 from checkers.durability.evidence import decided

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from checkers._views.arrays import NEVER
-from checkers._views.due import Span, first_calm
+from checkers._views.nodes.due import Span, first_calm
 
 
 def due(moment: int, *hindrances: Span, before: int = 0, after: int = 0) -> int:

@@ -14,8 +14,8 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
 from checkers._views.causes import AFTER_S, Causes
-from checkers._views.due import first_calm, spans
 from checkers._views.faults import Fault
+from checkers._views.nodes.due import first_calm, spans
 from checkers._views.promptness import MESSAGES
 from checkers._views.run import at_s, bound
 

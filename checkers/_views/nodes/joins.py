@@ -17,9 +17,9 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import NEVER
 from checkers._views.causes import AFTER_S, HARMLESS
 from checkers._views.committed import Course, Stage, courses
-from checkers._views.due import Span, first_calm, spans
 from checkers._views.faults import Fault, faults
 from checkers._views.garbage import REAL_TIME
+from checkers._views.nodes.due import Span, first_calm, spans
 from checkers._views.promptness import MESSAGES
 from checkers._views.run import bound, phase_time
 
