@@ -6,9 +6,9 @@ import numpy as np
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import Flags, Ints, slots
-from checkers._views.claims import Claims, conflicts
-from checkers._views.losses.permitted import cuts, cuts_of_read, note
+from checkers._views.arrays import NEVER, Flags, Ints, slots
+from checkers._views.claims import Claims, claims_of, conflicts
+from checkers._views.losses.permitted import UNDECIDED, cuts, cuts_of_read
 
 
 def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Claims) -> tuple[Claims, Ints]:
@@ -17,10 +17,10 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
     producers were told, if that may be. What the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
-        epoch = rows.column("epoch")[claims.at]
+        epoch = _epochs(rows, claims)
         swap = epoch[pairs[:, 0]] > epoch[pairs[:, 1]]
         earlier, later = np.where(swap, pairs[:, 1], pairs[:, 0]), np.where(swap, pairs[:, 0], pairs[:, 1])
-        permitted = _permitted(rows, context, found, claims.at[earlier], claims.at[later])
+        permitted = _permitted(rows, context, found, claims, epoch, earlier, later)
         if not permitted.any():
             break
         claims = claims.only(~_like(claims, epoch, earlier[permitted]))
@@ -28,16 +28,36 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
     return claims, pairs
 
 
-def _permitted(rows: Rows, context: RunContext, found: Findings, earlier: Ints, later: Ints) -> Flags:
-    f, permitted = rows.column("f")[earlier], np.zeros(len(earlier), dtype=np.bool_)
+def _epochs(rows: Rows, claims: Claims) -> Ints:
+    """In which epoch each record was appended first, where a replica reports that; else the epoch of whoever tells of
+    it. A new master may show for a while what it, or the tier, still holds of an older term."""
+    appended = claims_of(rows, rows.where(kind="trace", f="append"))
+    place = np.concatenate([claims.place, appended.place])
+    number, count = slots(place, np.concatenate([claims.hash, appended.hash]))
+    first = np.full(count, NEVER)
+    np.minimum.at(first, number[len(claims.at) :], rows.column("epoch")[appended.at])
+    known = first[number[: len(claims.at)]]
+    told: Ints = rows.column("epoch")[claims.at]
+    return np.where(known < NEVER, np.minimum(known, np.where(told < 0, known, told)), told)
+
+
+def _permitted(
+    rows: Rows, context: RunContext, found: Findings, claims: Claims, epoch: Ints, earlier: Ints, later: Ints
+) -> Flags:
+    f, times = rows.column("f")[claims.at[earlier]], rows.column("time_ns")[claims.at]
     sent, read = f == rows.code("f", "send"), f == rows.code("f", "delivered")
+    permitted = np.zeros(len(earlier), dtype=np.bool_)
     for mine, permits in (
         (sent, cuts(rows, context, confirmed=False)),
         (read, cuts_of_read(rows, context)),
         (~(sent | read), cuts(rows, context, confirmed=True)),
     ):
-        permitted[mine] = permits.separate(rows, earlier[mine], later[mine])
-        note(found, rows, permits, earlier[mine & permitted], later[mine & permitted])
+        one, two = earlier[mine], later[mine]
+        pair = (epoch[one], times[one]), (epoch[two], times[two])
+        permitted[mine] = permits.part(*pair)
+        found.count("permitted_by_policy", int(permitted[mine].sum()))
+        if (permitted[mine] & ~permits.certain.part(*pair)).any():
+            found.gap(UNDECIDED)
     return permitted
 
 

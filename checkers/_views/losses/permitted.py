@@ -66,9 +66,13 @@ class Cuts:
 
     def separate(self, rows: Rows, earlier: Ints, later: Ints) -> Flags:
         """For each pair of rows: may what the one tells be gone when the other tells something else?"""
-        apart = np.zeros(len(earlier), dtype=np.bool_)
+        return self.part(_told(rows, earlier), _told(rows, later))
+
+    def part(self, earlier: tuple[Ints, Ints], later: tuple[Ints, Ints]) -> Flags:
+        """The same of pairs of (epoch, time)."""
+        apart = np.zeros(len(earlier[0]), dtype=np.bool_)
         for cut in self.every:
-            apart |= cut.loosens(*_told(rows, earlier)) & cut.applies(*_told(rows, later))
+            apart |= cut.loosens(*earlier) & cut.applies(*later)
         return apart
 
     def loosened(self, rows: Rows, at: Ints) -> Flags:
