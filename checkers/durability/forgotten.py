@@ -135,7 +135,7 @@ def _logs(rows: Rows, node: str) -> Iterator[_Log]:
     times = rows.column("time_ns")
     at = views.node_traces(rows, node, "role", "start").tolist()
     begun_ns = 0
-    for one, after in zip(at, [*at[1:], -1], strict=True):
+    for one, after in zip(at, [*at, -1][1:], strict=True):
         told = rows.value(one)
         if rows.text("f", one) == "start":
             begun_ns = int(times[one])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from histories import BROKERS, History, m
+from histories import BROKERS, TELLS, History, m
 from names import A, L
 
 from chaos.verdict import Validity
@@ -221,7 +221,9 @@ def test_who_may_lose_what_was_read_may_give_its_offset_to_another_message(profi
 
 
 def test_a_message_that_may_be_lost_need_not_come_to_the_group() -> None:
-    history = History(meta={"profile": {"acks": "master"}})
+    history = History(meta={"profile": {"acks": "master"}, "tells": [*set(TELLS) - {"elections"}]})
+    history.master("broker-0", 1)
+    history.master("broker-1", 2)
     history.send(9, 0)  # by a master that is replaced before anybody else has it
     history.send(0, epoch=2)
     history.pull(0, 0, group="g", epoch=2)

@@ -40,7 +40,9 @@ from checkers import agreement, availability, durability, no_rollback, order, pr
 from checkers import consumers as groups
 from checkers.consumers import messages, passed, reached
 from checkers.durability import acknowledged
-from checkers.durability.copies import Copies
+from checkers.durability.acknowledged import Acknowledged
+from checkers.durability.messages import Messages
+from checkers.durability.queues import Queues
 from checkers.progress import Progress as Answering
 from checkers.progress import held
 from checkers.progress.answered import Answered
@@ -65,14 +67,13 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """The kernels about what was acknowledged, as one, but for :class:`Copies`, which has no oracle. Each counts
-    something else."""
+    """The kernels about messages, as one. Each of them counts something else."""
 
     promise: Promise = durability.PROMISE
     needs: Needs = slow_durability.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        kernels = [law for law in durability.create(durability.Options()) if not isinstance(law, Copies)]
+        kernels = (Acknowledged(), Messages(), Queues())
         found = [law.examine(rows, context) for law in kernels]
         counted = [name for partial in found for name in partial.counts]
         assert len(counted) == len(set(counted))

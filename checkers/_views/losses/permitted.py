@@ -193,7 +193,8 @@ def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Itera
         for back_ns in _came_back(rows, term):
             yield from by_fault(weakness.ASYNC, term.node, back_ns, weakness.crashed(term.node))
     if profile.acks != "all" and term.clean is not False:
-        yield cut(weakness.acks(profile), f"the switch to {who}", confirmed=False)
+        known = term.clean is True or Evidence.ELECTIONS not in context.tells
+        yield cut(weakness.acks(profile), f"the switch to {who}", certain=known, confirmed=False)
     if profile.min_in_sync < 2 and rows.memo(elections).alone(term, before.node):
         yield from by_fault(weakness.ONE_IN_SYNC, before.node, now_ns, weakness.lost_disk(before.node))
         if profile.flush == "async":
