@@ -32,6 +32,10 @@ PAIRS = [pair for pair in combinations(WEAK, 2) if not all(name.startswith("acks
 ALONE_AND_IN_PAIRS = [*((name, WEAK[name]) for name in WEAK), *((a, WEAK[a] | WEAK[b]) for a, b in PAIRS)] + [
     (b, WEAK[a] | WEAK[b]) for a, b in PAIRS
 ]
+#: Where two copies are demanded at least, nothing stands on one.
+ALONE_AND_IN_PAIRS = [
+    (a, profile) for a, profile in ALONE_AND_IN_PAIRS if (a, profile.get("acks")) != ("one in sync", 2)
+]
 IDS = [f"{name} in {'+'.join(map(str, profile))}" for name, profile in ALONE_AND_IN_PAIRS]
 
 
@@ -50,6 +54,14 @@ class Cluster(History):
             self.append(node, 0)
         self.send(0)
         return self
+
+    def append(self, node: str, sequence: int, *more: Any, **columns: Any) -> int:
+        """Under synchronous flush the record is on the disk before anybody counts on it."""
+        index = super().append(node, sequence, *more, **columns)
+        if self.meta["profile"].get("flush") != "async":
+            life = columns.get("incarnation", 1)
+            self.trace(node, "synced", position=self.rows[index]["position"] + SIZE, incarnation=life)
+        return index
 
     def elected(self, node: str, epoch: int, *, previous: list[str], **more: Any) -> None:
         self.entries += 1
@@ -87,6 +99,7 @@ def found(verdict: Verdict) -> tuple[Validity, set[str]]:
 
 PERMITTED = (Validity.VALID, {A.LOST_BY_POLICY})
 NOT_PERMITTED = (Validity.INVALID, {A.LOST})
+NOT_TRUE = (Validity.INVALID, {A.LOST, A.FALSE_ACKNOWLEDGEMENT})
 NOT_DECIDED = (Validity.UNKNOWN, set[str]())
 
 
@@ -104,7 +117,7 @@ def explains(name: str, cluster: Cluster) -> Cluster:
         return cluster.takes_over("broker-2", unclean=True, previous=["broker-0", "broker-1"])
     cluster.acknowledged("broker-0")
     cluster.undo("wipe", cluster.inject("wipe", "broker-0"))
-    return cluster.takes_over("broker-1")
+    return cluster.takes_over("broker-1", previous=[], bootstrap=True)
 
 
 def leaves_open(name: str, cluster: Cluster) -> Cluster:
@@ -116,7 +129,7 @@ def leaves_open(name: str, cluster: Cluster) -> Cluster:
     if name == "one in sync":
         cluster.acknowledged("broker-0")
         cluster.undo("wipe", cluster.inject("wipe", "broker-0", effects=None))
-        return cluster.takes_over("broker-1")
+        return cluster.takes_over("broker-1", previous=[], bootstrap=True)
     cluster.acknowledged("broker-0", "broker-1")
     return cluster.takes_over("broker-2", elected=False)
 
@@ -159,7 +172,8 @@ def test_one_weakness_does_not_excuse_what_another_one_explains(name: str) -> No
     for other in WEAK:
         history = explains(other, Cluster().begin(WEAK[name]))
         if other != name and (name, other) not in ALSO:
-            assert found(history.ends()) == NOT_PERMITTED, (name, other)
+            one_of_two = (name, other) == ("acks 2", "one in sync")
+            assert found(history.ends()) == (NOT_TRUE if one_of_two else NOT_PERMITTED), (name, other)
 
 
 #: (weakness, what another one explains): that it explains, too.
@@ -170,7 +184,54 @@ def test_an_acknowledgement_that_stood_on_too_few_copies_excuses_nothing() -> No
     for takers, copies in ((("broker-0",), None), (("broker-0",), ("broker-0", "broker-1"))):
         cluster = Cluster().begin({"acks": 2})
         cluster.acknowledged(*takers, copies=copies)
-        assert found(cluster.takes_over("broker-2").ends()) == NOT_PERMITTED
+        assert found(cluster.takes_over("broker-2").ends()) == NOT_TRUE
+
+
+def test_what_an_uncounted_copy_cut_off_by_itself_is_lost() -> None:
+    for profile in ({"acks": 2}, {"acks": "master"}):
+        for follows, expected in ((False, NOT_PERMITTED), (True, PERMITTED)):
+            cluster = Cluster().begin(profile)
+            cluster.acknowledged("broker-0", *(["broker-1"] if profile == {"acks": 2} else []))
+            cluster.append("broker-2", 1)
+            if follows:  # a master that lacks it, and another one thereafter that has it
+                cluster.elected("broker-3", 2, previous=list(BROKERS))
+                cluster.master("broker-3", 2, start=SIZE)
+            cluster.trace("broker-2", "truncate", position=SIZE, epoch=2, value={"old_end": 2 * SIZE})
+            if follows:
+                cluster.elected("broker-0", 3, previous=list(BROKERS))
+                cluster.master("broker-0", 3, start=2 * SIZE)
+            cluster.elected("broker-2", 4, previous=list(BROKERS))
+            cluster.master("broker-2", 4, start=SIZE)
+            assert found(cluster.ends()) == expected, (profile, follows)
+
+
+def test_an_uncounted_copy_that_begins_anew_may_lack_the_record() -> None:
+    cluster = Cluster().begin({"acks": "master"})
+    cluster.acknowledged("broker-0")
+    cluster.append("broker-2", 1)
+    cluster.trace("broker-2", "truncate", position=0, epoch=1, value={"old_end": 2 * SIZE})
+    cluster.trace("broker-2", "bootstrap", position=SIZE, epoch=1, value={"epochs": [[1, 0]]})
+    assert found(cluster.takes_over("broker-2").ends()) == PERMITTED
+
+
+def test_a_record_that_others_in_sync_had_too_was_not_lost_with_one_disk() -> None:
+    cluster = Cluster().begin({"min_in_sync": 1})
+    cluster.acknowledged("broker-0")
+    cluster.append("broker-1", 1)
+    cluster.undo("wipe", cluster.inject("wipe", "broker-0"))
+    cluster.trace("broker-1", "truncate", position=SIZE, epoch=1, value={"old_end": 2 * SIZE})
+    assert found(cluster.takes_over("broker-1", previous=["broker-0", "broker-1"]).ends()) == NOT_PERMITTED
+
+
+@pytest.mark.parametrize("field", ["position", "epoch"])
+def test_an_answer_that_tells_no_position_or_no_epoch_is_judged_by_the_logs(field: str) -> None:
+    for name in WEAK:
+        for history, expected in ((explains, PERMITTED), (explains_nothing, NOT_PERMITTED)):
+            cluster = history(name, Cluster().begin(WEAK[name])).finish(0)
+            for row in cluster.rows:
+                if (row["f"], row["type"]) == ("send", "ok"):
+                    row[field] = -1
+            assert found(cluster.verdict(LAW)) == expected, name
 
 
 def test_a_kill_of_the_deposed_master_does_not_explain_what_its_successor_lacks() -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, slots
+from checkers._views.arrays import Flags, Ints, only, slots
 from checkers._views.claims import Claims
 from checkers._views.losses.terms import Term
 from checkers._views.nodes.logs import node_traces
 
 #: What takes the end of a log away, and what a log is asked about.
-_EVENTS = ("recovered", "truncate", "bootstrap", "role")
+EVENTS = ("recovered", "truncate", "bootstrap", "role")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,18 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.queue)
+
+    def placed(self, rows: Rows) -> Records:
+        """The same; where an answer told no epoch, or no position, those that the record was appended with first."""
+        if not ((self.epoch < 0) | (self.position < 0)).any():
+            return self
+        number, append = _appends(rows, self)
+        found = {}
+        for name, told in (("epoch", self.epoch), ("position", self.position)):
+            first = told.copy()
+            first[number[::-1]] = rows.column(name)[append[::-1]]  # the first one is written last
+            found[name] = np.where(told < 0, first, told)
+        return replace(self, **found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +88,11 @@ def _one_of_each(rows: Rows, at: Ints) -> list[int]:
 
 
 def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
-    """Pairs of a record's number and a row that appended it somewhere."""
+    """Pairs of a record's number and a row that appended it somewhere, in the order of these rows. A record whose epoch
+    nobody tells may be of any."""
     at = rows.where(kind="trace", f="append")
-    columns = (rows.column(name)[at] for name in ("queue", "offset", "hash", "epoch"))
-    wanted = (records.queue, records.offset, records.hash, records.epoch)
+    columns = (rows.column(name)[at] for name in ("queue", "offset", "hash"))
+    wanted = (records.queue, records.offset, records.hash)
     key = np.zeros(len(records) + len(at), dtype=np.int64)
     for mine, theirs in zip(wanted, columns, strict=True):
         key, _ = slots(key, np.concatenate([mine, theirs]))
@@ -88,15 +101,17 @@ def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
     low, high = (np.searchsorted(known, key[len(records) :], side=side) for side in ("left", "right"))
     many = high - low
     within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    return order[np.repeat(low, many) + within], np.repeat(at, many)
+    number, append = order[np.repeat(low, many) + within], np.repeat(at, many)
+    epoch = records.epoch[number]
+    return only((epoch < 0) | (epoch == rows.column("epoch")[append]), number, append)
 
 
 def _follow(
     rows: Rows, records: Records, node: str, number: Ints, append: Ints, at_role: dict[int, Held]
 ) -> tuple[Ints, Held]:
     """Follow one replica through what it traced; fill in what it held whenever it took the role of master."""
-    events = node_traces(rows, node, *_EVENTS)
-    every = node_traces(rows, node, *_EVENTS, "append")
+    events = node_traces(rows, node, *EVENTS)
+    every = node_traces(rows, node, *EVENTS, "append")
     rank = np.empty(len(rows), dtype=np.int64)
     rank[every] = np.arange(len(every))
     order = np.argsort(rank[append], kind="stable")

@@ -170,8 +170,12 @@ def _cuts(rows: Rows, context: RunContext) -> Sequence[Cut]:
 
 
 def _successions(rows: Rows) -> Iterator[tuple[Term, Term]]:
-    every = rows.memo(terms)
-    yield from pairwise(every)
+    """Each term with the one before it of the same group."""
+    groups: dict[str, list[Term]] = {}
+    for term in rows.memo(terms):
+        groups.setdefault(term.group, []).append(term)
+    for mine in groups.values():
+        yield from pairwise(mine)
 
 
 def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Iterator[Cut]:

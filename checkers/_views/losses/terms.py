@@ -12,13 +12,15 @@ from chaos.law import Rows
 @dataclass(frozen=True, slots=True)
 class Term:
     """A replica took the role of master in row ``at``. ``start``: where its log ended then, -1 where it doesn't tell.
-    ``clean``: it was elected from the committed set; None where no controller tells of the election."""
+    ``clean``: it was elected from the committed set; None where no controller tells of the election. ``group``: of
+    which replicas it is the master; "" where no controller tells."""
 
     node: str
     epoch: int
     at: int
     start: int
     clean: bool | None
+    group: str = ""
 
 
 def terms(rows: Rows) -> Sequence[Term]:
@@ -30,7 +32,8 @@ def terms(rows: Rows) -> Sequence[Term]:
         if told.get("role") == "master":
             node, start = rows.text("node", at), told.get("start", -1)
             begin = start if isinstance(start, int) else -1
-            found.append(Term(node, int(epoch[at]), at, begin, known.clean(int(epoch[at]), node)))
+            of = int(epoch[at]), node
+            found.append(Term(node, int(epoch[at]), at, begin, known.clean(*of), known.group(*of)))
     return sorted(found, key=lambda term: (term.epoch, term.at))
 
 
@@ -48,6 +51,9 @@ class Elections:
         previous = entry.get("previous_set")
         inside = bool(entry.get("bootstrap")) or not isinstance(previous, Sequence) or master in previous
         return entry.get("unclean") is not True and inside
+
+    def group(self, epoch: int, master: str) -> str:
+        return str(self.entries.get((epoch, master), {}).get("group", ""))
 
     def alone(self, term: Term, before: str) -> bool:
         """Whether the master before may have been the only member of the SyncStateSet when this term began."""

@@ -11,8 +11,9 @@ from chaos.law import Rows, RunContext
 from checkers._views.arrays import Flags, Ints, parts
 from checkers._views.losses import weakness
 from checkers._views.losses.explained import Explained, Lost
-from checkers._views.losses.lineage import Held, Lineage, Records, copies, lineage
-from checkers._views.losses.terms import Term, terms
+from checkers._views.losses.lineage import EVENTS, Held, Lineage, Records, copies, lineage
+from checkers._views.losses.terms import Term, elections, terms
+from checkers._views.nodes.logs import node_traces
 from checkers._views.run import ENDS_LACKING, may_lack_ends, replica_groups
 
 _UNTOLD = "and no controller tells whether the election of {} (epoch {}) was from the SyncStateSet"
@@ -20,12 +21,12 @@ _UNTOLD = "and no controller tells whether the election of {} (epoch {}) was fro
 
 def explain(rows: Rows, context: RunContext, records: Records, at: Ints, found: Explained, *, acked: bool) -> None:
     """``at``: the rows by which clients were told of the records."""
-    every = rows.memo(terms)
+    every, records = rows.memo(terms), records.placed(rows)
     line = lineage(rows, records, every)
     loss = _first_without(rows, records, at, every, line)
     for number, mine in parts(loss).items():
         if number >= 0:
-            cut = _Cut(rows, context, records, at, found, every[number], line.at_terms[number], line)
+            cut = _Cut(rows, context, records, at, found, every, number, line)
             cut.explain(mine, acked=acked)
     if may_lack_ends(rows):
         found.say(np.flatnonzero(loss < 0), Lost.UNDECIDED, "and " + ENDS_LACKING.format("a replica"))
@@ -57,12 +58,13 @@ class _Cut:
         records: Records,
         at: Ints,
         found: Explained,
-        term: Term,
-        held: Held,
+        every: Sequence[Term],
+        number: int,
         line: Lineage,
     ) -> None:
         self._rows, self._records, self._at, self._found = rows, records, at, found
-        self._profile, self._term, self._held, self._line = context.profile, term, held, line
+        self._profile, self._every, self._line = context.profile, every, line
+        self._term, self._held = every[number], line.at_terms[number]
         self._time = rows.column("time_ns")
         self._elections_told = Evidence.ELECTIONS in context.tells
 
@@ -119,7 +121,7 @@ class _Cut:
         """The acknowledgement stood on as many copies as it must, and the new master is none of them, or not any more:
         its disk was lost since."""
         told = self._copies(mine)
-        other = mine[self._is_true(mine, told) & ~self._is_copy(mine, told)]
+        other = mine[self._is_true(mine, told) & ~self._is_copy(mine, told) & ~self._dropped(mine)]
         if self._term.clean is None and self._elections_told:
             self._undecided(other, _UNTOLD.format(self._term.node, self._term.epoch))
         elif self._term.clean is not False:
@@ -151,6 +153,22 @@ class _Cut:
                 is_copy &= ~np.isin(mine, which)
         return is_copy
 
+    def _dropped(self, mine: Ints) -> Flags:
+        """Which of these records the new master had taken and cut off, though no other master lacked them: whether it
+        was counted or not, it would have them if it had not. Who begins anew drops its whole log."""
+        lacked = np.zeros(len(mine), dtype=np.bool_)
+        for term, held in zip(self._every, self._line.at_terms, strict=True):
+            if term.group == self._term.group and term.epoch < self._term.epoch:
+                lacked |= (self._records.epoch[mine] < term.epoch) & ~held.has[mine]
+        f, gone = self._rows.column("f"), self._held.gone[mine]
+        cut = (gone >= 0) & (f[np.maximum(gone, 0)] == self._rows.code("f", "truncate"))
+        lived = node_traces(self._rows, self._term.node, *EVENTS)
+        for row in np.unique(gone[cut]).tolist():
+            later = lived[int(np.flatnonzero(lived == row)[0]) + 1 :]
+            if len(later) and self._rows.text("f", int(later[0])) == "bootstrap":
+                cut &= gone != row
+        return cut & ~lacked
+
     def _copies(self, mine: Ints) -> list[frozenset[str] | None]:
         found: list[frozenset[str] | None] = [None] * len(mine)
         node = self._rows.column("node")[self._at[mine]]
@@ -165,7 +183,10 @@ class _Cut:
 
     def _by_one_in_sync(self, mine: Ints) -> None:
         """The acknowledgement stood on one copy alone, as the whole SyncStateSet, and that copy is gone: its disk was
-        lost or, under asynchronous flush, it crashed."""
+        lost or, under asynchronous flush, it crashed. Whoever has joined the set since had the record, too; and where
+        two copies are demanded at least, none stands on one."""
+        if self._profile.acks not in ("all", "master"):
+            return
         did = [("lost its disk", weakness.lost_disk)]
         did += [("crashed", weakness.crashed)] if self._profile.flush == "async" else []
         until_ns = int(self._time[self._term.at])
@@ -173,6 +194,8 @@ class _Cut:
             if told is None or len(told) != 1:
                 continue
             [only], number = told, mine[place : place + 1]
+            if not self._rows.memo(elections).alone(self._term, only):
+                continue
             since_ns = int(self._time[self._at[number[0]]])
             for what, is_what in did:
                 sure, perhaps = weakness.struck(self._rows, only, since_ns, until_ns, is_what(only))

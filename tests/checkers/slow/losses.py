@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
@@ -84,10 +86,16 @@ class _Loss:
         ]
         if profile.flush == "async" and crash >= 0:
             found.append(self._struck(self.new, Effect.MAY_CRASH, took[self.record], crash))
-        if profile.acks != "all" and self._stood(copies) and not self._is_copy(copies, role, crash):
+        if profile.acks != "all" and self._stood(copies) and not self._is_copy(copies, role, crash) | self._dropped():
             known = {True: Lost.PERMITTED, False: Lost.UNEXPLAINED, None: Lost.UNDECIDED}
             found.append(known[clean if Evidence.ELECTIONS in self.context.tells else clean is not False])
-        if profile.min_in_sync < 2 and copies is not None and len(copies) == 1:
+        if (
+            profile.min_in_sync < 2
+            and profile.acks in ("all", "master")
+            and copies is not None
+            and len(copies) == 1
+            and self._previous() in ([], [*copies], None)
+        ):
             effects = [Effect.LOSES_DISK, *([Effect.MAY_CRASH] if profile.flush == "async" else [])]
             found += [self._struck(*copies, effect, self.at, role) for effect in effects]
         return found
@@ -108,11 +116,32 @@ class _Loss:
         step = self.rows.column("step")
         return took >= 0 and step[took] < step[role]
 
+    def _dropped(self) -> bool:
+        """It cut the record off, and no master since has lacked it."""
+        led = self.replicas[self.new].led[self.term]
+        cut = led[2].get(self.record, -1)
+        between = [
+            one
+            for replica in self.replicas.values()
+            for term, one in replica.led.items()
+            if self.record[-1] < term < self.term
+        ]
+        lacked = any(self.record not in held for _, held, _ in between)
+        return cut >= 0 and self.rows.text("f", cut) == "truncate" and not lacked
+
+    def _previous(self) -> list[str] | None:
+        entry = self._elected()
+        return None if entry is None else list(entry["previous_set"])
+
     def _clean(self) -> bool | None:
+        entry = self._elected()
+        return None if entry is None else not entry["unclean"] and self.new in entry["previous_set"]
+
+    def _elected(self) -> Mapping[str, Any] | None:
         for at in self.rows.where(kind="trace", f="applied").tolist():
             entry = self.rows.value(at)["entry"]
             if (entry["type"], entry.get("master_epoch"), entry.get("master")) == ("elect", self.term, self.new):
-                return not entry["unclean"] and self.new in entry["previous_set"]
+                return entry  # type: ignore[no-any-return]
         return None
 
     def _copies(self) -> set[str] | None:
