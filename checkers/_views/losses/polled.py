@@ -3,14 +3,15 @@ later, and what faults had done to that one by then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import Ints
-from checkers._views.losses import weakness
+from checkers._views.arrays import NEVER, Ints, places_in
+from checkers._views.faults import Fault
+from checkers._views.losses import by_faults, weakness
 from checkers._views.losses.explained import Explained, Lost
 from checkers._views.losses.terms import terms
 
@@ -57,7 +58,14 @@ def explain(rows: Rows, context: RunContext, at: Ints, found: Explained, *, acke
             found.say(mine, Lost.UNDECIDED, "and nobody knows which replica had told it, or led then")
             continue
         later = [reign for reign in every if reign.until_ns > now_ns and reign.epoch >= old.epoch]
-        _Loss(rows, context, found, mine, now_ns, old).explain(later, acked=acked)
+        sent_ns = _sent_ns(rows, row) if acked else 0
+        _Loss(rows, context, found, mine, sent_ns, now_ns, old).explain(later, acked=acked)
+
+
+def _sent_ns(rows: Rows, row: int) -> int:
+    """When the send that this row ended began."""
+    place, known = places_in(rows.column("index"), rows.column("op")[[row]])
+    return int(rows.column("time_ns")[place[0]]) if known[0] else 0
 
 
 def _told_by(rows: Rows, row: int, every: Sequence[Reign]) -> Reign | None:
@@ -73,12 +81,14 @@ def _told_by(rows: Rows, row: int, every: Sequence[Reign]) -> Reign | None:
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """One record that was told to a client at ``now_ns`` under the reign ``old``, and is gone."""
+    """One record that there was since ``sent_ns`` at the earliest, that was told to a client at ``now_ns`` under the
+    reign ``old``, and is gone."""
 
     rows: Rows
     context: RunContext
     found: Explained
     number: Ints
+    sent_ns: int
     now_ns: int
     old: Reign
 
@@ -112,12 +122,17 @@ class _Loss:
             self._say(Lost.PERMITTED, f"{weakness.UNCLEAN} allows at the switch to {new.node} by {when}")
 
     def _by_power_cut(self, later: Sequence[Reign]) -> None:
-        """Whoever led afterwards had lost data in a power cut."""
+        """Whoever led afterwards had lost data in a power cut: one that did not come before the record, and on the
+        node that answered not so late that the record must have been on its disk."""
         for reign in later:
-            until_ns = reign.until_ns if reign.node == self.old.node else reign.since_ns
-            sure, perhaps = weakness.struck(
-                self.rows, reign.node, self.now_ns, until_ns, weakness.lost_unsynced(reign.node)
-            )
+            own = reign.node == self.old.node
+            window = by_faults.window_ns(self.context) if own else NEVER
+            until_ns, lost = reign.until_ns if own else reign.since_ns, weakness.lost_unsynced(reign.node)
+
+            def took(fault: Fault, window: int = window, lost: Callable[[Fault], bool] = lost) -> bool:
+                return lost(fault) and self.sent_ns <= fault.from_ns and fault.began_ns - self.now_ns <= window
+
+            sure, perhaps = weakness.struck(self.rows, reign.node, self.now_ns, until_ns, took)
             if sure is not None:
                 self._say(Lost.PERMITTED, f"{weakness.ASYNC} allows at {weakness.told(self.rows, sure, reign.node)}")
             elif perhaps is not None:
