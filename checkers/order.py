@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import losses, reads
-from checkers._views.arrays import Highest, Ints, only, stable_order
+from checkers._views.arrays import Highest, Ints, only, slots, stable_order
 from checkers._views.reads import own
 
 REORDER = "reorder"
@@ -63,8 +63,8 @@ class Stored:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         found.count("acked", int(rows.memo(views.sends).ok.sum()))
-        if losses.keeps(rows, context, confirmed=False):
-            _sends(rows, found)
+        if context.strict or not context.unfinished:  # a run that goes on may be cut later
+            _sends(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -91,22 +91,26 @@ class Delivered:
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
-def _sends(rows: Rows, found: Findings) -> None:
-    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order. Of other
-    parts of the queue it is enough to know the first a: its offset is above all of this part, or below."""
+def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
+    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order. What a cut
+    of the profile parts is not compared. Of other parts of the queue it is enough to know the first a of each epoch:
+    its offset is above all of this part, or below."""
     offset, queue, index = (rows.column(name) for name in ("offset", "queue", "index"))
-    asked, done = rows.memo(_acknowledged)
+    permits = losses.cuts(rows.beside, context, confirmed=False)
+    every_asked, every, between = _placed(rows.beside, permits)
+    mine = rows.own[every]
+    asked, done = every_asked[mine], every[mine]
     if not len(done):
         return
-    every_asked, every = rows.beside.memo(_acknowledged)
-    known = Highest(queue[every], every, offset[every], len(rows))
-    before = known.before(queue[done], asked)
+    of, _ = slots(queue[every], between)
+    known = Highest(of, every, offset[every], len(rows))
+    before = known.before(of[mine], asked)
     records = cache(known.records)
     found.count("ordered_pairs", int((before >= 0).sum()))
 
     def tell(later: int) -> None:
         two = int(done[later])
-        offsets, places = records(int(queue[two]))
+        offsets, places = records(int(of[mine][later]))
         earlier = int(places[np.searchsorted(offsets, offset[two])])
         one = int(every[earlier])
         producers = [rows.text("process", at).rpartition(".")[0] for at in (one, two)]
@@ -129,12 +133,14 @@ def _sends(rows: Rows, found: Findings) -> None:
     found.add_each(REORDER, wrong, tell, queues=queue[done[wrong]])
 
 
-def _acknowledged(rows: Rows) -> tuple[Ints, Ints]:
-    """The rows of the sends that were told an offset: invocations and ends."""
+def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
+    """The rows of the sends that were told an offset, invocations and ends, and between which cuts each was told. Those
+    are left out of which nobody knows it."""
     sends = rows.memo(views.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
-    asked, done = only(rows.column("offset")[done] >= 0, asked, done)
-    return asked, done
+    between = permits.between(rows, done)
+    asked, done, between = only((rows.column("offset")[done] >= 0) & (between >= 0), asked, done, between)
+    return asked, done, between
 
 
 def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:

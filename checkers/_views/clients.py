@@ -67,8 +67,8 @@ def sends(rows: Rows) -> Calls:
 
 
 def first_acknowledged(rows: Rows) -> Ints:
-    """A sieve: of each queue the send that was acknowledged first, of those that tell an offset."""
-    return _first(rows, "send", by=("queue",))
+    """A sieve: of each queue, and each epoch, the send that was acknowledged first, of those that tell an offset."""
+    return _first(rows, "send", by=("queue", "epoch"))
 
 
 def first_answers(rows: Rows) -> Ints:

@@ -155,7 +155,7 @@ FIRST_APPENDS = Reads(
     ),
 )
 #: Of each part of a queue the send that was acknowledged first.
-FIRST_ACKNOWLEDGED = kept_of("send", keep=clients.first_acknowledged)
+FIRST_ACKNOWLEDGED = kept_of("send", keep=clients.first_acknowledged, columns=("epoch",))
 #: Of each part of a queue the answers that were the first to tell of its end.
 FIRST_ANSWERS = kept_of(*("send", "pull", "bounds"), keep=clients.first_answers, columns=("node", "epoch", "value"))
 #: Of each part of a queue, and each group, the highest commit that was acknowledged.

@@ -234,6 +234,16 @@ def test_an_answer_that_tells_no_position_or_no_epoch_is_judged_by_the_logs(fiel
             assert found(cluster.verdict(LAW)) == expected, name
 
 
+def test_order_is_owed_wherever_no_cut_parts_two_sends() -> None:
+    for epoch, names in ((1, {A.REORDER}), (2, set[str]())):
+        cluster = Cluster().begin({"acks": "master"})
+        cluster.send(2)
+        cluster.takes_over("broker-2")
+        cluster.send(1, process="producer-1.0", epoch=epoch)  # epoch 2 had lost what epoch 1 had at this offset
+        verdict = cluster.finish(0).verdict(L.ORDER)
+        assert {anomaly.name for anomaly in verdict.anomalies} == names, verdict
+
+
 def test_a_kill_of_the_deposed_master_does_not_explain_what_its_successor_lacks() -> None:
     cluster = Cluster().begin({"flush": "async"})
     cluster.acknowledged("broker-0", "broker-1")
@@ -339,6 +349,37 @@ def test_polled_roles_explain_a_loss_by_a_power_cut_that_took_data_alone() -> No
     assert found(run("kill", "broker-2", proof={"broker-2": {"blocks_lost": 3}})) == NOT_PERMITTED
     assert found(run("kill", "broker-1", effects=None)) == NOT_DECIDED
     assert found(run()) == NOT_PERMITTED
+
+
+def power_cut_run(after: str, *, cut_first: bool = False, wait_s: float = 0.0, window: float | None = 1.0) -> Verdict:
+    """``after`` loses blocks in a power cut, before message 1 is sent or so long after that was acknowledged."""
+    declared = {} if window is None else {"loss_window_s": window}
+    meta = {"profile": {"flush": "async"}, "tells": POLLED, "deployment": "netns", **declared}
+    history = Cluster(meta=meta)
+    history.phase("load")
+    history.row("poll", type="ok", f="state", node="broker-0", epoch=1, value={"role": "master"})
+    history.send(0)
+    if not cut_first:
+        history.send(1)
+        history.wait(wait_s)
+    process = history.inject("lose_unsynced", after, effects={"takes_down": [after], "may_crash": [after]})
+    told(history, process, {after: {"files_lost": 0, "blocks_lost": 3}})
+    if cut_first:
+        history.send(1)
+    history.undo("lose_unsynced", process)
+    epoch = 1 if after == "broker-0" else 2
+    history.row("poll", type="ok", f="state", node=after, epoch=epoch, value={"role": "master"})
+    history.finish(0)
+    return history.verdict(LAW)
+
+
+def test_a_power_cut_explains_no_loss_of_what_was_sent_after_it_or_long_before() -> None:
+    assert found(power_cut_run("broker-1")) == PERMITTED
+    assert found(power_cut_run("broker-1", cut_first=True)) == NOT_PERMITTED
+    assert found(power_cut_run("broker-1", wait_s=2)) == PERMITTED  # it may have taken the record late
+    assert found(power_cut_run("broker-0")) == PERMITTED
+    assert found(power_cut_run("broker-0", wait_s=2)) == NOT_PERMITTED
+    assert found(power_cut_run("broker-0", wait_s=2, window=None)) == PERMITTED
 
 
 def test_polled_sets_explain_a_loss_by_an_unclean_election() -> None:

@@ -35,7 +35,7 @@ LAWS: dict[tuple[str, int], Law] = {
 }
 NODES = ("a", "b", "c", "")
 PLAN = plan(LAWS, {})
-(SIEVE,) = (one for part in PLAN for one in part.sifted)
+(SIEVE,) = {one for part in PLAN for one in part.sifted}
 EVENTS = {"append": 30, "acked": 12, "synced": 8, "confirm": 14, "set": 3, "role": 3, "truncate": 1, "recovered": 1}
 EVENTS |= {"bootstrap": 1, "tier_commit": 1, "start": 3, "retention": 2}
 

@@ -107,6 +107,15 @@ class Cuts:
                     binding &= ~loose
             yield mine, binding
 
+    def between(self, rows: Rows, at: Ints) -> Ints:
+        """Between which cuts each of these rows stands: rows of one number are parted by none. -1 where nobody knows,
+        since a cut, or the row, tells no epoch."""
+        if not self.every:
+            return np.zeros(len(at), dtype=np.int64)
+        begins, epoch = np.array(sorted({cut.epoch for cut in self.every})), rows.column("epoch")[at]
+        number: Ints = np.searchsorted(begins, epoch, side="right")
+        return np.where((epoch >= 0) & (begins[0] >= 0), number, -1)
+
     def lost_in_crash(self, rows: Rows, node: str, witness: int, back: int) -> bool:
         """Whether a replica may have come back (row ``back``) from a crash without what it had at ``witness``."""
         since_ns, until_ns = (int(rows.column("time_ns")[at]) for at in (witness, back))

@@ -12,7 +12,7 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers._views import losses
 from checkers.order import CONSUMER_REORDER, DELIVERED, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER, STORED
-from slow.plain import Call, calls, read
+from slow.plain import Call, Row, calls, read
 
 #: What both kernels need that this is the oracle of.
 BOTH = replace(STORED, rows=(*STORED.rows, *DELIVERED.rows), columns=(*STORED.columns, "hash"))
@@ -27,8 +27,9 @@ class Order:
         found = Findings(PROMISE)
         sends = [call for call in calls(rows, "send") if call.ok]
         found.count("acked", len(sends))
-        if losses.keeps(rows, context, confirmed=False):
-            _stand_as_acknowledged(sends, found)
+        if context.strict or not context.unfinished:
+            every = losses.cuts(rows, context, confirmed=False).every
+            _stand_as_acknowledged(rows, sends, [cut.epoch for cut in every], found)
         pulls, given = _given(rows)
         found.count("delivered", sum(map(len, given)))
         _one_behind_the_other(pulls, given, found)
@@ -50,19 +51,28 @@ def _report(found: Findings, name: str, wrong: list[tuple[str, tuple[int, ...], 
     found.add_each(name, np.arange(len(wrong)), tell, queues=np.array([one[2] for one in wrong], dtype=np.int64))
 
 
-def _stand_as_acknowledged(sends: list[Call], found: Findings) -> None:
-    """Of two sends to a queue, the one that began after the other was acknowledged has the higher offset."""
+def _stand_as_acknowledged(rows: Rows, sends: list[Call], cuts: list[int], found: Findings) -> None:
+    """Of two sends to a queue, the one that began after the other was acknowledged has the higher offset; unless a cut
+    parts them, which begins with its epoch. Where it or they tell none, nothing is owed."""
     placed = [(call.begin, call.end) for call in sends if call.end is not None and call.end.offset >= 0]
+    epochs = rows.column("epoch")
+    placed = [pair for pair in placed if not cuts or min(*cuts, int(epochs[pair[1].at])) >= 0]
+
+    def parted(earlier: Row, later: Row) -> bool:
+        one, two = int(epochs[earlier.at]), int(epochs[later.at])
+        return any(min(one, two) < cut <= max(one, two) for cut in cuts)
+
     by_end = sorted(placed, key=lambda pair: pair[1].at)
     wrong = []
     for begin, end in placed:
         before = [(asked, told) for asked, told in by_end if told.queue == end.queue and told.at < begin.at]
+        before = [(asked, told) for asked, told in before if not parted(told, end)]
         found.count("ordered_pairs", bool(before))
         for asked, told in before:
             if told.offset >= end.offset:
                 same = told.process.rpartition(".")[0] == end.process.rpartition(".")[0]
-                rows = (asked.index, told.index, begin.index, end.index)
-                wrong.append((PRODUCER_REORDER if same else REORDER, rows, end.queue, end.offset, end.message))
+                witnesses = (asked.index, told.index, begin.index, end.index)
+                wrong.append((PRODUCER_REORDER if same else REORDER, witnesses, end.queue, end.offset, end.message))
                 break
     _report(found, REORDER, wrong)
 
