@@ -270,7 +270,8 @@ def test_a_run_whose_directory_is_deleted_ends_at_once_and_healed(tmp_path, begi
     shutil.rmtree(run.rename(tmp_path / "gone"))  # where it was, nodes can't make files any more meanwhile
     code, out, err = finish(popen, within_s=20)
     assert code == 3 and out.startswith("stormproof run storm.yaml")
-    *phases, error = err.splitlines()
+    profile, *phases, error = err.splitlines()
+    assert profile.startswith("profile: ")
     assert all(re.match(r" *\d+\.\d s  \w", line) for line in phases), err
     assert "history.arrows was deleted while the run went on, so the run ends here" in error
     assert procfs.of_run(run) == [] and list(tmp_path.glob("runs/*")) == []
