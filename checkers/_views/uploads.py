@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import Flags, Ints, distinct
+from checkers._views.arrays import NEVER, Flags, Ints, distinct
 from checkers._views.clients import sends
-from checkers._views.faults import faults
+from checkers._views.faults import faults, service_ended
 from checkers._views.garbage import REAL_TIME
 from checkers._views.nodes.due import first_calm, spans
 from checkers._views.retention import number
@@ -57,13 +57,16 @@ class Crumb:
 
 def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     """For each queue the first acknowledged message that came too late into the tier, though no fault was in force
-    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more.
+    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more; so
+    does a time in which nobody can be master, since the run itself destroyed the only sure copy.
     What may wait to be old enough, may do so besides. Without an object store nobody knows whether a queue that has no
     manifest is to have one. Of a parted queue: the first one of this part."""
     times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
     within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")
     end_ns = end_ns if end_ns >= 0 else last_told_ns(rows)
+    ended_ns, led_again_ns, _ = service_ended(rows, context)
+    hindrances = [*spans(rows.memo(faults)), *([(ended_ns, led_again_ns)] if ended_ns < NEVER else [])]
     began, done = made.began[made.ok], made.done[made.ok]
     queues = {*distinct(rows.column("queue")[done]).tolist()}
     for queue in sorted(queues if has_store(context) else queues & known.keys()):
@@ -71,7 +74,7 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
         bound_s = within_s + oldest_ms / 1e3
         bound_ns = int(bound_s * 1e9)
         mine = np.flatnonzero(rows.column("queue")[done] == queue)
-        calm_ns = first_calm(times[done[mine]], spans(rows.memo(faults)), before_ns=bound_ns, after_ns=bound_ns)
+        calm_ns = first_calm(times[done[mine]], hindrances, before_ns=bound_ns, after_ns=bound_ns)
         judged = calm_ns < end_ns - bound_ns
         mine, calm_ns = mine[judged], calm_ns[judged]
         acked = done[mine]

@@ -28,7 +28,11 @@ from checkers.durability import tops
 T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-KERNELS = {law.needs.part: law for law in durability.create(durability.Options())}
+KERNELS = {
+    law.needs.part: law
+    for law in durability.create(durability.Options())
+    if law.needs.key not in (Key.RUN, Key.NODE)  # their shards are of other things than queues
+}
 
 
 class Parted(Shard):

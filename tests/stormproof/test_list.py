@@ -15,7 +15,9 @@ from stormproof.commands.list import _lines
 
 #: A new plug-in is one new file, and its name here.
 NAMES = {
-    PluginKind.WORKLOAD: "lease_lock library limits lock metadata operator program queue register tail tier_read topics",
+    PluginKind.WORKLOAD: """
+        lease_lock library limits lock metadata operator program queue register tail tier_read topics
+    """,
     PluginKind.FAULT: """
         bit_flip clock corruption cpu crash_loop demote descriptors disk_full duplication flapping io_hang kill
         leader_transfer lose_unsynced loss member_change membership memory misdirected_write noop partition pause
