@@ -57,10 +57,10 @@ class Crumb:
 
 def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     """For each queue the first acknowledged message that came too late into the tier, though no fault was in force
-    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more; so
-    does a time in which nobody can be master, since the run itself destroyed the only sure copy.
-    What may wait to be old enough, may do so besides. Without an object store nobody knows whether a queue that has no
-    manifest is to have one. Of a parted queue: the first one of this part."""
+    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more;
+    so does a time in which nobody can be master, since the run itself destroyed the only sure copy. What may wait to be
+    old enough, may do so besides. Without an object store nobody knows whether a queue that has no manifest is to have
+    one. Of a parted queue: the first one of this part."""
     times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
     within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")

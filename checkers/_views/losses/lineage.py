@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Flags, Ints, only, slots
+from checkers._views.arrays import Flags, Ints, slots
 from checkers._views.claims import Claims
 from checkers._views.losses.terms import Term
 from checkers._views.nodes.logs import node_traces
@@ -103,7 +103,8 @@ def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
     within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
     number, append = order[np.repeat(low, many) + within], np.repeat(at, many)
     epoch = records.epoch[number]
-    return only((epoch < 0) | (epoch == rows.column("epoch")[append]), number, append)
+    same = (epoch < 0) | (epoch == rows.column("epoch")[append])
+    return number[same], append[same]
 
 
 def _follow(
