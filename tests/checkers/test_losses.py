@@ -234,6 +234,26 @@ def test_an_answer_that_tells_no_position_or_no_epoch_is_judged_by_the_logs(fiel
             assert found(cluster.verdict(LAW)) == expected, name
 
 
+def test_what_came_back_in_a_later_term_is_of_that_term() -> None:
+    for lost_again, names in ((False, {A.OFFSET_CONFLICT}), (True, set[str]())):
+        cluster = Cluster().begin({"flush": "async"})
+        cluster.acknowledged("broker-0", "broker-1")
+        cluster.crash("broker-1")
+        cluster.takes_over("broker-1", incarnation=2)
+        cluster.append("broker-1", 2, 1, epoch=2, incarnation=2)
+        cluster.send(2, 1, node="broker-1", epoch=2)
+        if lost_again:
+            cluster.crash("broker-2")
+        cluster.elected("broker-2", 3, previous=list(BROKERS))
+        life = 2 if lost_again else 1
+        cluster.master("broker-2", 3, start=SIZE, incarnation=life)
+        cluster.append("broker-2", 1, epoch=3, incarnation=life)
+        cluster.pull(1, 1, node="broker-2", epoch=3)
+        verdict = cluster.finish(0, 1).verdict(L.AGREEMENT)
+        assert names <= {anomaly.name for anomaly in verdict.anomalies}, verdict
+        assert names or A.OFFSET_CONFLICT not in {anomaly.name for anomaly in verdict.anomalies}, verdict
+
+
 def test_order_is_owed_wherever_no_cut_parts_two_sends() -> None:
     for epoch, names in ((1, {A.REORDER}), (2, set[str]())):
         cluster = Cluster().begin({"acks": "master"})

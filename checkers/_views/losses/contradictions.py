@@ -6,7 +6,7 @@ import numpy as np
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import NEVER, Flags, Ints, slots
+from checkers._views.arrays import Flags, Ints, slots
 from checkers._views.claims import Claims, claims_of, conflicts
 from checkers._views.losses.permitted import UNDECIDED, cuts, cuts_of_read
 
@@ -29,16 +29,19 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
 
 
 def _epochs(rows: Rows, claims: Claims) -> Ints:
-    """In which epoch each record was appended first, where a replica reports that; else the epoch of whoever tells of
-    it. A new master may show for a while what it, or the tier, still holds of an older term."""
+    """In which epoch each record was appended, where a replica reports that: the last one up to that of whoever tells
+    of it; else the latter. A new master may show for a while what it, or the tier, still holds of an older term."""
     appended = claims_of(rows, rows.where(kind="trace", f="append"))
-    place = np.concatenate([claims.place, appended.place])
-    number, count = slots(place, np.concatenate([claims.hash, appended.hash]))
-    first = np.full(count, NEVER)
-    np.minimum.at(first, number[len(claims.at) :], rows.column("epoch")[appended.at])
-    known = first[number[: len(claims.at)]]
-    told: Ints = rows.column("epoch")[claims.at]
-    return np.where(known < NEVER, np.minimum(known, np.where(told < 0, known, told)), told)
+    number, _ = slots(np.concatenate([appended.place, claims.place]), np.concatenate([appended.hash, claims.hash]))
+    epoch = rows.column("epoch")[np.concatenate([appended.at, claims.at])]
+    is_append = np.arange(len(number)) < len(appended.at)
+    order = np.lexsort((~is_append, epoch, number))
+    last = np.maximum.accumulate(np.where(is_append[order], np.arange(len(order)), -1))
+    by = order[np.maximum(last, 0)]
+    known = (last >= 0) & (number[by] == number[order])
+    found = epoch.copy()
+    found[order[known]] = epoch[by[known]]
+    return found[len(appended.at) :]
 
 
 def _permitted(
