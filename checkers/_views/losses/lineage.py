@@ -103,8 +103,8 @@ def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
     within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
     number, append = order[np.repeat(low, many) + within], np.repeat(at, many)
     epoch = records.epoch[number]
-    same = (epoch < 0) | (epoch == rows.column("epoch")[append])
-    return number[same], append[same]
+    fits: Flags = (epoch < 0) | (epoch == rows.column("epoch")[append])
+    return number[fits], append[fits]
 
 
 def _follow(
