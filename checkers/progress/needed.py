@@ -77,17 +77,17 @@ def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: In
     # A question that has not ended yet is a poll only if it fails.
     sure = np.flatnonzero(np.append(np.ones(len(every), dtype=np.bool_), asks.done[refused] >= 0))
     found = np.append(
-        next_polls(queue, who, invoke, in_vain), sure[next_polls(queue[sure], who[sure], invoke[sure], in_vain[sure])]
+        _next_polls(queue, who, invoke, in_vain), sure[_next_polls(queue[sure], who[sure], invoke[sure], in_vain[sure])]
     )
     flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
     flags[every[found[found < len(every)]]] = True
     tier = np.flatnonzero((pulls.demand == "tier") & pulls.ok & pulls.of_master)
     _, who = processes(rows, pulls.invoke[tier])
-    flags[tier[next_polls(pulls.queue[tier], who, pulls.invoke[tier], vain[tier])]] = True
+    flags[tier[_next_polls(pulls.queue[tier], who, pulls.invoke[tier], vain[tier])]] = True
     return flags, refused[found[found >= len(every)] - len(every)]
 
 
-def next_polls(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
+def _next_polls(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
     """The places of those that come next after one in vain, by who asks of which queue, and of the last ones."""
     order = stable_order(invoke)
     order = order[np.lexsort((reader[order], queue[order]))]

@@ -128,7 +128,7 @@ class Polls:
         """What certain replicas were asked, by replica and by where they looked for it. In vain is only what was
         answered, with nothing, although the same answer said that the queue goes further. That the tier alone need not
         hold it yet is left out."""
-        asked = pulls.only(in_vain_at_replicas(pulls) | _given_by_replicas(pulls))
+        asked = pulls.only(in_vain_at_replicas(pulls) | given_by_replicas(pulls))
         told = np.stack([asked.replica, asked.demand, asked.source])
         ways, reader = np.unique(told, axis=1, return_inverse=True)
         names = [f"readers of {replica} ({source or 'the log'})" for replica, _, source in ways.T.tolist()]
@@ -157,7 +157,8 @@ def in_vain_at_replicas(pulls: Pulls) -> Flags:
     return found
 
 
-def _given_by_replicas(pulls: Pulls) -> Flags:
+def given_by_replicas(pulls: Pulls) -> Flags:
+    """Which pulls a certain replica answered with messages."""
     found: Flags = ~pulls.of_master & pulls.ok & (pulls.demand != "tier") & (pulls.count > 0)
     return found
 

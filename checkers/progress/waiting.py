@@ -13,13 +13,13 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _views as views
 from checkers._views import reads
-from checkers._views.arrays import Ints
+from checkers._views.arrays import Ints, Line, groups, slots
 from checkers._views.ends import told_ends
 from checkers._views.faults import calm_times, were_calm
 from checkers._views.reads import everywhere, own
 from checkers._views.service import Stretch
-from checkers.progress.needed import Kept, Tops, next_polls
-from checkers.progress.polls import Polls, Stall, gets_on, in_vain_at_replicas
+from checkers.progress.needed import Kept, Tops
+from checkers.progress.polls import Polls, Stall, gets_on, given_by_replicas, in_vain_at_replicas
 from checkers.progress.promise import PROMISE, WOKEN_LATE
 from checkers.progress.pulls import Pulls
 
@@ -32,10 +32,10 @@ DONE = ("send", "pull", "delivered", "bounds")
 
 
 def needed(rows: Rows) -> Ints:
-    """A sieve, given the first rows first. It keeps pulls that have not ended; those that were held for long; pulls in
-    vain at replicas, each with the next one at the same replica; and of those who told of a queue's end, each node in
-    each epoch and way: the last one, the last one before each held pull, and the first one after it that told of what
-    it waited for."""
+    """A sieve, given the first rows first. It keeps pulls that have not ended; those that were held for long; of those
+    at replicas the ones that :func:`_at_replicas` names; and of those who told of a queue's end, each node in each
+    epoch and way: the last one, the last one before each held pull, and the first one after it that told of what it
+    waited for."""
     pulls, tops, times = Pulls.of(rows), Tops.of(rows), rows.column("time_ns")
     kept = Kept(rows)
     kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
@@ -48,17 +48,30 @@ def needed(rows: Rows) -> Ints:
     kept.told(tops.before(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow]))
     for queue, at, asked in zip(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow], strict=True):
         kept.told(tops.after(int(queue), int(at), int(asked)))
-    at_replicas = pulls.only(~pulls.of_master & pulls.answered & (pulls.demand != "tier"))
-    vain = in_vain_at_replicas(at_replicas)
-    at_replicas, vain = (
-        at_replicas.only(vain | (at_replicas.count > 0)),
-        vain[vain | (at_replicas.count > 0)],
-    )
-    told = np.stack([at_replicas.replica, at_replicas.demand, at_replicas.source])
-    reader = np.unique(told, axis=1, return_inverse=True)[1].reshape(-1)
-    kept.pulls(at_replicas.number[next_polls(at_replicas.queue, reader, at_replicas.invoke, vain)])
-    kept.pulls(at_replicas.number[vain])
+    kept.pulls(_at_replicas(rows, pulls))
     return kept.at()
+
+
+def _at_replicas(rows: Rows, pulls: Pulls) -> Ints:
+    """Of the pulls that asked a certain replica, by their places in :func:`checkers._views.pulls`: those in vain; of
+    each way to ask it the last poll, and the next one after each that was in vain, or may turn out so since it has not
+    ended; and of each process the last one, since its messages may be among the rows to come."""
+    asked = pulls.only(~pulls.of_master & (pulls.demand != "tier"))
+    vain, polls = in_vain_at_replicas(asked), in_vain_at_replicas(asked) | given_by_replicas(asked)
+    way = np.unique(np.stack([asked.replica, asked.demand]), axis=1, return_inverse=True)[1].reshape(-1)
+    key, line = slots(asked.queue, way)[0], Line.of(asked.invoke)
+    place = line.places(key, asked.invoke)
+    order, firsts = groups(rows.column("process")[asked.invoke])
+    found = [np.flatnonzero(vain), order[np.append(firsts[1:], len(order))[: len(firsts)] - 1]]
+    for source in np.unique(asked.source[polls]).tolist():
+        mine = np.flatnonzero(polls & (asked.source == source))
+        mine = mine[np.argsort(place[mine])]
+        before = np.flatnonzero((vain & (asked.source == source)) | (asked.done < 0))
+        after = np.searchsorted(place[mine], place[before], "right")
+        after, of = after[after < len(mine)], key[before[after < len(mine)]]
+        last = np.append(key[mine][1:] != key[mine][:-1], True)
+        found += [mine[last], mine[after[key[mine[after]] == of]]]
+    return asked.number[np.unique(np.concatenate(found))]
 
 
 NEEDS = Needs(
@@ -148,16 +161,22 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
         told &= nodes == rows.code("node", node) if node else master
         if held.epoch[item] >= 0:
             told &= epoch == held.epoch[item]
-        known = at[told]
-        if not len(known):
+        if not told.any():
             continue
-        witness = int(known[np.argmin(times[known])])
+        witness = _witness(at[told], end[told], invoke)
         since_ns = max(int(times[witness]), int(times[invoke]))
         late_ns = int(times[done]) - since_ns
         if late_ns > bound_ns and were_calm(rows, times[[invoke]] - CALM_NS, times[[done]])[0]:
             meanwhile = (times[stalls] >= since_ns) & (times[stalls] <= times[done])
             stood = late_ns - int(stood_ns[meanwhile].sum()) <= bound_ns
             yield _Late(invoke, done, node, int(held.asked[item]), witness, late_ns, bound_ns, stood)
+
+
+def _witness(at: Ints, end: Ints, invoke: int) -> int:
+    """Of rows that told ends, ascending: the highest end before the read was asked for, the first of several; without
+    one, the first row since. A sieve keeps both."""
+    before = at < invoke
+    return int(at[np.argmax(np.where(before, end, -1))] if before.any() else at[0])
 
 
 def _tell(rows: Rows, found: Findings, late: _Late) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from histories import TELLS
 from recorded import recording
 from slow.random_clients import RandomConsumers, history
 from slow.random_storms import readers
+from slow.random_waiters import waiters
 from slow.steady_rows import steady
 from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
 
@@ -25,16 +27,18 @@ from chaos.judging.declared import Declared
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Partial, RunContext
+from chaos.law import Law, Partial, Rows, RunContext
 from chaos.verdict import Validity
+from checkers._views.arrays import Ints
 from checkers.consumers import committed
 from checkers.consumers.promise import DOUBLE_OWNER
-from checkers.progress import Progress, held
+from checkers.progress import Progress, held, waiting
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
 
 KERNELS = {law.needs.part: law for law in registry().kernels.values() if law.promise.name == "progress"}
 (FORWARD,) = (law for law in KERNELS.values() if isinstance(law, Progress))
+WAITING = KERNELS[waiting.NEEDS.part]
 
 
 def in_parts(law: Law, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
@@ -121,34 +125,72 @@ def test_all_harmed_runs_are_judged_alike_in_parts() -> None:
     check_harmed(seed=0, every=1)
 
 
-def check_blocks(seeds: range) -> None:
-    """What readers need may be found some rows at a time: the kernel finds the same in it."""
+def check_blocks(
+    law: Law, sieve: Callable[[Rows], Ints], done: Sequence[str], make: Callable[[Random], pa.Table], seeds: range
+) -> int:
+    """What readers need may be found some rows at a time: the kernel finds the same in it. Returns how many anomalies
+    were found."""
+    anomalies = 0
     for rng, context in contexts(seeds):
-        table = readers(rng)
-        done = pc.is_in(table["f"].cast(pa.string()), pa.array(DONE)).to_numpy(zero_copy_only=False)
-        done &= pc.equal(table["kind"].cast(pa.string()), "op").to_numpy(zero_copy_only=False)
-        left = np.flatnonzero(done)
+        table = make(rng)
+        sifted = pc.is_in(table["f"].cast(pa.string()), pa.array(done)).to_numpy(zero_copy_only=False)
+        sifted &= pc.equal(table["kind"].cast(pa.string()), "op").to_numpy(zero_copy_only=False)
+        left = np.flatnonzero(sifted)
         known = left[:0]
         while len(left):
             cut = rng.randrange(1, len(left) + 1)
             given = np.append(known, left[:cut])
-            known, left = given[needed(Shard(table.take(pa.array(given))))], left[cut:]
-        every = np.flatnonzero(done)
-        at_once = every[needed(Shard(table.take(pa.array(every))))]
-        kept = [table.take(pa.array(np.sort(np.append(some, np.flatnonzero(~done))))) for some in (known, at_once)]
-        found = [FORWARD.examine(Declared(Shard(some), FORWARD.needs), context) for some in (table, *kept)]
-        assert found[1] == found[0] and found[2] == found[0]
-        assert known.tolist() == at_once.tolist()
+            known, left = given[sieve(Shard(table.take(pa.array(given))))], left[cut:]
+        every = np.flatnonzero(sifted)
+        at_once = every[sieve(Shard(table.take(pa.array(every))))]
+        kept = [table.take(pa.array(np.sort(np.append(some, np.flatnonzero(~sifted))))) for some in (known, at_once)]
+        found = [law.examine(Declared(Shard(some), law.needs), context) for some in (table, *kept)]
+        assert found[1] == found[0] and found[2] == found[0], context.seed
+        assert known.tolist() == at_once.tolist(), context.seed
+        anomalies += len(found[0].anomalies)
+    return anomalies
 
 
 def test_what_readers_need_may_be_found_block_by_block() -> None:
-    check_blocks(range(20))
-    check_blocks(range(77, 78))  # a question is under way where a block ends, and was no poll
+    check_blocks(FORWARD, needed, DONE, readers, range(20))
+    check_blocks(FORWARD, needed, DONE, readers, range(77, 78))  # a block ends within a question that was no poll
 
 
 @pytest.mark.full
 def test_what_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_blocks(range(20, 600))
+    check_blocks(FORWARD, needed, DONE, readers, range(20, 600))
+
+
+def check_waiting(seeds: range) -> None:
+    check_blocks(WAITING, waiting.needed, waiting.DONE, readers, seeds)
+    found = check_blocks(WAITING, waiting.needed, waiting.DONE, waiters, seeds)
+    assert found > len(seeds)
+
+
+def test_what_waiting_readers_need_may_be_found_block_by_block() -> None:
+    """A block may end between an answer and its messages, or while a poll waits that was asked for before others."""
+    check_waiting(range(40))
+
+
+@pytest.mark.full
+def test_what_waiting_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
+    check_waiting(range(40, 800))
+
+
+def check_waiting_in_parts(seeds: range) -> None:
+    anomalies = 0
+    for rng, context in contexts(seeds):
+        anomalies += check(WAITING, waiters(rng), context, rng, rng.choice(MOST))
+    assert anomalies > len(seeds) / 4
+
+
+def test_waiting_readers_are_judged_alike_in_parts_of_queues() -> None:
+    check_waiting_in_parts(range(8))
+
+
+@pytest.mark.full
+def test_waiting_readers_are_judged_alike_in_parts_of_hundreds_of_histories() -> None:
+    check_waiting_in_parts(range(8, 400))
 
 
 class Owners(RandomConsumers):
