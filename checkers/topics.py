@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from chaos.judging.findings import Findings, decide
@@ -12,12 +13,16 @@ from checkers import _views as views
 from checkers._views import losses, reads
 from checkers._views.reads import everywhere, own
 
+OPERATIONS = ("create_topic", "delete_topic", "find_topic")
 #: So long after recovery a name server may not know a topic yet.
 ROUTE_S = 5.0
 TOPIC_LOST = "topic-lost"
 TOPIC_LOST_BY_POLICY = "topic-lost-by-policy"
 TOPIC_RETURNED = "topic-returned"
 TOPIC_RETURNED_BY_POLICY = "topic-returned-by-policy"
+TOPIC_UNASKED = "topic-unasked"
+#: The deployment that takes a system as it is, with the topics that it had.
+AS_IT_IS = "attach"
 PROMISE = Promise(
     name="topics",
     place=103,
@@ -37,6 +42,9 @@ PROMISE = Promise(
             lawful=True,
             by_policy=True,
         ),
+        AnomalyKind(
+            name=TOPIC_UNASKED, meaning="a topic, or more queues of one, is there in the end than anybody asked for"
+        ),
     ),
 )
 
@@ -44,7 +52,7 @@ PROMISE = Promise(
 NEEDS = Needs(
     key=Key.RUN,
     rows=(
-        own("op", "create_topic", "delete_topic", "find_topic"),
+        own("op", *OPERATIONS),
         everywhere("final", "topics"),
         everywhere("trace", "applied"),
         *(*losses.TERMS, *reads.REPLICAS),
@@ -73,6 +81,7 @@ class Topics:
         else:
             _still_there(rows, context, found, created)
             _still_gone(rows, context, found, deleted)
+            _nothing_unasked(rows, context, found, {topic.name for topic in deleted})
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -153,6 +162,12 @@ class _Look:
     done: int
     queues: int
 
+    def said(self, rows: Rows, name: str = "it") -> str:
+        return (
+            f"{rows.text('node', self.done) or 'the system'} said at {views.at_s(rows, self.done)} that "
+            f"{f'topic {name}' if name != 'it' else name} has {self.queues} queues"
+        )
+
 
 def _looks(rows: Rows) -> dict[str, _Look]:
     calls = views.calls(rows, "find_topic")
@@ -187,30 +202,82 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
 
 
 def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[_Deleted]) -> None:
-    """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget."""
-    looks, times = rows.memo(_looks), rows.column("time_ns")
+    """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget,
+    and by the list of the last master."""
+    looks, times, listed = rows.memo(_looks), rows.column("time_ns"), _of_the_last_master(rows)
     bound_s = views.bound(context, "route_s", ROUTE_S)
     due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
     destroyed = views.all_destroyed(rows, context)
     for topic in deleted:
         look = looks.get(topic.name)
-        if look is None:
+        known = listed is not None and listed.of.get(topic.name, 0) > 0
+        if look is None and not known:
             found.gap("a topic was deleted, and nobody was told after the run whether it is there")
-        elif not look.queues:
+        elif look is not None and not look.queues and not known:
             found.count("gone_topics", 1)
         elif destroyed:
             found.gap(f"topic {topic.name} is there again, but {destroyed}")
-        elif int(times[look.invoke]) < due_ns:
+        elif known:
+            assert listed is not None, "a list has it"
+            _tell_returned(rows, context, found, topic, listed.said(rows, topic.name), listed.at)
+        elif look is not None and int(times[look.invoke]) < due_ns:
             found.gap(f"topic {topic.name} was still there, and nobody looked for it for as long as {bound_s:g} s")
-        else:
-            text = (
-                f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
-                f"{views.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but "
-                f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it has "
-                f"{look.queues} queues."
-            )
-            witnesses = (topic.invoke, topic.done, look.invoke, look.done)
-            _tell(rows, context, found, topic, (TOPIC_RETURNED, TOPIC_RETURNED_BY_POLICY), text, *witnesses)
+        elif look is not None:
+            _tell_returned(rows, context, found, topic, look.said(rows), look.invoke, look.done)
+
+
+def _tell_returned(rows: Rows, context: RunContext, found: Findings, topic: _Deleted, said: str, *seen: int) -> None:
+    text = (
+        f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
+        f"{views.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but {said}."
+    )
+    names = (TOPIC_RETURNED, TOPIC_RETURNED_BY_POLICY)
+    _tell(rows, context, found, topic, names, text, topic.invoke, topic.done, *seen)
+
+
+def _nothing_unasked(rows: Rows, context: RunContext, found: Findings, deleted: Set[str]) -> None:
+    """Judge each topic that is there in the end, but for those that a deletion did not end, by all that anybody asked
+    to create and that was not definitely refused. A system that the run took as it was may have had any."""
+    if context.meta.get("deployment") == AS_IT_IS:
+        return
+    asked, there = rows.memo(_asked), _there(rows, context)
+    index = rows.column("index")
+    for name in sorted(there.keys() - deleted):
+        queues, said, seen = there[name]
+        most, row = asked.get(name, (0, -1))
+        if queues > most:
+            wanted = f"only {most} queues of it were asked for" if most else "nobody asked for it without being refused"
+            witnesses = (*((row,) if row >= 0 else ()), *seen)
+            found.add(TOPIC_UNASKED, f"{said}, but {wanted}.", *(int(index[at]) for at in witnesses))
+
+
+def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[int, ...]]]:
+    """Of each topic that is there in the end the most queues that a client was told of or the last master lists, how
+    that is said, and its rows. Topics that the run did not ask for by name count where it is known which the system had
+    from the beginning, and where nothing but the operations on topics creates any."""
+    found = {
+        name: (look.queues, look.said(rows, name), (look.invoke, look.done)) for name, look in rows.memo(_looks).items()
+    }
+    listed, first = _of_the_last_master(rows), {str(one.get("topic")) for one in context.meta.get("queues") or ()}
+    named = {name for f in OPERATIONS for name in rows.words("topic", views.calls(rows, f).invoke)}
+    any_name = bool(first) and Use.LIMITS not in context.uses
+    for name, queues in listed.of.items() if listed is not None else ():
+        if name not in first and (any_name or name in named) and queues > found.get(name, (0,))[0]:
+            assert listed is not None, "it lists topics"
+            found[name] = queues, listed.said(rows, name), (listed.at,)
+    return found
+
+
+def _asked(rows: Rows) -> dict[str, tuple[int, int]]:
+    """Of each topic the most queues that a creation asked for which was not definitely refused, and the row that asked.
+    One that asks for no number may be given any."""
+    calls, found = views.calls(rows, "create_topic"), dict[str, tuple[int, int]]()
+    asked = calls.invoke[~calls.failed]
+    for name, queues, at in zip(rows.words("topic", asked), rows.numbers("queues", asked), asked.tolist(), strict=True):
+        most = int(queues) if queues >= 0 else views.NEVER
+        if most > found.get(name, (0, -1))[0]:
+            found[name] = most, at
+    return found
 
 
 def _tell_lost(
@@ -263,6 +330,9 @@ class _Listed:
 
     at: int
     of: dict[str, int]
+
+    def said(self, rows: Rows, name: str) -> str:
+        return f"{rows.text('node', self.at)}, the master after the run, lists topic {name} with {self.of[name]} queues"
 
 
 def _of_the_last_master(rows: Rows) -> _Listed | None:

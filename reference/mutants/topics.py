@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from chaos.node import Env, Message
@@ -21,6 +22,14 @@ class TopicBeforeConfirm(ProducerRequests):
             self._answer(env, waiting, waiting.answer)
 
 
+class TopicsOfDefaultSize(ProducerRequests):
+    """A topic is given the broker's own number of queues, if that is more than was asked for."""
+
+    def create_topic(self, env: Env, source: str, message: Message) -> None:
+        count = max(2, int(message.fields.get("writeQueueNums", 0)))
+        super().create_topic(env, source, replace(message, fields={**message.fields, "writeQueueNums": str(count)}))
+
+
 class TopicsOfTheTermsBeginning(Routes):
     """A master's topics are taken when its term begins; of those that it registers later nobody hears."""
 
@@ -34,6 +43,13 @@ class TopicsOfTheTermsBeginning(Routes):
 
 
 MUTANTS = (
+    Planted(
+        name="topic-of-default-size",
+        law="topics",
+        stands_for="a broker that gives a new topic its default number of queues, whatever was asked for",
+        parts={"broker": {"producer_requests": TopicsOfDefaultSize}},
+        scenario="new_topics",
+    ),
     Planted(
         name="topic-before-confirm",
         law="topics",

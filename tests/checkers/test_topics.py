@@ -76,15 +76,15 @@ def test_a_topic_that_was_there_and_is_gone_is_lost() -> None:
     history.expect(TOPICS, A.TOPIC_LOST)
 
 
-def test_a_topic_that_comes_late_or_has_more_queues_is_there() -> None:
+def test_a_topic_that_comes_late_is_there() -> None:
     history = run()
     create(history)
     create(history, "u")
     create(history)  # as it is
     find(recover(history), 0)
     find(history.wait(4), 2)
-    find(history, 3, "u")
-    verdict = last(history, t=2, u=3).expect(TOPICS, validity=Validity.VALID)
+    find(history, 2, "u")
+    verdict = last(history, t=2, u=2).expect(TOPICS, validity=Validity.VALID)
     assert verdict.counts == {"created_topics": 2, "found_topics": 2}
 
 
@@ -276,3 +276,71 @@ def test_a_profile_that_permits_losses_permits_to_lose_a_deletion(epoch: int, na
     find(recover(history).wait(5), 2)
     returned = name == A.TOPIC_RETURNED
     history.expect(TOPICS, name, validity=Validity.INVALID if returned else Validity.VALID)
+
+
+def test_a_deleted_topic_that_the_last_master_lists_has_returned_though_clients_are_told_that_it_is_gone() -> None:
+    for looked in (True, False):
+        history = run()
+        create(history)
+        delete(history)
+        recover(history)
+        if looked:
+            find(history.wait(5), 0)
+        (found,) = last(history, t=2).expect(TOPICS, A.TOPIC_RETURNED, validity=Validity.INVALID).anomalies
+        assert "the master after the run, lists topic t with 2 queues" in found.explanation
+
+
+def test_a_deleted_topic_that_no_master_lists_or_two_masters_do_is_gone() -> None:
+    gone, two = run(), run()
+    for history in (gone, two):
+        create(history)
+        delete(history)
+        find(recover(history).wait(5), 0)
+    last(gone).expect(TOPICS, validity=Validity.VALID)
+    last(last(two, t=2), "broker-1").expect(TOPICS, validity=Validity.VALID)  # nobody knows who was the master
+
+
+@pytest.mark.parametrize("by", ["clients", "the master"])
+def test_a_topic_with_more_queues_than_anybody_asked_for_is_found(by: str) -> None:
+    history = run()
+    create(history, queues=1)
+    create(history, queues=3, type="fail")
+    create(history, queues=2, type="info")
+    find(recover(history).wait(5), 3 if by == "clients" else 2)
+    (found,) = last(history, t=2 if by == "clients" else 3).expect(TOPICS, A.TOPIC_UNASKED).anomalies
+    assert "3 queues, but only 2 queues of it were asked for" in found.explanation
+
+
+@pytest.mark.parametrize("queues", [1, 2])
+def test_a_topic_with_as_many_queues_as_a_creation_of_unknown_outcome_asked_for_is_lawful(queues: int) -> None:
+    history = run()
+    create(history, queues=1)
+    create(history, queues=2, type="info")
+    find(recover(history).wait(5), queues)
+    last(history, t=queues).expect(TOPICS, validity=Validity.VALID)
+
+
+def unasked(*, refused: bool = False, shown: bool = False, **meta: Any) -> History:
+    """The last master lists a topic u beside those that were created, and the one that it had from the beginning."""
+    history = run(**{"queues": [{"topic": "first", "queue_id": 0}], **meta})
+    create(history)
+    if refused:
+        create(history, "u", type="fail")
+    find(recover(history), 2)
+    if shown:
+        find(history, 2, "u")
+    return last(history, first=4, t=2, u=2)
+
+
+def test_a_topic_that_nobody_asked_for_or_that_was_refused_is_found() -> None:
+    for history in (unasked(), unasked(refused=True), unasked(shown=True), unasked(refused=True, queues=[])):
+        verdict = history.expect(TOPICS, A.TOPIC_UNASKED, validity=Validity.INVALID)
+        assert "nobody asked for it" in verdict.anomalies[0].explanation and len(verdict.anomalies) == 1
+
+
+def test_a_topic_that_may_have_been_there_before_or_come_otherwise_is_lawful() -> None:
+    had = unasked(deployment="attach")
+    unknown = unasked(queues=[])  # nobody knows which topics the system had from the beginning
+    otherwise = unasked(uses=["queues", "topics", "limits"])  # a question may have created it
+    for history in (had, unknown, otherwise):
+        history.expect(TOPICS, validity=Validity.VALID)
