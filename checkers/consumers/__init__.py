@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkers.consumers.committed import Committed
+from checkers.consumers.known import Known
 from checkers.consumers.messages import Messages
 from checkers.consumers.passed import Passed
 from checkers.consumers.promise import PROMISE
@@ -19,5 +20,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages]:
-    return (Committed(), Reached(), Passed(), Messages())
+def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages | Known]:
+    return (Committed(), Reached(), Passed(), Messages(), Known())

@@ -110,7 +110,23 @@ class ReadsBeforeConfirm(Broker):
         return queue.next
 
 
+class CommitForEverybody(ProducerRequests):
+    """What a group commits is stored for another one, too, of which nobody has heard."""
+
+    def commit(self, env: Env, source: str, message: Message) -> None:
+        super().commit(env, source, message)
+        fields = message.fields
+        queue = self._broker.find_queue(fields["topic"], int(fields["queueId"]))
+        self._append_system(env, OFFSET_RECORDS, offsets_body("DEFAULT", queue.index, int(fields["commitOffset"])))
+
+
 MUTANTS = (
+    Planted(
+        name="commit-for-everybody",
+        law="consumers",
+        stands_for="offsets that are kept under the default group's name as well: who joins it later skips messages",
+        parts={"broker": {"producer_requests": CommitForEverybody}},
+    ),
     Planted(
         name="newest-file-first",
         law="order",
