@@ -131,7 +131,8 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) 
 
 def _lives(rows: Rows, at: Ints) -> Ints:
     """A number for the node and its life that told each row."""
-    found: Ints = (rows.column("node")[at] << _LIFE_BITS) + rows.column("incarnation")[at]
+    nodes = rows.column("node")[at].astype(np.int64)  # codes have too few bits to be moved by so many
+    found: Ints = (nodes << _LIFE_BITS) + rows.column("incarnation")[at]
     return found
 
 

@@ -162,6 +162,12 @@ def test_a_beginning_that_was_deleted_long_ago_is_found() -> None:
     assert not is_stale(begins(0, fault=True))
 
 
+def test_what_one_node_deleted_binds_no_other_one() -> None:
+    history = begins(3)
+    told(history, 0, 0, node="broker-2", minimum=0, maximum=6)
+    assert not is_stale(history)
+
+
 def test_a_slave_that_names_a_beginning_above_what_retention_removed_is_found() -> None:
     def said(minimum: int) -> History:
         history = History()

@@ -27,6 +27,8 @@ class RandomWaiters(RandomReaders):
             0
         ]
         queue = self.rng.randrange(self.queues)
+        if self.rng.random() < 0.03:
+            self.history.row("harness", f="stall", value={"ms": self.rng.choice((10, 3000))})
         if kind == "storm":
             super().step()
         elif kind == "ask":
