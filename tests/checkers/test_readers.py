@@ -169,12 +169,13 @@ def check_waiting(seeds: range) -> None:
 
 def test_what_waiting_readers_need_may_be_found_block_by_block() -> None:
     """A block may end between an answer and its messages, or while a poll waits that was asked for before others."""
-    check_waiting(range(40))
+    check_waiting(range(10))
+    check_blocks(WAITING, waiting.needed, waiting.DONE, waiters, range(101, 102))
 
 
 @pytest.mark.full
 def test_what_waiting_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_waiting(range(40, 800))
+    check_waiting(range(10, 800))
 
 
 def check_waiting_in_parts(seeds: range) -> None:

@@ -37,7 +37,7 @@ def _all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def context_of(rng: Random, seed: int, profile: dict[str, Any]) -> RunContext:
     tells = [one for one in TELLS if one != Evidence.CONFIRM or rng.random() < 0.8]
     meta: dict[str, Any] = {"deployment": rng.choice(("sim", "sim", "process")), "tells": tells, "profile": profile}
-    meta["bounds"] = {"available_s": rng.choice((0.2, 0.5, 1, 10)), "route_s": rng.choice((0.5, 1, 5))}
+    meta["bounds"] = {"available_s": rng.choice((1, 1, 1, 3)), "route_s": rng.choice((0.5, 1, 5))}
     meta["jitter_s"] = rng.choice((0, 0.01, 0.1))
     return RunContext(run="random", seed=seed, meta=meta)
 

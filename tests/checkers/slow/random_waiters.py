@@ -23,9 +23,8 @@ class RandomWaiters(RandomReaders):
         self.dwells = rng.choice((0.05, 0.3, 1.0))
 
     def step(self) -> None:
-        kind = self.rng.choices(("storm", "ask", "answer", "send", "bounds"), (2 if self.calm else 15, 30, 30, 15, 6))[
-            0
-        ]
+        weights = (2 if self.calm else 15, 30, 30, 15, 6, 3)
+        kind = self.rng.choices(("storm", "ask", "answer", "send", "bounds", "polls"), weights)[0]
         queue = self.rng.randrange(self.queues)
         if self.rng.random() < 0.03:
             self.history.row("harness", f="stall", value={"ms": self.rng.choice((10, 3000))})
@@ -37,16 +36,25 @@ class RandomWaiters(RandomReaders):
             self.answer(*self.open.pop(self.rng.randrange(len(self.open))))
         elif kind == "send":
             self.send()
+        elif kind == "polls":
+            self.polls_in_vain(queue)
         elif kind == "bounds":
             self.history.bounds(0, self.sent[queue] + self.errs(), queue=queue, epoch=self.rng.choice((1, 1, 2)))
         self.history.wait(self.rng.choice((0.001, 0.05, self.dwells)))
 
+    def polls_in_vain(self, queue: int) -> None:
+        """A replica gives a reader nothing, mostly."""
+        leap = self.rng.choice((0.3, 0.6))
+        for _ in range(self.rng.randrange(8)):
+            empty, self.empty = self.empty, self.rng.choice((1.0, 1.0, 1.0, 0.5))
+            self.pull(queue, 1, {"from": "broker-1"}, max(0, self.sent[queue] - 1))
+            self.empty = empty
+            self.history.wait(leap)
+
     def ask(self, queue: int) -> None:
         rng = self.rng
         process = f"tail-{len(self.history.rows)}.0" if rng.random() < 0.8 else "tail.0"
-        asked: dict[str, object] = dict(
-            rng.choice(({}, {"from": "broker-1"}, {"from": "broker-1"}, {"demand": "tier"}))
-        )
+        asked: dict[str, object] = dict(rng.choice(WAYS))
         if rng.random() < 0.5:
             asked["wait_ms"] = rng.choice((100, 3000))
         offset = max(0, self.sent[queue] - rng.choice((0, 0, 1, 2)))
