@@ -255,7 +255,7 @@ def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[i
     """Of each topic that is there in the end the most queues that a client was told of or the last master lists, how
     that is said, and its rows. Topics that the run did not ask for by name count where it is known which the system had
     from the beginning, and where nothing but the operations on topics creates any."""
-    found = {
+    found: dict[str, tuple[int, str, tuple[int, ...]]] = {
         name: (look.queues, look.said(rows, name), (look.invoke, look.done)) for name, look in rows.memo(_looks).items()
     }
     listed, first = _of_the_last_master(rows), {str(one.get("topic")) for one in context.meta.get("queues") or ()}

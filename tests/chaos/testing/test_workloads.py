@@ -18,7 +18,8 @@ from drivers.reference.driver import Options as System
 from drivers.reference.driver import ReferenceWithMetadata
 from tests.workloads.test_lease_lock import FakeLocks, Lender
 
-HOW: Mapping[str, Mapping[str, Any]] = {"operator": {"every_s": 1, "looks_s": 0.5}, "tier_read": {"reads_only": True}}
+READS = {"reads_only": True}
+HOW: Mapping[str, Mapping[str, Any]] = {"operator": {"every_s": 1, "looks_s": 0.5}, "tier_read": READS, "tail": READS}
 
 
 #: Those whose clients are processes of their own: no simulation has them (tests/workloads/test_program.py,
