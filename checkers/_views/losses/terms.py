@@ -33,7 +33,7 @@ def terms(rows: Rows) -> Sequence[Term]:
             node, start = rows.text("node", at), told.get("start", -1)
             begin = start if isinstance(start, int) else -1
             of = int(epoch[at]), node
-            found.append(Term(node, int(epoch[at]), at, begin, known.clean(*of), known.group(*of)))
+            found.append(Term(node, int(epoch[at]), at, begin, known.clean(*of), known.group(node)))
     return sorted(found, key=lambda term: (term.epoch, term.at))
 
 
@@ -52,8 +52,10 @@ class Elections:
         inside = bool(entry.get("bootstrap")) or not isinstance(previous, Sequence) or master in previous
         return entry.get("unclean") is not True and inside
 
-    def group(self, epoch: int, master: str) -> str:
-        return str(self.entries.get((epoch, master), {}).get("group", ""))
+    def group(self, master: str) -> str:
+        """Of which group this master is; the only one where there is one, "" where nobody tells."""
+        of = {name: str(entry.get("group", "")) for (_, name), entry in self.entries.items()}
+        return next(iter(of.values())) if len({*of.values()}) == 1 else of.get(master, "")
 
     def alone(self, term: Term, before: str) -> bool:
         """Whether the master before may have been the only member of the SyncStateSet when this term began."""
