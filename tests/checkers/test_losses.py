@@ -254,6 +254,17 @@ def test_what_came_back_in_a_later_term_is_of_that_term() -> None:
         assert names or A.OFFSET_CONFLICT not in {anomaly.name for anomaly in verdict.anomalies}, verdict
 
 
+def test_a_crash_that_a_record_survived_does_not_explain_how_it_went_later() -> None:
+    for survived, expected in ((True, NOT_PERMITTED), (False, PERMITTED)):
+        cluster = Cluster().begin({"flush": "async"})
+        cluster.acknowledged("broker-0", "broker-1")
+        if survived:
+            cluster.undo("kill", cluster.inject("kill", "broker-1"))
+            cluster.trace("broker-1", "recovered", position=2 * SIZE, incarnation=2, epoch=1)
+        cluster.crash("broker-1", fault="pause" if survived else "kill")
+        assert found(cluster.takes_over("broker-1", incarnation=2).ends()) == expected
+
+
 def test_order_is_owed_wherever_no_cut_parts_two_sends() -> None:
     for epoch, names in ((1, {A.REORDER}), (2, set[str]())):
         cluster = Cluster().begin({"acks": "master"})

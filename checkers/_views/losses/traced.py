@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from chaos.driver import Evidence
 from chaos.law import Rows, RunContext
 from checkers._views.arrays import Flags, Ints, parts
+from checkers._views.faults import faults
 from checkers._views.losses import weakness
 from checkers._views.losses.explained import Explained, Lost
 from checkers._views.losses.lineage import EVENTS, Held, Lineage, Records, copies, lineage
@@ -99,6 +100,17 @@ class _Cut:
         back = (gone >= 0) & (self._rows.column("f")[np.maximum(gone, 0)] == self._rows.code("f", "recovered"))
         return {row: which[back][mine] for row, mine in parts(gone[back]).items()}
 
+    def _lives_lost(self, mine: Ints) -> Iterator[tuple[int, int, Ints]]:
+        """The same, with since when the replica had had them in the life that ended then; those apart between which
+        faults ended."""
+        node, ends = self._term.node, np.sort([fault.until_ns for fault in self._rows.memo(faults)])
+        lived = node_traces(self._rows, node, "recovered").tolist()
+        for row, which in self._lost_by(mine, self._held).items():
+            began_ns = int(self._time[lived[lived.index(row) - 1]]) if lived.index(row) else 0
+            since_ns = np.maximum(self._time[self._line.takers[node][which]], began_ns)
+            for some in parts(np.searchsorted(ends, since_ns)).values():
+                yield row, int(since_ns[some].min()), which[some]
+
     def _since_ns(self, node: str, which: Ints) -> int:
         """When the replica took the first of these records."""
         return int(self._time[self._line.takers[node][which]].min())
@@ -107,11 +119,9 @@ class _Cut:
         """It had taken the record, and crashed before that was on its disk. (That it was not yet on its disk, the law
         ``in-sync`` proves: what was reported as durable and is gone after a crash is ``false-sync``.)"""
         node = self._term.node
-        for row, which in self._lost_by(mine, self._held).items():
+        for row, since_ns, which in self._lives_lost(mine):
             until_ns = int(self._time[row])
-            sure, perhaps = weakness.struck(
-                self._rows, node, self._since_ns(node, which), until_ns, weakness.crashed(node)
-            )
+            sure, perhaps = weakness.struck(self._rows, node, since_ns, until_ns, weakness.crashed(node))
             if sure is not None:
                 self._permit(which, f"{weakness.ASYNC} allows at {weakness.told(self._rows, sure, node)}")
             elif perhaps is not None:

@@ -85,7 +85,8 @@ class _Loss:
             {True: Lost.UNEXPLAINED, None: Lost.UNDECIDED, False: Lost.PERMITTED}[clean if profile.unclean else True]
         ]
         if profile.flush == "async" and crash >= 0:
-            found.append(self._struck(self.new, Effect.MAY_CRASH, took[self.record], crash))
+            before = [at for at in self.rows.where(kind="trace", f="recovered", node=self.new).tolist() if at < crash]
+            found.append(self._struck(self.new, Effect.MAY_CRASH, max([took[self.record], *before]), crash))
         if profile.acks != "all" and self._stood(copies) and not self._is_copy(copies, role, crash) | self._dropped():
             known = {True: Lost.PERMITTED, False: Lost.UNEXPLAINED, None: Lost.UNDECIDED}
             found.append(known[clean if Evidence.ELECTIONS in self.context.tells else clean is not False])
