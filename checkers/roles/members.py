@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
@@ -40,7 +40,9 @@ class Members:
             return found.partial()
         bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
         calm, serving = calm_times(rows), list(_serving(rows))
-        for gap in _gaps(rows, context):
+        gaps = list(_gaps(rows, context))
+        strange = _of_others({gap.group for gap in gaps}, gaps, {broker for broker, *_ in serving})
+        for gap in (gap for gap in gaps if gap.group not in strange):
             for broker, group, since_ns, until_ns, role in serving:
                 if broker in gap.named or (group and gap.group and group != gap.group):
                     continue
@@ -66,6 +68,13 @@ class _Gap:
     since_ns: int
     until_ns: int
     at: int
+
+
+def _of_others(groups: set[str], gaps: Sequence[_Gap], brokers: set[str]) -> set[str]:
+    """Groups that never had any of these brokers, beside one that had: somebody else has registered them, as the
+    questions of the workload ``limits`` do."""
+    ours = {gap.group for gap in gaps if gap.named & brokers}
+    return groups - ours - {""} if ours else set()
 
 
 def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:

@@ -262,6 +262,14 @@ def test_a_living_broker_that_a_route_leaves_out_is_found_although_it_comes_back
     routed().expect(L.ROLES, A.MISSING_FROM_ROUTE, validity=Validity.INVALID)
 
 
+def test_a_group_that_somebody_else_registered_needs_none_of_the_brokers() -> None:
+    history = routed("broker-2")
+    for seconds in (6, 0):
+        history.trace("nameserver-0", "route", epoch=0, value={"group": "limits-1", "master": "", "brokers": []})
+        history.wait(seconds)
+    history.expect(L.ROLES, validity=Validity.VALID)
+
+
 def test_a_broker_may_be_missing_for_a_while_or_without_a_role_or_while_it_is_down() -> None:
     for history in (routed("broker-2"), routed(seconds=4), routed(role="fenced"), routed(fault=True)):
         history.expect(L.ROLES, validity=Validity.VALID)
