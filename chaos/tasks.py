@@ -8,11 +8,13 @@ they were created. The group works on every asyncio loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+#: Between two tries to cancel what swallows it.
+RETRY_S = 0.1
 
 
 class Group:
@@ -103,3 +105,27 @@ async def gather(*coroutines: Coroutine[Any, Any, T]) -> list[T]:
     async with Group() as group:
         children = [group.start(coroutine) for coroutine in coroutines]
     return [child.result() for child in children]
+
+
+async def interruptible(
+    work: Coroutine[Any, Any, None], within_s: float, stopping: Callable[[], None]
+) -> frozenset[asyncio.Task[Any]]:
+    """Do the work. Once this is cancelled, ``stopping`` is called, and the work has that long to end: a client library
+    may swallow its cancellation. Returns all tasks that go on nevertheless, which are then left alone; none where the
+    work ended. Raises what the work raised, and ``CancelledError`` if that was asked for. Not for what the simulator reaches."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        stopping()
+        deadline_s = asyncio.get_running_loop().time() + within_s
+        while not task.done() and asyncio.get_running_loop().time() < deadline_s:
+            task.cancel()
+            await asyncio.wait({task}, timeout=RETRY_S)
+        if not task.done():
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else asks for it
+            return frozenset(one for one in asyncio.all_tasks() if one is not asyncio.current_task())
+        await task
+        raise
+    await task
+    return frozenset()

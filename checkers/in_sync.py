@@ -87,7 +87,7 @@ MEMBERS = Needs(
         *reads.CONFIRMED_BY_OTHERS,
         reads.LOG_ENDS,
         own("final", "node"),
-        *losses.TERMS,
+        *losses.TERMS_OF_RUN,
     ),
     columns=(*reads.BASIC, *reads.LIVES, "type", "process", "position", "epoch"),
     evidence=(Evidence.CONFIRM, Evidence.ELECTIONS, Evidence.ROLES),

@@ -69,16 +69,24 @@ OWN_LOG = Needs(
         own("trace", *own_logs.TAKES),
         own_logs.own_log("confirm", "acked", "retention"),
         own("final", "node"),
-        *losses.TERMS,
+        reads.RUN,
     ),
-    columns=(*reads.BASIC, *losses.COLUMNS, "position"),
+    columns=(*reads.BASIC, *reads.LIVES, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
+)
+#: Under a weaker profile a node's own log is judged beside the terms of all.
+UNDER_CUTS = Needs(
+    part="what replicas confirmed, under weaker profiles",
+    key=Key.RUN,
+    rows=(own("trace", *own_logs.TAKES), *losses.CONFIRMS, own("final", "node"), *losses.TERMS_OF_RUN),
+    columns=(*reads.BASIC, *losses.COLUMNS, "position"),
+    evidence=(Evidence.CONFIRM,),
 )
 OTHERS = Needs(
     part="what others had of it",
     key=Key.RUN,
-    rows=(*reads.CONFIRMED_BY_OTHERS, losses.TAKEN, own("trace", "role"), *losses.TERMS),
+    rows=(*reads.CONFIRMED_BY_OTHERS, losses.TAKEN, own("trace", "role"), *losses.TERMS_OF_RUN),
     columns=(*reads.BASIC, *losses.COLUMNS, "position"),
     evidence=(Evidence.CONFIRM,),
     on_prefix=True,
@@ -338,27 +346,44 @@ class OwnLog:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         confirms = rows.where(kind="trace", f="confirm")
-        acked = rows.where(kind="trace", f="acked")
         told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
-        if context.strict or not context.unfinished:
-            permits = losses.cuts(rows, context, confirmed=True)
-            masters = np.zeros(len(rows), dtype=np.bool_)
-            for form in rows.memo(views.confirm_forms):
-                masters[confirms[form.at]] = "set" in form.value
-            names = {rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}
-            for node in sorted(names):  # each on its own, so that what is told does not depend on who shares a shard
-                found = Findings(PROMISE)
-                if len(rows.where(kind="trace", f="confirm", node=node)):
-                    log = cuts.never_cut_below(rows, found, node, masters, permits)
-                    if not context.unfinished:  # else the node may have told since then why its log is shorter
-                        cuts.ends_with_all(rows, found, node, log)
-                if context.profile.acks == "all":
-                    _what_is_acked_is_confirmed(rows, found, node)
-                told = told.merge(found.partial())
-        return told
+        return told.merge(_own_logs(rows, context)) if context.strict else told
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial, needs=[("confirming_nodes", "no replica told its confirm offset")])
+
+
+@dataclass(frozen=True, slots=True)
+class UnderCuts:
+    """The same under a weaker profile: what it permits to be cut, a replica need not keep."""
+
+    promise: Promise = PROMISE
+    needs: Needs = UNDER_CUTS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        return Partial() if context.strict or context.unfinished else _own_logs(rows, context)
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel tells
+
+
+def _own_logs(rows: Rows, context: RunContext) -> Partial:
+    """Judge each replica's log by itself, so that what is told does not depend on who shares a shard."""
+    confirms, acked = (rows.where(kind="trace", f=f) for f in ("confirm", "acked"))
+    permits = losses.cuts(rows, context, confirmed=True)
+    masters, told = np.zeros(len(rows), dtype=np.bool_), Partial()
+    for form in rows.memo(views.confirm_forms):
+        masters[confirms[form.at]] = "set" in form.value
+    for node in sorted({rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}):
+        found = Findings(PROMISE)
+        if len(rows.where(kind="trace", f="confirm", node=node)):
+            log = cuts.never_cut_below(rows, found, node, masters, permits)
+            if not context.unfinished:  # else the node may have told since then why its log is shorter
+                cuts.ends_with_all(rows, found, node, log)
+        if context.profile.acks == "all":
+            _what_is_acked_is_confirmed(rows, found, node)
+        told = told.merge(found.partial())
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,5 +535,5 @@ def _masters_have_all(rows: Rows, context: RunContext, found: Findings, confirms
             )
 
 
-def create(options: Options) -> Sequence[Read | OwnLog | Content | Others]:
-    return (Read(), OwnLog(), Content(), Others())
+def create(options: Options) -> Sequence[Read | OwnLog | Content | Others | UnderCuts]:
+    return (Read(), OwnLog(), Content(), Others(), UnderCuts())

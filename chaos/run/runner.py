@@ -66,7 +66,7 @@ from chaos.services import (
     Topics,
     WaitingReads,
 )
-from chaos.tasks import Group, gather
+from chaos.tasks import Group, gather, interruptible
 from chaos.workload import LONG_WAIT_S, Worker, Workload, body_hash, next_message, note
 
 POLL_S = 0.5
@@ -332,25 +332,12 @@ class _Run:
         return 0
 
     async def _interruptible(self) -> None:
-        """All phases. Once this is cancelled they have a bound to end within. Whatever of them goes on after that, as
-        a client library has swallowed the cancellation, is left alone and records nothing any more."""
-        phases = asyncio.create_task(self._all_phases())
-        try:
-            await asyncio.wait({phases})
-        except asyncio.CancelledError:
-            self._tell(STOPPING)
-            loop = asyncio.get_running_loop()
-            deadline_s = loop.time() + INTERRUPT_S
-            while not phases.done() and loop.time() < deadline_s:
-                phases.cancel()
-                await asyncio.wait({phases}, timeout=RETRY_S)
-            if phases.done():
-                await phases
-            phases.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else asks for it
+        """All phases. Whatever of them goes on after an interruption, as a client library has swallowed the
+        cancellation, is left alone and records nothing any more."""
+        self._abandoned = await interruptible(self._all_phases(), INTERRUPT_S, lambda: self._tell(STOPPING))
+        if self._abandoned:
             self._beside.cancel()
-            self._abandoned = frozenset(asyncio.all_tasks() - {cast(asyncio.Task[Any], asyncio.current_task())})
-            raise
-        await phases
+            raise asyncio.CancelledError
 
     def _record(self, kind: str, **columns: Any) -> int:
         """Raises ``RuntimeError`` in a task that was abandoned, another cancellation it would swallow, too; and in all

@@ -22,7 +22,7 @@ from checkers.durability.promise import FALSE_ACKNOWLEDGEMENT, PROMISE
 NEEDS = Needs(
     part="what acknowledgements stood on",
     key=Key.RUN,
-    rows=(*reads.CONFIRMED_BY_OTHERS, losses.TAKEN, losses.ACKED, reads.RUN),
+    rows=(*reads.CONFIRMED_BY_OTHERS, losses.TAKEN, *losses.CONFIRMS, reads.RUN),
     columns=(*reads.BASIC, "epoch", "position"),
     evidence=(Evidence.CONFIRM,),
     uses=(Use.QUEUES,),

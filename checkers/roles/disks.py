@@ -53,7 +53,7 @@ def telling(rows: Rows) -> Ints:
 
 DISKS = Needs(
     part="what replicas say of their disks",
-    key=Key.NODE,
+    key=Key.RUN,  # shards of nodes hold the rows of logs that other kernels sift in their own way
     rows=(
         own("trace", *_RARE),
         Reads(

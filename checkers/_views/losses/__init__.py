@@ -18,15 +18,17 @@ from checkers._views.losses.explain import explained
 from checkers._views.losses.explained import Explained, Lost
 from checkers._views.losses.lineage import Records
 from checkers._views.losses.permitted import UNDECIDED, Cuts, cuts, cuts_of_read, keeps, keeps_read, note
-from checkers._views.losses.reads import ACKED, COLUMNS, EVIDENCE, TAKEN, TERMS
+from checkers._views.losses.reads import ACKED, COLUMNS, CONFIRMS, EVIDENCE, TAKEN, TERMS, TERMS_OF_RUN
 from checkers._views.losses.terms import Term, terms
 
 __all__ = [
     "ACKED",
     "COLUMNS",
+    "CONFIRMS",
     "EVIDENCE",
     "TAKEN",
     "TERMS",
+    "TERMS_OF_RUN",
     "UNDECIDED",
     "Cuts",
     "Explained",

@@ -68,12 +68,27 @@ def _taken(*, strict: bool) -> Sieve:
     )
 
 
+@cache
+def _whole(f: str, *, strict: bool) -> Sieve:
+    return Sieve(
+        rows=(own("trace", f),),
+        columns=("node",),
+        keep=_none if strict else _all,
+        streamed=True,
+        fitted=lambda profile: _whole(f, strict=profile.strict),
+    )
+
+
+#: What replicas confirmed and acknowledged, and what they deleted, for a kernel of the whole run.
+CONFIRMS = tuple(Reads(kind="trace", f=(f,), sieve=_whole(f, strict=False)) for f in ("confirm", "acked", "retention"))
 #: How far each replica has taken records. Without a common clock the furthest one of each is enough.
 TAKEN = Reads(kind="trace", f=("append",), sieve=_taken(strict=False))
 #: What may have cut something: terms of masters, their elections, crashes, roles as polled, and faults. And by which a
 #: single record is followed besides: what took the ends of logs away, and what acknowledgements stood on.
 ACKED = _unless_strict("trace", "acked")
 TERMS = (everywhere("trace", "applied", "role", "recovered"), _unless_strict("poll", "state"), RUN, FAULTS)
+#: The same for kernels of the whole run, whose only shard has all rows.
+TERMS_OF_RUN = (own("trace", "applied", "role", "recovered"), own("poll", "state"), RUN, FAULTS)
 EVIDENCE = (
     *TERMS,
     everywhere("trace", "truncate", "bootstrap"),
