@@ -159,13 +159,13 @@ def _judge_queue(
 
 
 def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
-    """No master tells a client that a queue begins above what retention has lawfully removed: it would pass over what
+    """No replica tells a client that a queue begins above what retention has lawfully removed: it would pass over what
     is there."""
     index = rows.column("index")
     for f in ("pull", "bounds"):
         calls = views.calls(rows, f)
         done = calls.done[calls.ok]
-        done = done[(rows.column("queue")[done] == queue) & views.from_masters(rows, done)]
+        done = done[rows.column("queue")[done] == queue]
         wrong = done[rows.numbers("minimum", done) > floor]
 
         def tell(at: int) -> None:
