@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.driver import Evidence, Profile
-from chaos.judging.findings import Findings, decide
+from chaos.judging.findings import Findings
 from chaos.law import Form, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -17,6 +17,7 @@ from checkers import _views as views
 from checkers._views import losses, reads
 from checkers._views.arrays import Flags, Ints
 from checkers._views.nodes import logs
+from checkers.durability.evidence import decided
 from checkers.durability.promise import FALSE_ACKNOWLEDGEMENT, PROMISE
 
 NEEDS = Needs(
@@ -45,7 +46,7 @@ class Copies:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether anything was acknowledged at all, another kernel tells
+        return decided(partial, context)  # whether anything was acknowledged at all, another kernel tells
 
 
 def _stood(
