@@ -354,12 +354,23 @@ def test_a_tier_read_that_differs_from_the_local_one_is_found() -> None:
 
 
 def test_what_was_read_may_have_been_lost_and_its_offset_given_to_another_where_the_profile_permits_it() -> None:
-    history = good()
-    history.meta["profile"] = {"flush": "async"}
-    history.pull(0, 0, 7, source="local")
-    history.pull(0, 0, 1, source="tier")
-    verdict = history.finals(0, 1, 2, 3).expect(CONTINUITY, validity=Validity.VALID)
-    assert verdict.counts["conflicts_by_policy"] == 1
+    def run(*, cut: bool) -> Tiered:
+        history = good()
+        history.meta["profile"] = {"unclean": True}
+        history.pull(0, 0, 7, source="local")
+        if cut:
+            elected_uncleanly(history)
+        history.pull(0, 0, 1, source="tier")
+        return history.finals(0, 1, 2, 3)
+
+    assert run(cut=True).expect(CONTINUITY, validity=Validity.VALID).counts["conflicts_by_policy"] == 1
+    run(cut=False).expect(CONTINUITY, A.TIER_READ_MISMATCH)
+
+
+def elected_uncleanly(history: Tiered) -> None:
+    entry = {"type": "elect", "master": "broker-1", "master_epoch": 2, "previous_set": ["broker-0"], "unclean": True}
+    history.trace("controller-0", "applied", position=1, value={"entry": entry})
+    history.master("broker-1", 2)
 
 
 @pytest.mark.parametrize(("law", "anomaly"), [(BOUND, A.UPLOAD_BEYOND_CONFIRM), (L.NO_ROLLBACK, A.CONFIRM_BEYOND_SET)])
@@ -403,7 +414,10 @@ def _lost_answer(*, after_s: float) -> Tiered:
 
 def _stale_view_of_a_queue_that_these_have(*holders: str, unclean: bool = True) -> Tiered:
     """broker-2 knows version 1 only; after recovery some replicas, or none, still have the queue."""
-    history = good().finals(0, 1, 2, 3, versions={"broker-2": 1})
+    history = good()
+    if unclean:
+        elected_uncleanly(history)
+    history.finals(0, 1, 2, 3, versions={"broker-2": 1})
     history.meta["profile"] = {"unclean": unclean}
     for row in history.rows:
         if (row["kind"], row["f"]) == ("final", "node"):
