@@ -112,7 +112,8 @@ async def interruptible(
 ) -> frozenset[asyncio.Task[Any]]:
     """Do the work. Once this is cancelled, ``stopping`` is called, and the work has that long to end: a client library
     may swallow its cancellation. Returns all tasks that go on nevertheless, which are then left alone; none where the
-    work ended. Raises what the work raised, and ``CancelledError`` if that was asked for. Not for what the simulator reaches."""
+    work ended. Raises what the work raised, and ``CancelledError`` if that was asked for. Not for what the simulator
+    reaches."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})
