@@ -15,14 +15,12 @@ polls, :mod:`.polled` does; where they report nothing, :mod:`.by_faults` goes by
 
 from checkers._views.losses.contradictions import contradictions
 from checkers._views.losses.explain import explained
-from checkers._views.losses.explained import Explained, Lost
+from checkers._views.losses.explained import Lost
 from checkers._views.losses.lineage import Records
 from checkers._views.losses.permitted import UNDECIDED, Cuts, cuts, cuts_of_read, keeps, keeps_read, note
-from checkers._views.losses.reads import ACKED, COLUMNS, CONFIRMS, EVIDENCE, TAKEN, TERMS, TERMS_OF_RUN
-from checkers._views.losses.terms import Term, terms
+from checkers._views.losses.reads import COLUMNS, CONFIRMS, EVIDENCE, TAKEN, TERMS, TERMS_OF_RUN
 
 __all__ = [
-    "ACKED",
     "COLUMNS",
     "CONFIRMS",
     "EVIDENCE",
@@ -31,10 +29,8 @@ __all__ = [
     "TERMS_OF_RUN",
     "UNDECIDED",
     "Cuts",
-    "Explained",
     "Lost",
     "Records",
-    "Term",
     "contradictions",
     "cuts",
     "cuts_of_read",
@@ -42,5 +38,4 @@ __all__ = [
     "keeps",
     "keeps_read",
     "note",
-    "terms",
 ]
