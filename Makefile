@@ -43,6 +43,7 @@ dist: setup
 	.venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 	rm -rf build *.egg-info
 	.venv/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml >dist/stormproof.cdx.json
+	.venv/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml dist/stormproof.cdx.json
 	.venv/bin/python -m stormproof.release.manual >dist/stormproof.1
 	.venv/bin/python -m stormproof.release.harness_image dist
 	cp CHANGELOG.md dist/

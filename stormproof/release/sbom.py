@@ -1,8 +1,9 @@
 """What a release depends on, as a CycloneDX bill of materials that is read from the lock file.
 
-``python -m stormproof.release.sbom requirements.lock pyproject.toml`` prints it. Names, versions, hashes and who needs
-whom come from the lock, licences from the packages of this environment; one that isn't installed here in this version
-has none. No time and no random number are in it: the same lock and environment give the same text.
+``python -m stormproof.release.sbom requirements.lock pyproject.toml`` prints it, and with a third word, the file of a
+bill, compares that with the lock instead. Names, versions, hashes and who needs whom come from the lock, licences from
+the packages of this environment; one that isn't installed here in this version has none. No time and no random number
+are in it: the same lock and environment give the same text.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _component(one: Locked, *, required: bool) -> dict[str, Any]:
         "comment": "the hashes of all files of this version",
         "hashes": [{"alg": ALGORITHMS[algorithm], "content": digits} for algorithm, digits in one.hashes],
     }
-    licences = list(_licences(one))
+    licences = list(licences_of(one.name, one.version))
     marked = [{"name": "stormproof:marker", "value": one.marker}] if one.marker else []
     return {
         "type": "library",
@@ -131,13 +132,14 @@ def _component(one: Locked, *, required: bool) -> dict[str, Any]:
     }
 
 
-def _licences(one: Locked) -> Iterator[dict[str, Any]]:
-    """What the package says of itself: an SPDX expression, else the names of its classifiers, else its own words."""
+def licences_of(name: str, version: str = "") -> Iterator[dict[str, Any]]:
+    """What the installed package says of itself: an SPDX expression, else the names of its classifiers, else its own
+    words. Nothing if it isn't installed, or not in this version ("": in whichever)."""
     try:
-        said = metadata.metadata(one.name)
+        said = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         return
-    if said["Version"] != one.version:
+    if version not in ("", said["Version"]):
         return
     if expressions := said.get_all("License-Expression"):
         yield {"expression": expressions[0]}
@@ -149,10 +151,29 @@ def _licences(one: Locked) -> Iterator[dict[str, Any]]:
     yield from ({"license": {"name": name}} for name in names or own)
 
 
-def main(lock: str, project: str) -> None:
-    """Print the bill of materials of a lock file and a ``pyproject.toml``."""
+def compare(made: Mapping[str, Any], lock: Sequence[Locked]) -> None:
+    """Raises :class:`BadInput` unless the bill names what the lock does: each package, its version, all its hashes."""
+    listed = {
+        (it["name"], it["version"], one["content"])
+        for it in made["components"]
+        for reference in it["externalReferences"]
+        for one in reference["hashes"]
+    }
+    wanted = {(it.name, it.version, digits) for it in lock for _, digits in it.hashes}
+    if listed != wanted or len(made["components"]) != len(lock):
+        first = min(listed ^ wanted, default=("", "", ""))
+        where = "the bill lacks" if first in wanted else "the lock lacks"
+        raise BadInput(f"the bill of materials is not that of the lock: {where} {' '.join(first)}; make it anew")
+
+
+def main(lock: str, project: str, made: str = "") -> None:
+    """Print the bill of materials of a lock file and a ``pyproject.toml``, or compare one that was made."""
+    entries = locked(Path(lock).read_text("utf-8"))
+    if made:
+        compare(json.loads(Path(made).read_text("utf-8")), entries)
+        return
     table = tomllib.loads(Path(project).read_text("utf-8"))["project"]
-    print(json.dumps(bill(locked(Path(lock).read_text("utf-8")), table), indent=2, ensure_ascii=False))
+    print(json.dumps(bill(entries, table), indent=2, ensure_ascii=False))
 
 
 if __name__ == "__main__":

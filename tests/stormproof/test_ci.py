@@ -75,6 +75,13 @@ def test_the_action_is_what_github_demands_of_a_composite_one() -> None:
     assert all(one["description"] and ("default" in one or one["required"]) for one in ACTION["inputs"].values())
 
 
+def test_all_that_the_action_fetches_is_pinned() -> None:
+    used = [step["uses"] for step in STEPS if "uses" in step]
+    assert used and all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", one) for one in used)
+    installs = [line.split() for line in SCRIPTS["Install Stormproof"].splitlines() if "pip[@]" in line]
+    assert [("--require-hashes" in words) != ("--no-deps" in words) for words in installs] == [True, True]
+
+
 def test_the_page_tells_every_input_and_variable() -> None:
     page = (ROOT / "docs" / "ci.md").read_text("utf-8")
     for name, told in ACTION["inputs"].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -14,16 +15,18 @@ from chaos.errors import BadInput
 from chaos.version import VERSION
 from stormproof.cli import stormproof
 from stormproof.outcome import ExitCode
+from stormproof.release import licences
 from stormproof.release.manual import EXITS, page, roff
-from stormproof.release.sbom import bill, locked
+from stormproof.release.sbom import bill, compare, locked
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, Any]:
-    return bill(locked(LOCK), tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"])
+    return bill(locked(LOCK), PROJECT)
 
 
 def test_the_bill_names_every_package_of_the_lock_with_all_its_hashes(made: dict[str, Any]) -> None:
@@ -59,6 +62,26 @@ def test_the_bill_says_who_needs_whom_and_under_which_licence(made: dict[str, An
 def test_a_lock_that_cannot_be_read_gives_no_bill() -> None:
     with pytest.raises(BadInput, match="line 1 of the lock"):
         locked("click @ https://it.example/click.whl\n")
+
+
+def test_a_bill_of_another_lock_is_refused(made: dict[str, Any]) -> None:
+    compare(made, locked(LOCK))
+    for change in ("version", "name"):
+        other = json.loads(json.dumps(made))
+        other["components"][3][change] += "1"
+        with pytest.raises(BadInput, match="not that of the lock"):
+            compare(other, locked(LOCK))
+    other = json.loads(json.dumps(made))
+    del other["components"][3]["externalReferences"][0]["hashes"][0]
+    with pytest.raises(BadInput, match="the bill lacks"):
+        compare(other, locked(LOCK))
+
+
+def test_the_page_of_licences_is_that_of_the_lock() -> None:
+    written = (ROOT / "docs" / "licences.md").read_text("utf-8")
+    assert written == licences.page(LOCK, PROJECT), "python -m stormproof.release.licences says how to write it anew"
+    with pytest.raises(LookupError, match="names no licence"):
+        licences.licence("no-such-package")
 
 
 def test_the_manual_has_every_command_with_all_its_options() -> None:

@@ -46,7 +46,7 @@ class Systems:
         try:
             with tarfile.open(fileobj=io.BytesIO(data)) as archive:
                 safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-                archive.extractall(part, **safe)  # type: ignore[arg-type]
+                archive.extractall(part, _plain(archive.getmembers()), **safe)  # type: ignore[arg-type]
             os.chmod(part, 0o755)
             try:
                 os.rename(part, folder)
@@ -61,3 +61,13 @@ class Systems:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a system")
         return self._root / name
+
+
+def _plain(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
+    """The same. Raises ``OSError`` for what our archives never hold: anything but files and folders, which a link could
+    lead out of the folder, and names that lead out of it. Pythons before 3.11.4 have no filter of their own."""
+    for member in members:
+        parts = member.name.split("/")
+        if not (member.isreg() or member.isdir()) or ".." in parts or member.name.startswith("/"):
+            raise OSError(f"{member.name!r} is neither a file nor a folder below that of the system")
+    return members

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import tarfile
+from base64 import b64encode
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +75,34 @@ def test_what_was_damaged_on_its_way_is_not_kept(tmp_path: Path, folder: Path) -
     assert not systems.do_system(name="keys")
     with pytest.raises(ValueError, match="no name of a system"):
         systems.do_system(name="../keys")
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "target"),
+    [
+        ("../out", tarfile.REGTYPE, ""),
+        ("/tmp/stormproof-out", tarfile.REGTYPE, ""),
+        ("a/../../out", tarfile.DIRTYPE, ""),
+        ("link", tarfile.SYMTYPE, ".."),
+        ("hard", tarfile.LNKTYPE, "../../keep"),
+        ("pipe", tarfile.FIFOTYPE, ""),
+        ("device", tarfile.CHRTYPE, ""),
+    ],
+)
+def test_an_archive_holds_files_and_folders_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, type: bytes, target: str
+) -> None:
+    """On every Python: those before 3.11.4 have no filter."""
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "keep").write_text("kept")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = type, target
+        archive.addfile(entry)
+    data = buffer.getvalue()
+    systems = Systems(tmp_path / "host")
+    systems.do_piece(name="keys", data=b64encode(gzip.compress(data)).decode())
+    with pytest.raises(OSError, match="neither a file nor a folder"):
+        systems.do_unpack(name="keys", digest=sha256(data).hexdigest())
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["host", "host/systems", "keep"]
