@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import networkx
@@ -145,6 +146,7 @@ ALLOWED_CALLS = {
 }
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for package in PACKAGES:
@@ -154,7 +156,8 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(path: Path, module: str) -> set[str]:
+@cache
+def imports(path: Path, module: str) -> frozenset[str]:
     """All modules that a file imports anywhere in it, ``from package import name`` given as ``package.name``."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -163,7 +166,7 @@ def imports(path: Path, module: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

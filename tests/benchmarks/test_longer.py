@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.longer.__main__ import Longer
 from chaos.history.directory import runs
 
@@ -31,6 +33,7 @@ def laws(run: Path) -> dict[str, Any]:
     return {one["law"]: one for one in json.loads((run / "verdict.json").read_text())["laws"]}
 
 
+@pytest.mark.full
 def test_three_copies_of_a_run_are_valid_and_hold_three_times_as_much(tmp_path: Path) -> None:
     experiment = tmp_path / "short.yaml"
     experiment.write_text(SHORT)

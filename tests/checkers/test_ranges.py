@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -170,7 +171,7 @@ def test_answers_to_messages_may_be_parted_anywhere() -> None:
 
 @pytest.mark.full
 def test_answers_to_messages_may_be_parted_anywhere_in_thousands_of_histories() -> None:
-    check_questions(range(20, 1_500))
+    check_questions(range(20, 500))
 
 
 class TierReaders(RandomClients):
@@ -202,7 +203,7 @@ def test_what_tiers_hold_may_be_parted_anywhere(part: str) -> None:
 @pytest.mark.parametrize("part", ELSEWHERE[:2])
 def test_what_tiers_hold_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(20, 1_500), tier_readers)
+    check_random(law, range(20, 500), tier_readers)
 
 
 @pytest.mark.parametrize("part", UPLOADING)
@@ -215,7 +216,7 @@ def test_what_uploaders_do_may_be_parted_anywhere(part: str) -> None:
 @pytest.mark.parametrize("part", UPLOADING)
 def test_what_uploaders_do_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(40, 1_500), uploaders)
+    check_random(law, range(40, 500), uploaders)
 
 
 def check_beginnings(seeds: range) -> None:
@@ -319,7 +320,7 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_thousands_of_random_histories_may_be_parted_anywhere(law: Law) -> None:
-    check_random(law, range(20, 1_500))
+    check_random(law, range(20, 500))
 
 
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
@@ -330,7 +331,8 @@ def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
 def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
-    check_harmed(law, seed=0, every=1)
+    """Every third harm: which ones differs from kernel to kernel."""
+    check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=3)
 
 
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
@@ -419,4 +421,4 @@ def test_all_laws_together_find_the_same_in_parts() -> None:
 
 @pytest.mark.full
 def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
-    check_together(range(4, 200))
+    check_together(range(4, 60))

@@ -103,7 +103,7 @@ def test_readers_are_judged_alike_in_parts_of_queues() -> None:
 
 @pytest.mark.full
 def test_readers_are_judged_alike_in_parts_of_hundreds_of_histories() -> None:
-    check_random(range(12, 600))
+    check_random(range(12, 200))
 
 
 def check_harmed(seed: int, every: int) -> None:
@@ -122,7 +122,7 @@ def test_harmed_runs_are_judged_alike_in_parts() -> None:
 
 @pytest.mark.full
 def test_all_harmed_runs_are_judged_alike_in_parts() -> None:
-    check_harmed(seed=0, every=1)
+    check_harmed(seed=0, every=2)
 
 
 def check_blocks(
@@ -158,7 +158,7 @@ def test_what_readers_need_may_be_found_block_by_block() -> None:
 
 @pytest.mark.full
 def test_what_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_blocks(FORWARD, needed, DONE, readers, range(20, 600))
+    check_blocks(FORWARD, needed, DONE, readers, range(20, 250))
 
 
 def check_waiting(seeds: range) -> None:
@@ -175,7 +175,7 @@ def test_what_waiting_readers_need_may_be_found_block_by_block() -> None:
 
 @pytest.mark.full
 def test_what_waiting_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_waiting(range(10, 800))
+    check_waiting(range(10, 200))
 
 
 def check_waiting_in_parts(seeds: range) -> None:

@@ -68,7 +68,7 @@ def test_who_waits_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_who_waits_is_judged_as_by_the_oracle_in_hundreds_of_histories() -> None:
-    check_waiting(range(40, 1_000))
+    check_waiting(range(40, 500))
 
 
 def check_bounds(seeds: range) -> None:
@@ -91,7 +91,7 @@ def test_where_queues_begin_and_end_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_where_queues_begin_and_end_is_judged_as_by_the_oracle_in_hundreds_of_histories() -> None:
-    check_bounds(range(20, 1_000))
+    check_bounds(range(20, 300))
 
 
 def acknowledging(rng: Random) -> pa.Table:
@@ -143,4 +143,4 @@ def test_what_acknowledgements_stood_on_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_what_acknowledgements_stood_on_is_judged_as_by_the_oracle_in_thousands_of_histories() -> None:
-    check_copies(range(150, 4_000))
+    check_copies(range(150, 2_000))

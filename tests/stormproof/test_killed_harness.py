@@ -230,7 +230,9 @@ def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL]
+)
 def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
     (tmp_path / "calm.yaml").write_text(CALM)
     popen = begin("run", "calm.yaml", "--on", "sim", "--seeds", "0..99", "--engine", "local", "--json")

@@ -138,6 +138,7 @@ def laws_of(recorded: Path) -> dict[str, dict[str, Any]]:
     return {law["law"]: law for law in json.loads((recorded / "verdict.json").read_text())["laws"]}
 
 
+@pytest.mark.full
 def test_a_package_from_outside_brings_a_fault_a_workload_and_a_law(
     installed: Path, recorded: Path, tmp_path: Path
 ) -> None:
