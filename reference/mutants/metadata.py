@@ -137,6 +137,7 @@ MUTANTS = (
         stands_for="Raft as in its paper, without the thesis' 4.2.3: who comes back deposes a leader that all hear",
         parts={"controller": {"raft": DesertsLeader}},
         scenario="second_votes",
+        seed=3,
     ),
     Planted(
         name="commits-earlier-term",

@@ -214,6 +214,22 @@ def test_an_uncounted_copy_that_begins_anew_may_lack_the_record() -> None:
     assert found(cluster.takes_over("broker-2").ends()) == PERMITTED
 
 
+@pytest.mark.parametrize(("unclean", "expected"), [(True, PERMITTED), (False, NOT_PERMITTED)])
+def test_a_log_that_begins_anew_holds_nothing_that_it_had_before(
+    unclean: bool, expected: tuple[Validity, set[str]]
+) -> None:
+    """Whoever begins anew from the log of the master that lacked the record has it no more, wherever that log ends."""
+    cluster = Cluster().begin({"unclean": True})
+    cluster.acknowledged("broker-0", "broker-1")
+    cluster.takes_over("broker-2", unclean=unclean, previous=list(BROKERS))
+    anew = {"epochs": [[1, 0], [2, SIZE]]}
+    cluster.trace("broker-1", "bootstrap", position=5 * SIZE, epoch=2, value=anew)
+    for node, epoch in (("broker-1", 3), ("broker-2", 4)):
+        cluster.elected(node, epoch, previous=list(BROKERS))
+        cluster.master(node, epoch, start=5 * SIZE)
+    assert found(cluster.ends()) == expected
+
+
 def test_a_record_that_others_in_sync_had_too_was_not_lost_with_one_disk() -> None:
     cluster = Cluster().begin({"min_in_sync": 1})
     cluster.acknowledged("broker-0")

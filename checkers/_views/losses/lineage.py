@@ -130,11 +130,13 @@ def _follow(
             break
         if (f := rows.text("f", at)) == "role":
             at_role[at] = Held(has.copy(), taken.copy(), gone.copy())
-        else:
-            cut = has & (records.position >= rows.column("position")[at])
-            has[cut], gone[cut] = False, at
-        if f == "bootstrap":
-            has |= _covered(rows, records, at)
+            continue
+        # A log that begins anew holds what the tier does, and nothing that it had before.
+        kept = (
+            _covered(rows, records, at) if f == "bootstrap" else has & (records.position < rows.column("position")[at])
+        )
+        gone[has & ~kept] = at
+        has = kept
     return first, Held(has, taken, gone)
 
 
