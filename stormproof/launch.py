@@ -27,6 +27,7 @@ from chaos.history import directory as store
 from chaos.history.format import FIELD, FORMAT
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
+from chaos.machines.healing import marks, state
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
@@ -115,6 +116,7 @@ def start(
         raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
     _seal(directory, [store.EXPERIMENT])
     store.write_meta(directory, describe(launch, driver, directory))
+    mark(launch, directory)
     try:
         draws = Draws(launch.seed)
         deployment = deploy(launch, directory, draws)
@@ -139,6 +141,8 @@ def start(
         raise
     _seal(directory, store.trace_files(directory))
     store.update_meta(directory, state="finished", rows=len(recorder), summary=dataclasses.asdict(summary))
+    if outlives(launch.deployment):
+        marks.end(directory)
     return directory
 
 
@@ -166,6 +170,7 @@ def _seal(directory: Path, names: Sequence[str]) -> None:
 def build(launch: Launch) -> Driver:
     """The system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes can't be
     placed on the hosts, or found where they run."""
+    unmarked(launch.deployment)
     driver = promising(launch.experiment.system.build(), launch.experiment.profile)
     if launch.deployment == SSH:
         place(driver.cluster(launch.mutant).nodes, launch.hosts)
@@ -173,6 +178,27 @@ def build(launch: Launch) -> Driver:
     if check is not None:
         check(driver.cluster(launch.mutant).nodes, **_own(launch, check))
     return driver
+
+
+def outlives(deployment: str) -> bool:
+    """Whether something on this deployment can outlive the harness that started or hurt it."""
+    return hasattr(plugins.load(PluginKind.DEPLOYMENT, deployment), "heal")
+
+
+def unmarked(deployment: str) -> str:
+    """Why runs on this deployment can have no mark in the user's state folder; "" if they can, or need none. Raises
+    :class:`MachineError` where nothing but the mark would tell what is left when the harness is killed."""
+    if not outlives(deployment) or not (problem := state.problem()):
+        return ""
+    if getattr(plugins.load(PluginKind.DEPLOYMENT, deployment), "HEALS_BY_MARK", False):
+        raise MachineError(f"--on {deployment} needs the state folder to undo what a killed run did: {problem}")
+    return problem
+
+
+def mark(launch: Launch, directory: Path) -> None:
+    """Note, before anything is started, that this user has made this run here."""
+    if outlives(launch.deployment) and not state.problem():
+        marks.Mark.fresh(directory, launch.deployment).write()
 
 
 def used(experiment: Experiment) -> list[str]:

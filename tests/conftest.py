@@ -43,16 +43,27 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("short" if "not full" in config.getoption("markexpr") else "long")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What runs of tests may leave behind is noted in a folder of their own, also by the programs that they start."""
+    from chaos.machines.healing import state
+
+    folder = tmp_path_factory.mktemp("state", numbered=True)
+    folder.chmod(0o700)
+    with state.using(folder):
+        yield folder
+
+
 @pytest.fixture
 def machine() -> Iterator[None]:
-    """The whole machine: no other test has a cluster without a harness, which ``heal --all`` would end."""
+    """The whole machine: no other test has a cluster without a harness, which ``heal --machine`` would end."""
     with _locked(fcntl.LOCK_EX):
         yield
 
 
 @pytest.fixture
 def abandoned() -> Iterator[None]:
-    """A cluster may lose its harness: nobody says ``heal --all`` meanwhile."""
+    """A cluster may lose its harness: nobody says ``heal --machine`` meanwhile."""
     with _locked(fcntl.LOCK_SH):
         yield
 

@@ -36,14 +36,17 @@ from chaos.machines.attach.fleet import AttachedFleet
 from chaos.machines.attach.host_fleet import HostFleet, placed
 from chaos.machines.attach.project import find
 from chaos.machines.docker.engine import connect
-from chaos.machines.healing import each
+from chaos.machines.healing.left import Claim
+from chaos.machines.healing.runs import each
 from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.machine import Links
 from chaos.machines.real_links import RealLinks
 from chaos.node import NodeSpec
 from chaos.program import Answers, Program
 
-__all__ = ["AttachDeployment", "check", "create", "heal", "heal_all"]
+__all__ = ["HEALS_BY_MARK", "AttachDeployment", "check", "claimed", "create", "heal", "heal_all", "leftovers"]
+
+HEALS_BY_MARK = True
 
 _DISK = "it is not ours: nothing of its disk is wiped or changed", "`kill`, or `--on docker`, which starts a copy"
 _LIMITS = "it is not ours, and its limits are its owner's", "`pause`, or `--on docker`, which starts a copy"
@@ -78,8 +81,21 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run below this folder."""
+    """The same for every run in this folder and below it."""
     return each(lambda heal_runs: heal_runs(runs_root), [left.heal_all, host_left.heal_all])
+
+
+def leftovers(runs_root: Path) -> list[str]:
+    """What :func:`heal_all` would do, in sentences."""
+    found = [*left.ProjectLeft.below(runs_root), *host_left.ProgramsLeft.below(runs_root)]
+    return [line for _, one in found for line in one.lines()]
+
+
+def claimed(run_directory: Path, made: Path, inventory: Inventory) -> Claim:
+    """What healing this run would do if what it says of itself is true, with the keys of this inventory."""
+    run = run_directory.resolve()
+    one, other = left.ProjectLeft.claim(run), host_left.ProgramsLeft.claim(run, inventory)
+    return Claim(lines=[*one.lines, *other.lines], left={**one.left, **other.left})
 
 
 class AttachDeployment(MachineDeployment):

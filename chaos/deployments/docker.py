@@ -11,11 +11,11 @@ from pathlib import Path
 
 from chaos.deployment import CanLimitDescriptors, CanLimitMemory
 from chaos.machines.docker.fleet import DockerFleet
-from chaos.machines.docker.heal import heal, heal_all
+from chaos.machines.docker.heal import claimed, heal, heal_all, leftovers
 from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.real_links import RealLinks
 
-__all__ = ["DockerDeployment", "create", "heal", "heal_all"]
+__all__ = ["DockerDeployment", "claimed", "create", "heal", "heal_all", "leftovers"]
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:

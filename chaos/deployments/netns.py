@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.machines.lifecycle.network import NetworkDeployment
-from chaos.machines.local.heal import heal, heal_all
+from chaos.machines.local.heal import claimed, heal, heal_all, leftovers
 from chaos.machines.local.power_cuts import CutsPower
 from chaos.machines.netns.fleet import NetnsFleet
 from chaos.machines.netns.trial import outlook
 from chaos.machines.real_links import RealLinks
 
-__all__ = ["NetnsDeployment", "create", "heal", "heal_all", "outlook"]
+__all__ = ["NetnsDeployment", "claimed", "create", "heal", "heal_all", "leftovers", "outlook"]
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> NetnsDeployment:

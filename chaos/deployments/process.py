@@ -10,10 +10,10 @@ from pathlib import Path
 
 from chaos.effects.links import ACTIONS
 from chaos.machines.local.fleet import LocalFleet, ProxyLinks
-from chaos.machines.local.heal import heal, heal_all
+from chaos.machines.local.heal import claimed, heal, heal_all, leftovers
 from chaos.machines.local.power_cuts import CutsPower
 
-__all__ = ["ProcessDeployment", "create", "heal", "heal_all"]
+__all__ = ["ProcessDeployment", "claimed", "create", "heal", "heal_all", "leftovers"]
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:

@@ -15,9 +15,11 @@ from chaos.experiment.inventory import Inventory
 from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.real_links import RealLinks
 from chaos.machines.ssh.fleet import SshFleet
-from chaos.machines.ssh.heal import heal, heal_all
+from chaos.machines.ssh.heal import claimed, heal, heal_all, leftovers
 
-__all__ = ["SshDeployment", "create", "heal", "heal_all"]
+__all__ = ["HEALS_BY_MARK", "SshDeployment", "claimed", "create", "heal", "heal_all", "leftovers"]
+
+HEALS_BY_MARK = True
 
 
 def create(*, run_id: str, directory: Path, seed: int, inventory: Inventory = ()) -> SshDeployment:

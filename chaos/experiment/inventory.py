@@ -11,14 +11,13 @@ An inventory is the list ``hosts`` of an experiment, or of a file of its own tha
 from __future__ import annotations
 
 import getpass
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Strict, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Strict
 
 from chaos.errors import BadInput
 from chaos.experiment import source
@@ -140,15 +139,26 @@ def place(nodes: Sequence[NodeSpec], hosts: Inventory) -> dict[str, Host]:
     return {name: placed[name] for name in names}
 
 
-def to_json(hosts: Inventory) -> str:
-    """The inventory as it is kept in a run's directory; it holds no secret."""
-    return json.dumps([asdict(host) for host in hosts], indent=1)
+def public(hosts: Inventory, own: Inventory = ()) -> Inventory:
+    """The same hosts without the names of keys, of files of known hosts, and of variables that hold secrets; in the
+    place of one that the ``own`` inventory also has, that one. SSH then decides by the user's agent and ``~/.ssh``."""
+    known = {(host.user, host.host, host.port): host for host in own}
+    bare = [replace(host, key="", known_hosts=KNOWN_HOSTS, sudo_password_env="") for host in hosts]
+    return tuple(
+        replace(known.get((host.user, host.host, host.port), host), name=host.name, directory=host.directory)
+        for host in bare
+    )
 
 
-def from_json(entries: Sequence[Mapping[str, object]]) -> Inventory:
-    """Read what :func:`to_json` wrote. Raises ``ValueError`` for what it can't have written."""
-    given = [{name: value for name, value in entry.items() if value != ""} for entry in entries]
-    return _KEPT.validate_python(given)
+def _given(entries: object) -> object:
+    """What was left open is kept as "", which nobody may write."""
+    if not isinstance(entries, list | tuple):
+        return entries
+    return tuple(
+        {name: value for name, value in entry.items() if value != ""} if isinstance(entry, Mapping) else entry
+        for entry in entries
+    )
 
 
-_KEPT = TypeAdapter(tuple[Host, ...])
+#: Hosts as ``dataclasses.asdict`` writes them.
+Kept = Annotated[Inventory, BeforeValidator(_given)]

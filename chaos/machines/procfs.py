@@ -92,6 +92,20 @@ class Process:
         return Process(int(pid), int(started))
 
 
+def harness() -> str:
+    """This process, which drives a run, as it is written down."""
+    return str(Process.of(os.getpid()))
+
+
+def living(told: object) -> int:
+    """The id of the process that this text names, as ``str`` wrote it; 0 once it has ended, and for any other text."""
+    try:
+        process = Process.parse(str(told))
+    except ValueError:
+        return 0
+    return process.pid if process.state() else 0
+
+
 def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
     """The living processes of the session that this process began, itself included.
 

@@ -26,4 +26,23 @@ no_loss_option = click.option(
     is_flag=True,
     help="Any loss is a violation, also one that the system's profile permits.",
 )
+
+
+def _use_state(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
+    from chaos.machines.healing import state
+
+    if value is not None:
+        context.with_resource(state.using(value))
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    expose_value=False,
+    callback=_use_state,
+    help="Folder of yours in which runs note what they may leave behind; also STORMPROOF_STATE."
+    "  [default: ~/.local/state/stormproof]",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; all else goes to stderr.")

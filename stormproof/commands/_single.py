@@ -80,6 +80,16 @@ def say_profile(launch: Launch, as_json: bool) -> None:
     console.print(f"profile: {experiment.profile.words} ({who}){forbids}", markup=False)
 
 
+def say_unmarked(deployment: str) -> None:
+    """Before it starts: that a killed run would be healed only by its name. Raises as
+    :func:`stormproof.launch.unmarked` does."""
+    from stormproof.launch import unmarked
+
+    if problem := unmarked(deployment):
+        text = "warning: if this is killed, give `stormproof heal` the run's directory, for there will be no mark of it"
+        _console.err().print(f"{text}: {problem}", markup=False)
+
+
 def report(verdict: RunVerdict) -> int:
     """Write the report; a run whose history can't be read has none. Returns the exit code that counts beside the
     verdict's: a page that breaks is a bug of ours, and hides no violation."""
@@ -115,6 +125,7 @@ def single(
 
     begun: list[Path] = []
     say_profile(launch, as_json)
+    say_unmarked(launch.deployment)
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)

@@ -8,15 +8,16 @@ import click
 
 from chaos.history import directory
 from chaos.history.directory import UP
-from chaos.machines.healing import each
+from chaos.machines.healing.runs import each
 from stormproof.commands._healing import heal_run, show
-from stormproof.commands._options import out_option
+from stormproof.commands._options import out_option, state_option
 
 
 @click.command()
 @out_option
+@state_option
 def down(out: Path) -> None:
-    """End every cluster that `stormproof up` left running."""
+    """End every cluster that `stormproof up` left running, of the runs in --out."""
     ended: list[Path] = []
 
     def end(run: Path) -> list[str]:
@@ -26,6 +27,7 @@ def down(out: Path) -> None:
             directory.update_meta(run, state="finished")
         return []
 
-    each(end, directory.runs(out))
+    # A run that is a link here is in another folder.
+    each(end, [run for run in directory.runs(out) if run.resolve().parent == out.resolve()])
     if not ended:
         click.echo(f"nothing is up in {out}")

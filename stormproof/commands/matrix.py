@@ -12,7 +12,8 @@ from rich.table import Table as Shown
 
 from chaos.errors import BadInput, MachineError
 from stormproof.commands import _console
-from stormproof.commands._options import json_option, no_loss_option, out_option
+from stormproof.commands._options import json_option, no_loss_option, out_option, state_option
+from stormproof.commands._single import say_unmarked
 from stormproof.commands.run import Duration
 from stormproof.outcome import ExitCode, worst_code
 
@@ -58,6 +59,7 @@ MARKDOWN = "table.md"
 )
 @no_loss_option
 @out_option
+@state_option
 @json_option
 def matrix(
     file: Path,
@@ -135,6 +137,8 @@ def _run(
     from stormproof.matrix.cells import jobs
 
     left = jobs(chosen, read(notes), again=again)
+    for deployment in sorted({cell.on for cell, *_ in left}):
+        say_unmarked(deployment)
     failed: list[str] = []
 
     def tell(sentence: str) -> None:

@@ -12,7 +12,7 @@ from chaos.history import directory
 from stormproof import archives
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import engine_option, json_option, out_option
+from stormproof.commands._options import engine_option, json_option, out_option, state_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
 from stormproof.outcome import Engine
 
@@ -24,6 +24,7 @@ from stormproof.outcome import Engine
 @engine_option
 @_judging.master_options
 @out_option
+@state_option
 @json_option
 def replay(
     run: str,

@@ -16,7 +16,7 @@ from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import engine_option, json_option, no_loss_option, out_option
+from stormproof.commands._options import engine_option, json_option, no_loss_option, out_option, state_option
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
 from stormproof.commands._sweeping import drive
 from stormproof.outcome import Engine, ExitCode, error_object, not_run_object, worst_code
@@ -82,6 +82,7 @@ class SeedRange(click.ParamType):
 @click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
 @click.option("--must-reach", is_flag=True, help="Exit code 5 if no run reached one of the goals of `reach`.")
 @no_loss_option
+@state_option
 @click.option(
     "--keep",
     type=click.Choice(["failed", "all"]),

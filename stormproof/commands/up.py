@@ -13,7 +13,8 @@ from chaos.history.directory import UP
 from stormproof.commands import _console
 from stormproof.commands._healing import DEFAULT, HEAL, healers
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import out_option
+from stormproof.commands._options import out_option, state_option
+from stormproof.commands._single import say_unmarked
 
 
 @click.command()
@@ -29,13 +30,14 @@ from stormproof.commands._options import out_option
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 @inventory_option
 @out_option
+@state_option
 def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -> None:
     """Start the system of FILE, leave it running, and print its addresses. `stormproof down` ends it."""
     from chaos.experiment.capabilities import deployment_class
     from chaos.experiment.powers import starts
     from chaos.experiment.reader import load
     from chaos.run.runner import bring_up
-    from stormproof.launch import Launch, build, deploy, describe
+    from stormproof.launch import Launch, build, deploy, describe, mark
 
     lasting = [name for name in healers(HEAL) if starts(deployment_class(name))]
     if where not in lasting:
@@ -44,8 +46,10 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     experiment = load(file, deployment=where, mutant=mutant, injects=False)
     launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
     driver = build(launch)
+    say_unmarked(where)
     directory = store.new_run(out, f"{experiment.name}-{UP}", 0)
     store.write_meta(directory, describe(launch, driver, directory))
+    mark(launch, directory)
     deployment: Any = deploy(launch, directory)  # those whose nodes can outlive this command can also expose them
     addresses: dict[str, str] = {}
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chaos.deployments import process, ssh
-from chaos.errors import DeploymentError
+from chaos.deployments import process
 from chaos.history import directory as store
-from chaos.history import manifest
 from chaos.machines import procfs
 from chaos.machines.agent.commands import Agent, boot_id
-from chaos.machines.healing import made_in
+from chaos.machines.healing import marks
+from chaos.machines.local import heal as local
 from chaos.machines.local_resources import Pressure
-from chaos.machines.ssh.heal import Left
-from tests.stormproof.test_up import stormproof
+from stormproof.cli import _run
+from stormproof.commands import _healing
 
 #: Of a harness that has ended.
 GONE = f"{2**30}:1"
@@ -32,22 +34,99 @@ def a_run(directory: Path, **told: object) -> Path:
     return directory
 
 
-def test_a_run_that_was_moved_is_healed_from_where_it_is_now(tmp_path):
-    run = a_run(tmp_path / "here" / "storm-0")
-    environment = {**os.environ, procfs.RUN: procfs.mark(run), procfs.HARNESS_PROCESS: GONE, procfs.NODE: "node-0"}
-    with subprocess.Popen(["sleep", "60"], env=environment) as left:
-        try:
-            moved = run.rename(tmp_path / "elsewhere")
-            assert process.heal(moved) == [f"run elsewhere: ended the node node-0 (process {left.pid})"]
-        finally:
-            left.kill()
+@pytest.fixture
+def left() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
+    """Starts a process that a killed harness has left of the run in a directory."""
+    with ExitStack() as begun:
+
+        def start(run: Path) -> subprocess.Popen[bytes]:
+            environment = {procfs.RUN: procfs.mark(run), procfs.HARNESS_PROCESS: GONE, procfs.NODE: "node-0"}
+            popen = begun.enter_context(subprocess.Popen(["sleep", "60"], env={**os.environ, **environment}))
+            begun.callback(popen.kill)
+            procfs.Process.begun(popen.pid)
+            return popen
+
+        yield start
 
 
-def test_the_copy_of_a_run_is_not_taken_for_it(tmp_path):
-    run, copy = a_run(tmp_path / "storm-0"), tmp_path / "copy"
-    copy.mkdir()
-    (copy / store.META).write_text((run / store.META).read_text())
-    assert made_in(copy) == copy.resolve() and made_in(run) == run.resolve()
+def test_a_run_that_was_moved_is_healed_once_somebody_trusts_it(tmp_path, left, capsys):
+    run = a_run(tmp_path / "here" / "storm-0", state=store.RUNNING)
+    process_id = left(run).pid
+    moved = run.rename(tmp_path / "elsewhere")
+    assert process.heal(moved) == []
+    assert _run(["heal", str(moved)]) == 3
+    assert f"`stormproof heal {moved} --trust` first lists" in joined(capsys)
+    assert _run(["heal", str(moved), "--trust"]) == 3, "nobody is there to be asked"
+    told, said = capsys.readouterr()
+    assert told == f"end the node node-0 (process {process_id}) of the run in {run}\n" and "say --yes" in said
+    assert _run(["heal", str(moved), "--trust", "--yes"]) == 0
+    assert f"run elsewhere: ended the node node-0 (process {process_id})" in capsys.readouterr().out
+    assert marks.read(moved) is None, "nothing is left"
+
+
+def test_the_copy_of_a_run_is_not_taken_for_it(tmp_path, left, capsys):
+    run, copy = a_run(tmp_path / "storm-0", state=store.RUNNING), tmp_path / "copy"
+    popen = left(run)
+    shutil.copytree(run, copy)
+    for words in (["heal", str(copy)], ["heal", str(copy), "--trust", "--yes"]):
+        assert _run(words) == 0 and "nothing to heal" in capsys.readouterr().out
+    assert procfs.Process.of(popen.pid).state()
+
+
+@pytest.mark.parametrize("state", [store.UP, store.RUNNING])
+def test_no_run_of_a_stranger_ends_another_run(tmp_path, left, capsys, state):
+    """It says, sealed as if it were true, that it was made where a cluster of the user's runs."""
+    lasting, gone = a_run(tmp_path / "mine" / "storm-0"), tmp_path / "gone" / "storm-1"
+    a_run(gone)
+    processes = [left(lasting), left(gone)]
+    (tmp_path / "gone").rename(tmp_path / "moved")
+    for number, made in enumerate((lasting, gone)):
+        evil = a_run(tmp_path / "runs" / f"evil-{number}", state=state)
+        store.write_meta(evil, {**store.read_meta(evil), "directory": str(made)})
+        (tmp_path / "runs" / f"link-{number}").symlink_to(made)
+    out = ["--out", str(tmp_path / "runs")]
+    for words in (["down"], ["heal"], ["heal", "--all"], ["heal", "evil-0"], ["heal", "evil-1"]):
+        assert _run([*words, *out]) in (0, 3)
+        assert "ended" not in capsys.readouterr().out
+    assert _run(["heal", "evil-1", "--trust", *out]) == 3
+    assert f"process {processes[1].pid}) of the run in {gone}" in capsys.readouterr().out, "and so it may be refused"
+    assert all(procfs.Process.of(popen.pid).state() for popen in processes)
+
+
+def test_only_what_belongs_to_a_folder_is_healed_with_it(tmp_path, left, capsys, monkeypatch):
+    one, other = a_run(tmp_path / "runs" / "matrix" / "a"), a_run(tmp_path / "others" / "b")
+    begun = [left(run) for run in (one, other)]
+    ours = {procfs.mark(run) for run in (one, other)}
+    monkeypatch.setattr(local, "procfs", OnlyRuns(ours))
+    monkeypatch.setattr(_healing, "EVERYWHERE", tmp_path)  # the engine may have runs of others
+    assert _run(["heal", "--all", "--out", str(tmp_path / "runs")]) == 0
+    assert capsys.readouterr().out == f"run a: ended the node node-0 (process {begun[0].pid})\n"
+    assert _run(["heal", "--machine"]) == 3
+    line = f"end the node node-0 (process {begun[1].pid}) of the run in {other}\n"
+    told, said = capsys.readouterr()
+    assert line in told and "nothing was done: nobody can be asked here" in said
+    assert procfs.Process.of(begun[1].pid).state()
+    assert _run(["heal", "--machine", "--yes"]) == 0
+    assert capsys.readouterr().out == f"{line}run b: ended the node node-0 (process {begun[1].pid})\n"
+    assert _run(["heal", "--machine"]) == 0 and capsys.readouterr().out == "this machine: nothing to heal\n"
+
+
+class OnlyRuns:
+    """The system's processes, as if only those of some runs were there."""
+
+    def __init__(self, marks: set[str]) -> None:
+        self._marks = marks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(procfs, name)
+
+    def of_runs(self) -> dict[str, list[procfs.Process]]:
+        return {run: found for run, found in procfs.of_runs().items() if run in self._marks}
+
+
+def joined(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was said, whatever the width of its lines."""
+    return " ".join(capsys.readouterr().err.split())
 
 
 @pytest.fixture
@@ -91,47 +170,12 @@ def test_what_another_user_s_run_left_is_not_ours_to_end(tmp_path, monkeypatch):
             left.kill()
 
 
-def test_an_altered_run_json_leads_to_no_other_run(tmp_path):
-    run, gone = a_run(tmp_path / "storm-0"), a_run(tmp_path / "storm-1").rename(tmp_path / "moved")
-    text = (run / store.META).read_text()
-    (run / store.META).write_text(text.replace(str(run), str(tmp_path / "storm-1")))
-    assert made_in(run) == run.resolve() and made_in(gone) == tmp_path / "storm-1"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"tag": "../../etc"}, {"tag": "b"}, {"placed": {"../../x": "h"}}, {"hosts": [{"host": "-oProxyCommand=x"}]}],
-    ids=["tag", "other", "node", "host"],
-)
-@pytest.mark.parametrize("sealed", [True, False])
-def test_altered_hosts_are_neither_asked_nor_cleared(tmp_path, changes, sealed):
-    run = a_run(tmp_path / "a")
-    Left(tag="a", harness=GONE, hosts=(), placed={}).write(run)
-    told = {**json.loads((run / store.HOSTS).read_text()), **changes}
-    (run / store.HOSTS).write_text(json.dumps(told))
-    if not sealed:  # then only what it means is looked at
-        (run / manifest.FILE).unlink()
-    if sealed or changes != {"tag": "b"}:
-        with pytest.raises(DeploymentError, match=r"hosts.json can't be read, so nobody knows the run's hosts"):
-            ssh.heal(run)
-    assert not json.loads((run / store.HOSTS).read_text())["cleared"]
-
-
-def test_a_run_that_cannot_be_healed_keeps_no_other_one_from_it(tmp_path):
-    torn, whole = a_run(tmp_path / "a"), a_run(tmp_path / "b")
-    (torn / store.HOSTS).write_text('{"tag')
-    Left(tag="b", harness=GONE, hosts=(), placed={}).write(whole)
-    with pytest.raises(DeploymentError, match=r"a/hosts.json can't be read, so nobody knows the run's hosts"):
-        ssh.heal_all(tmp_path)
-    assert json.loads((whole / store.HOSTS).read_text())["cleared"]
-
-
-def test_a_torn_run_keeps_no_cluster_from_being_ended(tmp_path):
+def test_a_torn_run_keeps_no_cluster_from_being_ended(tmp_path, capsys):
     torn = a_run(tmp_path / "runs" / "a")
     (torn / store.META).write_text('{"state": ')
     cluster = a_run(tmp_path / "runs" / "b", state=store.UP)
-    done = stormproof(tmp_path, "down")
-    assert done.returncode == 3 and "a/run.json is no JSON" in done.stderr
+    assert _run(["down", "--out", str(tmp_path / "runs")]) == 3
+    assert "a/run.json is no JSON" in joined(capsys)
     assert store.read_meta(cluster)["state"] == "finished"
 
 

@@ -14,8 +14,9 @@ from chaos.driver import ClusterSpec
 from chaos.errors import DeploymentError, HostLost, MachineError
 from chaos.experiment.attached import Attach
 from chaos.fault import NotNow
+from chaos.machines import procfs
 from chaos.machines.attach.ledger import Ledger
-from chaos.machines.attach.left import Left, harness, labels, stem
+from chaos.machines.attach.left import ProjectLeft, labels, stem
 from chaos.machines.attach.machine import AttachedMachine
 from chaos.machines.attach.project import find
 from chaos.machines.docker.engine import THREADS, connect, image_problem
@@ -76,7 +77,7 @@ class AttachedFleet:
         self._attach = attach
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="attach")
         self._client: DockerClient | None = None
-        self._ledger: Ledger[Left] | None = None
+        self._ledger: Ledger[ProjectLeft] | None = None
         self._watching: asyncio.Task[None] | None = None
         self.machines: dict[str, AttachedMachine] = {}
 
@@ -100,7 +101,8 @@ class AttachedFleet:
         programs = {spec.name: spec.program for spec in cluster.nodes if spec.program is not None}
         found = find(client, self._attach, programs, cuts=self.cuts)
         containers = {node: one.container for node, one in found.items()}
-        left = Left(harness=harness(), project=self._attach.compose, containers=containers, cuts=self.cuts)
+        project = self._attach.compose
+        left = ProjectLeft(harness=procfs.harness(), project=project, containers=containers, cuts=self.cuts)
         self._ledger = ledger = Ledger(self._directory, left)
         ours = labels(self._run_id, self._directory)
         self.machines = {node: AttachedMachine(client, one, ledger, ours) for node, one in found.items()}

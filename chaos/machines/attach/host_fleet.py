@@ -15,15 +15,16 @@ from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.experiment.attached import Attach
 from chaos.experiment.inventory import Host, Inventory
 from chaos.fault import NotNow
+from chaos.machines import procfs
 from chaos.machines.attach.fleet import follow
-from chaos.machines.attach.host_left import HostsLeft
+from chaos.machines.attach.host_left import ProgramsLeft
 from chaos.machines.attach.host_machine import HostedProgram
 from chaos.machines.attach.ledger import Ledger
 from chaos.machines.iptables import FILTER, Endpoint
 from chaos.machines.machine import Seat
 from chaos.machines.node_package import node_wheel
 from chaos.machines.ssh.fleet import check_addresses, meet, tag_of
-from chaos.machines.ssh.heal import clear_filter, harness
+from chaos.machines.ssh.heal import clear_filter
 from chaos.machines.ssh.host import SshHost
 from chaos.machines.ssh.watch import Watch
 from chaos.node import NodeSpec
@@ -85,7 +86,7 @@ class HostFleet:
         self._attach = attach
         self._inventory = inventory
         self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="attach")
-        self._ledger: Ledger[HostsLeft] | None = None
+        self._ledger: Ledger[ProgramsLeft] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ports: dict[str, Mapping[str, int]] = {}
         self.machines: dict[str, HostedProgram] = {}
@@ -112,9 +113,9 @@ class HostFleet:
         await gather(*(self.off(machine.found) for machine in self.machines.values()))
         self._ledger = Ledger(
             self._directory,
-            HostsLeft(
+            ProgramsLeft(
                 tag=self.tag,
-                harness=harness(),
+                harness=procfs.harness(),
                 hosts=tuple(hosts.values()),
                 placed={node: host.name for node, host in hosts.items()},
                 programs={node: self._attach.programs[node] for node in hosts},

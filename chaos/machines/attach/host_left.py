@@ -4,79 +4,65 @@ chains of the packet filter are taken down."""
 
 from __future__ import annotations
 
-import json
 import re
+import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
-from pydantic import TypeAdapter
-
-from chaos import guarded
-from chaos.errors import ChaosError, DeploymentError, MachineError
-from chaos.experiment import inventory
+from chaos.errors import DeploymentError, MachineError
 from chaos.experiment.attached import Running
-from chaos.experiment.inventory import Inventory
-from chaos.history import manifest
-from chaos.history.directory import ATTACHED_HOSTS, write_json
-from chaos.machines.healing import each
+from chaos.experiment.inventory import Inventory, Kept, public
+from chaos.history.directory import ATTACHED_HOSTS
+from chaos.machines.healing.left import Left
+from chaos.machines.healing.runs import each
 from chaos.machines.iptables import FILTER
 from chaos.machines.node_package import node_wheel
-from chaos.machines.procfs import Process
-from chaos.machines.ssh.heal import clear_filter
+from chaos.machines.ssh.heal import clear_filter, way_to
 from chaos.machines.ssh.host import SshHost
 
 #: So long a program may take until its owner's command tells its process, and a pause between two looks.
 BORN_S, LOOK_S = 5.0, 0.05
 _NAME = re.compile(r"(?!\.)[\w.-]+")
-_PROGRAMS = TypeAdapter(dict[str, Running])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostsLeft:
-    """``tag``: what the run's chains are named after. ``harness``: the process that drives the run, ``PID:START``.
-    ``placed``: the host, by name, of each node; ``programs``: how each is found and started; ``names``: what the kernel
-    calls each. ``held``: the nodes that the run has killed or stopped. ``cuts``: links are cut. ``cleared``: nothing is
-    left there any more."""
+class ProgramsLeft(Left):
+    """``tag``: what the run's chains are named after. ``placed``: the host, by name, of each node; ``programs``: how
+    each is found and started; ``names``: what the kernel calls each. ``held``: the nodes that the run has killed or
+    stopped. ``cuts``: links are cut."""
+
+    FILE = ATTACHED_HOSTS
+    DEPLOYMENT = "attach"
 
     tag: str
-    harness: str
-    hosts: Inventory
+    hosts: Kept
     placed: Mapping[str, str]
     programs: Mapping[str, Running]
     names: Mapping[str, str]
     held: tuple[str, ...] = ()
     cuts: bool = False
-    cleared: bool = False
 
-    def write(self, directory: Path) -> None:
-        write_json(directory / ATTACHED_HOSTS, {**asdict(self), "hosts": json.loads(inventory.to_json(self.hosts))})
+    def public(self, inventory: Inventory = ()) -> Self:
+        return replace(self, hosts=public(self.hosts, inventory))
 
-    @staticmethod
-    def read(directory: Path) -> HostsLeft | None:
-        """None when nothing is left. Raises :class:`DeploymentError` when the file is not what was written: what it
-        holds is run as root."""
-        path = directory / ATTACHED_HOSTS
-        try:
-            sealed, told = manifest.read(directory), guarded.read_json(path)
-            if ATTACHED_HOSTS in sealed.files and (
-                problem := manifest.altered(directory, sealed, ATTACHED_HOSTS, newest=2)
-            ):
-                raise ValueError(problem)
-            hosts, programs = inventory.from_json(told["hosts"]), _PROGRAMS.validate_python(told["programs"])
-            left = HostsLeft(**{**told, "hosts": hosts, "programs": programs, "held": tuple(told["held"])})
-            left.check()
-        except FileNotFoundError:
-            return None
-        except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DeploymentError(f"{path} can't be read, so nobody knows what the run holds: {error}") from error
-        return None if left.cleared else left
+    def lines(self) -> list[str]:
+        found = [way_to(host) for host in self.hosts]
+        for node, host in self.placed.items():
+            if self.cuts:
+                found.append(f"host {host}: take the run's chains of the packet filter down, as root")
+            if node in self.held:
+                find, start = (shlex.join(command) for command in (self.programs[node].pid, self.programs[node].start))
+                found.append(f"host {host}: let node {node} go on, or start it, by these commands as root:")
+                found += [f"host {host}:     {find}", f"host {host}:     {start}"]
+        return found
 
     def check(self) -> None:
         """Raises ``ValueError`` for what can't have been written."""
-        if not _NAME.fullmatch(self.tag) or self.cleared not in (True, False):
-            raise ValueError("tag is a name, cleared is true or false")
+        if not _NAME.fullmatch(self.tag):
+            raise ValueError("tag is a name")
         hosts = {host.name for host in self.hosts}
         if not set(self.placed.values()) <= hosts or not set(self.held) <= set(self.placed):
             raise ValueError("placed holds names of hosts, held those of nodes")
@@ -101,26 +87,22 @@ def heal(run_directory: Path) -> list[str]:
     harness still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't be
     healed."""
     directory = run_directory.resolve()
-    left = HostsLeft.read(directory)
+    left = ProgramsLeft.read(directory)
     if left is None:
         return []
-    try:
-        living = Process.parse(left.harness)
-    except ValueError:
-        living = None
-    if living is not None and living.state():
-        return [f"run {directory.name} is still driven by process {living.pid}; stop that first"]
+    if driven := left.driven(directory):
+        return driven
     done = each(lambda node: _restore(left, directory.name, node), sorted(left.placed))
     replace(left, cleared=True).write(directory)
     return done
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run below this folder."""
-    return each(heal, [file.parent for file in sorted(runs_root.glob(f"*/{ATTACHED_HOSTS}"))])
+    """The same for every run in this folder and below it."""
+    return each(heal, ProgramsLeft.runs(runs_root))
 
 
-def _restore(left: HostsLeft, run: str, node: str) -> list[str]:
+def _restore(left: ProgramsLeft, run: str, node: str) -> list[str]:
     who, program = f"run {run}: node {node}", left.programs[node]
     (place,) = (host for host in left.hosts if host.name == left.placed[node])
     host = SshHost(place, left.tag, node_wheel())

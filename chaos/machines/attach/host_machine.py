@@ -10,7 +10,7 @@ from typing import Any
 from chaos.errors import BadInput
 from chaos.experiment.attached import Running
 from chaos.fault import NotNow
-from chaos.machines.attach.host_left import BORN_S, HostsLeft, start
+from chaos.machines.attach.host_left import BORN_S, ProgramsLeft, start
 from chaos.machines.attach.ledger import Ledger
 from chaos.machines.attach.untouched import Untouched
 from chaos.machines.machine import Dial, Life, Signal
@@ -32,7 +32,7 @@ class HostedProgram(Untouched):
         self.life = ""
         #: What the kernel calls it: a process with its old id and another name is none of it.
         self.named = ""
-        self.ledger: Ledger[HostsLeft] | None = None
+        self.ledger: Ledger[ProgramsLeft] | None = None
         self._losses: list[str] = []
         self._incarnation = 0
         self._ending = self._pausing = False

@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 
-class Left(Protocol):
-    """A frozen dataclass, written to the run's directory. ``held``: the nodes that are killed or paused by the run;
-    ``cleared``: nothing is left to heal."""
+class Holds(Protocol):
+    """A :class:`chaos.machines.healing.left.Left`. ``held``: the nodes that are killed or paused by the run."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def held(self) -> tuple[str, ...]: ...
 
-    @property
-    def cleared(self) -> bool: ...
-
     def write(self, directory: Path) -> None: ...
 
 
-L = TypeVar("L", bound=Left)
+L = TypeVar("L", bound=Holds)
 
 
 class Ledger(Generic[L]):

@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos import guarded
-from chaos.errors import ChaosError, DeploymentError
-from chaos.history import manifest
-from chaos.history.directory import ATTACHED, write_json
-from chaos.machines import iptables
+from chaos.errors import DeploymentError
+from chaos.history.directory import ATTACHED
+from chaos.machines import iptables, procfs
 from chaos.machines.attach.helper import Helper
 from chaos.machines.attach.project import PROJECT
 from chaos.machines.docker.engine import DIRECTORY, HARNESS_PROCESS, RUN, USER, connect, told
 from chaos.machines.docker.heal import clear
-from chaos.machines.healing import each, made_in
-from chaos.machines.procfs import Process
+from chaos.machines.healing.left import Left
+from chaos.machines.healing.runs import each, made_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -32,41 +30,30 @@ _ID = re.compile(r"[0-9a-f]{12,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """``harness``: the process that drives the run, ``PID:START``. ``project``: the Compose project. ``containers``: of
-    each node. ``held``: the nodes that the run has killed or paused. ``cuts``: links are cut. ``cleared``: nothing is
-    left there any more."""
+class ProjectLeft(Left):
+    """``project``: the Compose project. ``containers``: of each node. ``held``: the nodes that the run has killed or
+    paused. ``cuts``: links are cut."""
 
-    harness: str
+    FILE = ATTACHED
+    DEPLOYMENT = "attach"
+
     project: str
     containers: Mapping[str, str]
     held: tuple[str, ...] = ()
     cuts: bool = False
-    cleared: bool = False
 
-    def write(self, directory: Path) -> None:
-        write_json(directory / ATTACHED, asdict(self))
+    def lines(self) -> list[str]:
+        found = []
+        for node, container in self.containers.items():
+            who = f"node {node}: container {container[:12]} of Compose project {self.project}"
+            found += [f"{who}: start it, or let it go on"] if node in self.held else []
+            found += [f"{who}: take the run's chains of the packet filter down, as root"] if self.cuts else []
+        return found
 
-    @staticmethod
-    def read(directory: Path) -> Left | None:
-        """None when nothing is left. Raises :class:`DeploymentError` when the file is not what was written."""
-        path = directory / ATTACHED
-        try:
-            sealed, found = manifest.read(directory), guarded.read_json(path)
-            if ATTACHED in sealed.files and (problem := manifest.altered(directory, sealed, ATTACHED, newest=2)):
-                raise ValueError(problem)
-            left = Left(**{**found, "held": tuple(found["held"])})
-            if not all(_ID.fullmatch(one) for one in left.containers.values()) or left.cleared not in (True, False):
-                raise ValueError("containers holds ids, cleared is true or false")
-        except FileNotFoundError:
-            return None
-        except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DeploymentError(f"{path} can't be read, so nobody knows what the run holds: {error}") from error
-        return None if left.cleared else left
-
-
-def harness() -> str:
-    return str(Process.of(os.getpid()))
+    def check(self) -> None:
+        """Raises ``ValueError`` for what can't have been written."""
+        if not all(_ID.fullmatch(one) for one in self.containers.values()):
+            raise ValueError("containers holds ids")
 
 
 def stem(directory: Path) -> str:
@@ -76,21 +63,17 @@ def stem(directory: Path) -> str:
 
 def labels(run_id: str, directory: Path) -> dict[str, str]:
     """Of all helpers of a run."""
-    return {RUN: run_id, DIRECTORY: str(directory), HARNESS_PROCESS: harness(), USER: str(os.getuid())}
+    return {RUN: run_id, DIRECTORY: str(directory), HARNESS_PROCESS: procfs.harness(), USER: str(os.getuid())}
 
 
 def heal(run_directory: Path) -> list[str]:
     """Have the cluster be as it was before a killed harness hurt it; what was done, in sentences. A run whose harness
     still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't be healed."""
-    left = Left.read(run_directory)
+    left = ProjectLeft.read(run_directory)
     if left is None:
         return []
-    try:
-        living = Process.parse(left.harness)
-    except ValueError:
-        living = None
-    if living is not None and living.state():
-        return [f"run {run_directory.name} is still driven by process {living.pid}; stop that first"]
+    if driven := left.driven(run_directory):
+        return driven
     client = connect()
     try:
         directory = made_in(run_directory)
@@ -104,11 +87,13 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run below this folder."""
-    return each(heal, [file.parent for file in sorted(runs_root.glob(f"*/{ATTACHED}"))])
+    """The same for every run in this folder and below it."""
+    return each(heal, ProjectLeft.runs(runs_root))
 
 
-def _restore(client: DockerClient, left: Left, run: str, directory: Path, node: str, container: str) -> list[str]:
+def _restore(
+    client: DockerClient, left: ProjectLeft, run: str, directory: Path, node: str, container: str
+) -> list[str]:
     from docker.errors import NotFound
 
     who = f"run {run}: node {node}"

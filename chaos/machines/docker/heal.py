@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos.errors import ChaosError, MachineError
+from chaos.errors import ChaosError, DeploymentError, MachineError
 from chaos.history import directory as store
+from chaos.machines import procfs
 from chaos.machines.docker.engine import (
     DIRECTORY,
     HARNESS_PROCESS,
@@ -27,8 +28,8 @@ from chaos.machines.docker.engine import (
     of_run,
     told,
 )
-from chaos.machines.healing import each, made_in
-from chaos.machines.procfs import Process
+from chaos.machines.healing.left import Claim
+from chaos.machines.healing.runs import belonging_to, each, made_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -50,17 +51,56 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run that the engine knows. Where there is no engine: what it would have to be asked."""
+    """The same for every run in this folder and below it that the engine knows. Raises :class:`DeploymentError` where
+    there is no engine, for the runs of which it would have to be asked."""
     try:
         client = connect()
     except MachineError as error:
-        return [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
+        told = [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
+        if told:
+            raise DeploymentError("\n".join(told)) from error
+        return []
     try:
-        containers, networks = of_run(client)
-        runs = {labels_of(item)[DIRECTORY] for item in (*containers, *networks)}
-        return each(lambda directory: _heal(client, Path(directory), Path(directory)), sorted(runs))
+        runs = sorted(_known(client, runs_root))
+        return each(lambda directory: _heal(client, Path(directory), Path(directory)), runs)
     finally:
         client.close()
+
+
+def leftovers(runs_root: Path) -> list[str]:
+    """What :func:`heal_all` would do, in sentences; nothing where there is no engine."""
+    try:
+        client = connect()
+    except MachineError:
+        return []
+    try:
+        return [line for run in sorted(_known(client, runs_root)) for line in _lines(client, Path(run))]
+    finally:
+        client.close()
+
+
+def claimed(run_directory: Path, made: Path, inventory: object) -> Claim:
+    """What healing this run would do if it was made in the directory that it says. Raises :class:`MachineError` without
+    an engine."""
+    client = connect()
+    try:
+        return Claim(lines=_lines(client, made))
+    finally:
+        client.close()
+
+
+def _known(client: DockerClient, root: Path) -> set[str]:
+    """The directories of the runs in this folder and below it of which the engine has something."""
+    containers, networks = of_run(client)
+    return set(filter(belonging_to(root), (labels_of(item)[DIRECTORY] for item in (*containers, *networks))))
+
+
+def _lines(client: DockerClient, made: Path) -> list[str]:
+    containers, networks = of_run(client, made)
+    if harness := _living_harness((*containers, *networks)):
+        return [f"the run in {made} is still driven by process {harness}: it is left alone"]
+    found = [("container", item) for item in containers] + [("network", item) for item in networks]
+    return [f"remove the {what} {item.name} of the run in {made}" for what, item in found]
 
 
 def _open(runs_root: Path) -> Iterator[Path]:
@@ -105,14 +145,7 @@ def _heal(client: DockerClient, directory: Path, home: Path) -> list[str]:
 
 def _living_harness(items: Iterable[Any]) -> int:
     """The id of the process that drives these, 0 if it has ended."""
-    for item in items:
-        try:
-            harness = Process.parse(labels_of(item).get(HARNESS_PROCESS, ""))
-        except ValueError:
-            continue
-        if harness.state():
-            return harness.pid
-    return 0
+    return max((procfs.living(labels_of(item).get(HARNESS_PROCESS)) for item in items), default=0)
 
 
 def _remove_network(run: str, network: Any) -> str:

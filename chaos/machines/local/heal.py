@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import DeploymentError
 from chaos.machines import procfs
-from chaos.machines.healing import each, made_in
+from chaos.machines.healing.left import Claim
+from chaos.machines.healing.runs import belonging_to, each, made_in
 from chaos.machines.procfs import Process
 
 #: Supervisors, of whatever kind, run the module of this name in their folder.
@@ -31,23 +33,52 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run of which a process lives, below ``runs_root`` or elsewhere."""
-    return each(lambda run: heal(Path(run)), sorted(procfs.of_runs()))
+    """The same for every run in this folder and below it of which a process lives."""
+    return each(lambda run: _end_run(Path(run[0]).name, run[1]), sorted(_of_runs(runs_root).items()))
+
+
+def leftovers(runs_root: Path) -> list[str]:
+    """What :func:`heal_all` would do, in sentences."""
+    return [line for run, processes in sorted(_of_runs(runs_root).items()) for line in _lines(run, processes)]
+
+
+def claimed(run_directory: Path, made: Path, inventory: object) -> Claim:
+    """What healing this run would do if it was made in the directory that it says."""
+    return Claim(lines=_lines(str(made), procfs.of_run(made)))
+
+
+def _of_runs(root: Path) -> Mapping[str, list[Process]]:
+    belongs = belonging_to(root)
+    return {run: processes for run, processes in procfs.of_runs().items() if belongs(run)}
+
+
+def _lines(run: str, processes: Sequence[Process]) -> list[str]:
+    if driven := _driven(processes):
+        return [f"the run in {run} is still driven by process {driven}: it is left alone"]
+    return [f"end the {_what(process)} (process {process.pid}) of the run in {run}" for process in processes]
+
+
+def _driven(processes: Sequence[Process]) -> int:
+    """The id of the process that drives them, 0 if it has ended."""
+    harnesses = {procfs.environment(process.pid).get(procfs.HARNESS_PROCESS) for process in processes}
+    return max(map(procfs.living, harnesses), default=0)
+
+
+def _what(process: Process) -> str:
+    node = procfs.environment(process.pid).get(procfs.NODE)
+    supervises = SUPERVISOR.fullmatch(procfs.module_of(process.pid))
+    return f"node {node}" if node else "supervisor" if supervises else "process"
 
 
 def _end_run(run_id: str, processes: list[Process]) -> list[str]:
     """End these processes, the supervisor first, so that it starts none anew. A stopped one ends as it is."""
-    for process in processes:
-        harness = _parse(procfs.environment(process.pid).get(procfs.HARNESS_PROCESS))
-        if harness is not None and harness.state():
-            return [f"run {run_id} is still driven by process {harness.pid}; stop that first"]
+    if driven := _driven(processes):
+        return [f"run {run_id} is still driven by process {driven}; stop that first"]
     supervisors = [process for process in processes if SUPERVISOR.fullmatch(procfs.module_of(process.pid))]
     done = []
     for process in processes:
-        node = procfs.environment(process.pid).get(procfs.NODE)
-        what = f"node {node}" if node else "supervisor" if process in supervisors else "process"
         stopped = ", which was stopped" if process.state() == "T" else ""
-        done.append(f"run {run_id}: ended the {what} (process {process.pid}){stopped}")
+        done.append(f"run {run_id}: ended the {_what(process)} (process {process.pid}){stopped}")
     for process in sorted(processes, key=lambda process: (process not in supervisors, process.pid)):
         process.signal(signal.SIGKILL)
     deadline_s = time.monotonic() + END_S
@@ -57,10 +88,3 @@ def _end_run(run_id: str, processes: list[Process]) -> list[str]:
             raise DeploymentError(f"run {run_id}: processes {left} do not end; end them by hand")
         time.sleep(POLL_S)
     return done
-
-
-def _parse(text: object) -> Process | None:
-    try:
-        return Process.parse(str(text))
-    except ValueError:
-        return None

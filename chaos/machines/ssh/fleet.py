@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +18,13 @@ from chaos.driver import ClusterSpec
 from chaos.errors import BadInput, DeploymentError, HostLost, MachineError
 from chaos.experiment.inventory import PORTS, PORTS_OF_NODE, Inventory, place
 from chaos.fault import NotNow
+from chaos.machines import procfs
 from chaos.machines.agent.machine import AgentMachine
 from chaos.machines.iptables import Endpoint
 from chaos.machines.machine import Address, Dial, Seat
 from chaos.machines.node_package import node_wheel, packages_of
 from chaos.machines.ssh.cargo import Cargo
-from chaos.machines.ssh.heal import Left, harness, take_down
+from chaos.machines.ssh.heal import HostsLeft, take_down
 from chaos.machines.ssh.host import SshHost
 from chaos.machines.ssh.tunnel import Tunnel
 from chaos.machines.ssh.watch import Watch
@@ -184,7 +186,7 @@ class SshFleet:
 
     def _note_what_is_left(self) -> None:
         """Write down where our nodes are, before they are there."""
-        left = Left(tag=self.tag, harness=harness(), hosts=self._inventory, placed=self._placed)
+        left = HostsLeft(tag=self.tag, harness=procfs.harness(), hosts=self._inventory, placed=self._placed)
         left.write(self._directory)
 
     async def end(self) -> None:
@@ -194,9 +196,9 @@ class SshFleet:
             tunnel.close()
         try:
             ends = await gather(*(self.off(self._leave, machine.watch) for machine in machines))
-            left = Left.read(self._directory) if machines else None
+            left = HostsLeft.read(self._directory) if machines else None
             if left is not None and not any(ends):
-                left.done().write(self._directory)
+                replace(left, cleared=True).write(self._directory)
         finally:
             self._pool.shutdown(wait=False)
         for failure in (*failures, *ends):

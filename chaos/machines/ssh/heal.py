@@ -1,81 +1,66 @@
-"""Takes down what a run has on its hosts: at its end, or after its harness was killed, from its directory alone."""
+"""Takes down what a run has on its hosts: at its end, or after its harness was killed, from its mark alone."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
-from chaos import guarded
 from chaos.deployment import trace_file
-from chaos.errors import ChaosError, DeploymentError, MachineError
-from chaos.experiment import inventory
-from chaos.experiment.inventory import Host, Inventory
-from chaos.history import manifest
-from chaos.history.directory import HOSTS, write_json
+from chaos.errors import DeploymentError, MachineError
+from chaos.experiment.inventory import Host, Inventory, Kept, public
+from chaos.history.directory import HOSTS
 from chaos.machines import iptables, netem
 from chaos.machines.agent.logs import HEAD_BYTES
-from chaos.machines.healing import each
+from chaos.machines.healing.left import Claim, Left
+from chaos.machines.healing.runs import each
 from chaos.machines.iptables import FILTER, MANGLE, Table
 from chaos.machines.node_package import node_wheel
-from chaos.machines.procfs import Process
 from chaos.machines.ssh.host import SshHost
 
-#: In a run's directory: where its nodes are, and under which name. Gone, or ``cleared``, when nothing is left there.
-FILE = HOSTS
 _NAME = re.compile(r"(?!\.)[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class HostsLeft(Left):
     """What a run has on hosts. ``tag``: the name of its folder there, and what its chains are named after. ``placed``:
-    the host, by name, of each node. ``harness``: the process that drives it, ``PID:START`` on this machine."""
+    the host, by name, of each node."""
+
+    FILE = HOSTS
+    DEPLOYMENT = "ssh"
 
     tag: str
-    harness: str
-    hosts: Inventory
+    hosts: Kept
     placed: Mapping[str, str]
-    cleared: bool = False
 
-    def write(self, directory: Path) -> None:
-        hosts = json.loads(inventory.to_json(self.hosts))
-        told = {"tag": self.tag, "harness": self.harness, "hosts": hosts, "placed": dict(self.placed)}
-        write_json(directory / FILE, {**told, "cleared": self.cleared})
+    def public(self, inventory: Inventory = ()) -> Self:
+        return replace(self, hosts=public(self.hosts, inventory))
 
-    def done(self) -> Left:
-        """The same, when nothing is left there any more."""
-        return replace(self, cleared=True)
+    def lines(self) -> list[str]:
+        return [line for host in self.hosts for line in (way_to(host), *self._lines(host))]
 
-    @staticmethod
-    def read(directory: Path) -> Left | None:
-        """None when the run has nothing on any host. Raises :class:`DeploymentError` when the file is damaged: what it
-        names is ended and removed, so it must be what was written."""
-        path = directory / FILE
-        sealed = manifest.read(directory)
-        try:
-            told = guarded.read_json(path)
-            if FILE in sealed.files and (problem := manifest.altered(directory, sealed, FILE, newest=2)):
-                raise ValueError(problem)
-            left = Left(**{**told, "hosts": inventory.from_json(told["hosts"])})
-            left.check()
-        except FileNotFoundError:
-            return None
-        except (ChaosError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DeploymentError(f"{path} can't be read, so nobody knows the run's hosts: {error}") from error
-        return None if left.cleared else left
+    def _lines(self, host: Host) -> list[str]:
+        nodes = sorted(node for node, name in self.placed.items() if name == host.name)
+        return [
+            f"host {host.name}: end all processes of run {self.tag} ({', '.join(nodes) or 'no node'})",
+            f"host {host.name}: give back packet filter and traffic control, as root",
+            f"host {host.name}: remove the folder {host.directory}/runs/{self.tag}",
+        ]
 
     def check(self) -> None:
         """Raises ``ValueError``: these become names of folders and files, here and there."""
-        names = [self.tag, *self.placed]
-        if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+        if not all(_NAME.fullmatch(name) for name in (self.tag, *self.placed)):
             raise ValueError("tag and placed hold names of letters, digits, '-', '_' and '.'")
-        if not isinstance(self.harness, str) or self.cleared not in (True, False):
-            raise ValueError("harness is a text, cleared is true or false")
+
+
+def way_to(host: Host) -> str:
+    """How healing gets to a host, and what it first runs there."""
+    through = f" through {host.jump}" if host.jump else ""
+    return f"host {host.name}: log in to {host.where}{through} and run our agent by `{host.python}` in {host.directory}"
 
 
 def heal(run_directory: Path) -> list[str]:
@@ -85,12 +70,11 @@ def heal(run_directory: Path) -> list[str]:
     can't be reached, once the others are done.
     """
     directory = run_directory.resolve()
-    left = Left.read(directory)
+    left = HostsLeft.read(directory)
     if left is None:
         return []
-    harness = _living(left.harness)
-    if harness:
-        return [f"run {directory.name} is still driven by process {harness}; stop that first"]
+    if driven := left.driven(directory):
+        return driven
     done: list[str] = []
     problems: list[str] = []
 
@@ -110,20 +94,30 @@ def heal(run_directory: Path) -> list[str]:
         list(pool.map(clear, left.hosts))
     if problems:
         raise DeploymentError("\n".join([*sorted(done), *sorted(problems), "heal again when that is mended"]))
-    left.done().write(directory)
+    replace(left, cleared=True).write(directory)
     return sorted(done)
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run below this folder."""
-    return each(heal, [file.parent for file in sorted(runs_root.glob(f"*/{FILE}"))])
+    """The same for every run in this folder and below it."""
+    return each(heal, HostsLeft.runs(runs_root))
+
+
+def leftovers(runs_root: Path) -> list[str]:
+    """What :func:`heal_all` would do, in sentences."""
+    return [line for _, left in HostsLeft.below(runs_root) for line in left.lines()]
+
+
+def claimed(run_directory: Path, made: Path, inventory: Inventory) -> Claim:
+    """What healing this run would do if what it says of itself is true, with the keys of this inventory."""
+    return HostsLeft.claim(run_directory.resolve(), inventory)
 
 
 def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]:
     """End a run's nodes on one host, save what they traced and said, and remove its chains and its files there."""
     host.own()
     done: list[str] = list(host.call("clear"))
-    while fetch(host, nodes, directory):
+    while directory.is_dir() and fetch(host, nodes, directory):
         pass
     for node in nodes:
         _fetch_end(host, node, log_of(directory, node))
@@ -163,10 +157,6 @@ def log_of(directory: Path, node: str) -> Path:
     return directory / "logs" / f"{node}.log"
 
 
-def harness() -> str:
-    return str(Process.of(os.getpid()))
-
-
 def clear_filter(host: SshHost, table: Table) -> bool:
     """Take down what the run has in a table of the packet filter; whether there was anything. To ask a flavour makes
     its tables, so the next one is asked only when the first has nothing."""
@@ -191,12 +181,3 @@ def _clear_shaping(host: SshHost) -> bool:
         if code:
             raise DeploymentError(f"host {host.name}: the traffic control refused: {output}")
     return bool(ours)
-
-
-def _living(harness: str) -> int:
-    """The id of this process, 0 if it has ended."""
-    try:
-        process = Process.parse(harness)
-    except ValueError:
-        return 0
-    return process.pid if process.state() else 0

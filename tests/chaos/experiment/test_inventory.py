@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from chaos.errors import BadInput
 from chaos.experiment import inventory
@@ -30,7 +33,17 @@ def test_an_inventory_is_read_and_kept_as_it_is(tmp_path: Path) -> None:
     one, two = load(tmp_path, text)
     assert (one.name, one.user, one.port, one.where) == ("10.0.0.1", "me", 22, "me@10.0.0.1:22")
     assert two.port == 2222 and two.nodes == ("broker-0",) and two.tunnel and two.user
-    assert inventory.from_json(json.loads(inventory.to_json((one, two)))) == (one, two)
+    kept = json.loads(json.dumps([asdict(one), asdict(two)]))
+    assert TypeAdapter(inventory.Kept).validate_python(kept) == (one, two)
+
+
+def test_no_name_of_a_secret_is_public() -> None:
+    here: dict[str, Any] = {"host": "a", "name": "x", "user": "me", "jump": "b"}
+    known = Host(**here, key="k", known_hosts="/h", sudo_password_env="S", directory="d")
+    assert inventory.public((known,)) == (Host(**here, directory="d"),)
+    own = Host(host="a", user="me", name="mine", key="own", directory="other")
+    assert inventory.public((known,), (own,)) == (Host(host="a", user="me", name="x", key="own", directory="d"),)
+    assert inventory.public((known,), (Host(host="a", user="you", key="own"),)) == (Host(**here, directory="d"),)
 
 
 @pytest.mark.parametrize(

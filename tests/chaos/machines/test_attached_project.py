@@ -12,7 +12,7 @@ from chaos.errors import BadInput, DeploymentError
 from chaos.experiment.attached import Attach
 from chaos.machines.attach import left
 from chaos.machines.attach.ledger import Ledger
-from chaos.machines.attach.left import Left
+from chaos.machines.attach.left import ProjectLeft
 from chaos.machines.attach.machine import AttachedMachine
 from chaos.machines.attach.project import Found, find
 from chaos.machines.lifecycle.crashes import Crashes
@@ -138,7 +138,7 @@ def test_what_cannot_be_attached_is_said_before_anything_is_touched(
 
 def machine(engine: Engine, directory: Path) -> AttachedMachine:
     one = found(engine)["queue-1"]
-    ledger = Ledger(directory, Left(harness="1:1", project="shop", containers={"queue-1": "a" * 64}))
+    ledger = Ledger(directory, ProjectLeft(harness="1:1", project="shop", containers={"queue-1": "a" * 64}))
     return AttachedMachine(engine, one, ledger, {})  # type: ignore[arg-type]
 
 
@@ -176,20 +176,20 @@ def test_what_others_do_is_no_crash(
 
 
 def test_what_is_held_is_on_disk_before(tmp_path: Path) -> None:
-    given = Left(harness="1:1", project="shop", containers={"queue-1": "a" * 64})
+    given = ProjectLeft(harness="1:1", project="shop", containers={"queue-1": "a" * 64})
     ledger = Ledger(tmp_path, given)
     ledger.hold("queue-1")
-    read = Left.read(tmp_path)
+    read = ProjectLeft.read(tmp_path)
     assert read is not None and read.held == ("queue-1",)
     ledger.close()
-    assert Left.read(tmp_path) is not None, "what is still held is for healing"
+    assert ProjectLeft.read(tmp_path) is not None, "what is still held is for healing"
     ledger.let_go("queue-1")
     ledger.close()
-    assert Left.read(tmp_path) is None and left.heal(tmp_path) == []
+    assert ProjectLeft.read(tmp_path) is None and left.heal(tmp_path) == []
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"harness": 1}', '{"containers": {"a": "--evil"}}'])
-def test_a_file_that_is_not_what_was_written_heals_nothing(tmp_path: Path, text: str) -> None:
+def test_a_file_that_no_mark_vouches_for_heals_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "attached.json").write_text(text)
-    with pytest.raises(DeploymentError, match="nobody knows what the run holds"):
+    with pytest.raises(DeploymentError, match="nothing says that this user made it here: no mark of it is in"):
         left.heal(tmp_path)

@@ -7,22 +7,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from chaos.errors import ChaosError, DeploymentError
-from chaos.history import directory, manifest
+from chaos.machines.healing import marks, state
 
 T = TypeVar("T")
 
 
 def made_in(run: Path) -> Path:
-    """Where a run was made, by which its processes and containers are known: elsewhere if it was moved since. A
-    ``run.json`` that isn't what was written is not believed: it might name another run's directory."""
-    here = run.resolve()
-    try:
-        told = directory.read_meta(run).get("directory")
-        damage = manifest.altered(run, manifest.read(run), directory.META, newest=2)
-    except ChaosError:  # torn: it is looked for where it is
-        return here
-    made = Path(str(told)) if told and not damage else here
-    return here if made.exists() else made  # what is there still is the original of a copy
+    """Where a run was made, by which its processes and containers are known: where it is, unless its mark says that the
+    user has said otherwise. No file of a run is asked: it might name the directory of another."""
+    mark = marks.read(run)
+    return mark.made if mark is not None else run.resolve()
+
+
+def belonging_to(root: Path) -> Callable[[str], bool]:
+    """Whether what was made in a directory belongs to the runs in this folder and below it."""
+    within, known = root.resolve(), [] if state.problem() else marks.below(root)
+    moved = {mark.made for mark in known}
+    return lambda made: Path(made).is_relative_to(within) or Path(made) in moved
 
 
 def each(heal: Callable[[T], list[str]], items: Iterable[T]) -> list[str]:
