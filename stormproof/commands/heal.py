@@ -58,8 +58,8 @@ def heal(
         from chaos.experiment import inventory as inventories
 
         own = inventories.load(inventory) if inventory is not None else ()
-        found = store.resolve(str(run), out)
-        show(found, heal_trusted(found, own, yes=yes))
+        trusted = store.resolve(str(run), out)
+        show(trusted, heal_trusted(trusted, own, yes=yes))
     elif found := store.resolve(run, out) if run and run != store.LATEST else latest(out):
         show(found, heal_run(found))
     else:

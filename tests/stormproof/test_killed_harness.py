@@ -16,6 +16,7 @@ import pytest
 
 from chaos.history.directory import runs
 from chaos.machines import procfs
+from chaos.machines.healing import marks
 from chaos.run.journal import JOURNAL
 from tests.chaos.run.journals import pending
 from tests.stormproof.conftest import Begin
@@ -95,21 +96,20 @@ def finish(popen: subprocess.Popen[str], within_s: float = 40) -> tuple[int, str
     return popen.returncode, out, err
 
 
-def start(tmp_path: Path, begin: Begin, text: str = STORM) -> subprocess.Popen[str]:
+def start(tmp_path: Path, begin: Begin, text: str = STORM, on: str = "process") -> subprocess.Popen[str]:
     """Begin the storm; whatever it writes outside of its run lands in the test's own folder too."""
     (tmp_path / "storm.yaml").write_text(text)
     elsewhere = {name: str(tmp_path / name) for name in ("HOME", "TMPDIR")}
     # What is kept from one use to the next, such as compiled templates, is of no run.
     elsewhere |= {"MPLCONFIGDIR": str(tmp_path.parent), "XDG_CACHE_HOME": str(tmp_path.parent / "cache")}
-    return begin("run", "storm.yaml", "--on", "process", "--engine", "local", **elsewhere)
+    return begin("run", "storm.yaml", "--on", on, "--engine", "local", **elsewhere)
 
 
 @pytest.fixture
 def whole(request: pytest.FixtureRequest) -> bool:
-    """Whether the machine is healed as a whole, as at every fifth moment, or one run alone, beside those of others."""
-    whole = request.node.callspec.params["moment"] % 5 == 0
-    request.getfixturevalue("machine" if whole else "abandoned")
-    return bool(whole)
+    """Whether all runs of the folder are healed, as at every fifth moment, or one run alone."""
+    request.getfixturevalue("abandoned")
+    return bool(request.node.callspec.params["moment"] % 5 == 0)
 
 
 def heal(begin: Begin, run: str, whole: bool) -> tuple[int, str, str]:
@@ -149,7 +149,7 @@ def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(
     assert code == 2 and verdict["verdict"] == "UNKNOWN", out[:4000]
     assert verdict["anomalies"].keys() <= {"redelivery"}
     assert any("did not come to its end: its last phase was load" in why for why in verdict["why"])
-    assert "nothing to heal" in finish(begin("heal", run.name))[1]
+    assert "nothing to heal" in finish(begin("heal", run.name))[1] and marks.below(tmp_path) == []
 
 
 @pytest.mark.process
@@ -183,20 +183,25 @@ WHOLE_LIFE_S = 12.0
 BRIEF = STORM.replace("duration: 20s", "duration: 4s").replace("for: 8s", "for: 3s")
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
-    "moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 50))]
-)  # fmt: skip
-def test_a_harness_killed_in_any_phase_leaves_nothing_that_heal_does_not_end(tmp_path, whole, begin, moment):
+    ("on", "moment"),
+    [
+        pytest.param("process", 0, marks=pytest.mark.process),
+        *(pytest.param("process", moment, marks=[pytest.mark.full, pytest.mark.process]) for moment in range(1, 50)),
+        *(pytest.param("netns", moment, marks=[pytest.mark.full, pytest.mark.netns]) for moment in range(20)),
+    ],
+)
+def test_a_harness_killed_in_any_phase_leaves_nothing_that_heal_does_not_end(tmp_path, whole, begin, on, moment):
     prepare(tmp_path)
     before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
-    popen = start(tmp_path, begin, BRIEF)
+    popen = start(tmp_path, begin, BRIEF, on)
     time.sleep(Random(f"any moment/{moment}").uniform(0, WHOLE_LIFE_S))
     popen.kill()
     popen.wait()
     found = runs(tmp_path / "runs")
     if whole or found:
         assert heal(begin, "latest", whole)[0] == 0
+        assert marks.below(tmp_path) == []
     assert state(str(tmp_path), tmp_path) == before and abs(wall_clock_s() - clock_s) < CLOCK_S
     assert [group for run in found for group in control_groups(run.name)] == []
 

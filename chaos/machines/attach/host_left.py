@@ -16,7 +16,7 @@ from chaos.errors import DeploymentError, MachineError
 from chaos.experiment.attached import Running
 from chaos.experiment.inventory import Inventory, Kept, public
 from chaos.history.directory import ATTACHED_HOSTS
-from chaos.machines.healing.left import Left
+from chaos.machines.attach.ledger import Held
 from chaos.machines.healing.runs import each
 from chaos.machines.iptables import FILTER
 from chaos.machines.node_package import node_wheel
@@ -29,10 +29,9 @@ _NAME = re.compile(r"(?!\.)[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramsLeft(Left):
+class ProgramsLeft(Held):
     """``tag``: what the run's chains are named after. ``placed``: the host, by name, of each node; ``programs``: how
-    each is found and started; ``names``: what the kernel calls each. ``held``: the nodes that the run has killed or
-    stopped. ``cuts``: links are cut."""
+    each is found and started; ``names``: what the kernel calls each."""
 
     FILE = ATTACHED_HOSTS
     DEPLOYMENT = "attach"
@@ -42,8 +41,6 @@ class ProgramsLeft(Left):
     placed: Mapping[str, str]
     programs: Mapping[str, Running]
     names: Mapping[str, str]
-    held: tuple[str, ...] = ()
-    cuts: bool = False
 
     def public(self, inventory: Inventory = ()) -> Self:
         return replace(self, hosts=public(self.hosts, inventory))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from chaos.machines.healing.left import Left
 
 
-class Holds(Protocol):
-    """A :class:`chaos.machines.healing.left.Left`. ``held``: the nodes that are killed or paused by the run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Left):
+    """``held``: the nodes that the run has killed or paused. ``cuts``: links are cut."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def held(self) -> tuple[str, ...]: ...
-
-    def write(self, directory: Path) -> None: ...
+    held: tuple[str, ...] = ()
+    cuts: bool = False
 
 
-L = TypeVar("L", bound=Holds)
+L = TypeVar("L", bound=Held)
 
 
 class Ledger(Generic[L]):

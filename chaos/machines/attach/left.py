@@ -17,10 +17,10 @@ from chaos.errors import DeploymentError
 from chaos.history.directory import ATTACHED
 from chaos.machines import iptables, procfs
 from chaos.machines.attach.helper import Helper
+from chaos.machines.attach.ledger import Held
 from chaos.machines.attach.project import PROJECT
 from chaos.machines.docker.engine import DIRECTORY, HARNESS_PROCESS, RUN, USER, connect, told
 from chaos.machines.docker.heal import clear
-from chaos.machines.healing.left import Left
 from chaos.machines.healing.runs import each, made_in
 
 if TYPE_CHECKING:
@@ -30,17 +30,14 @@ _ID = re.compile(r"[0-9a-f]{12,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectLeft(Left):
-    """``project``: the Compose project. ``containers``: of each node. ``held``: the nodes that the run has killed or
-    paused. ``cuts``: links are cut."""
+class ProjectLeft(Held):
+    """``project``: the Compose project. ``containers``: of each node."""
 
     FILE = ATTACHED
     DEPLOYMENT = "attach"
 
     project: str
     containers: Mapping[str, str]
-    held: tuple[str, ...] = ()
-    cuts: bool = False
 
     def lines(self) -> list[str]:
         found = []

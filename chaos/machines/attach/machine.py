@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.errors import HostLost
 from chaos.machines.attach.helper import Helper
 from chaos.machines.attach.ledger import Ledger
-from chaos.machines.attach.left import Left
+from chaos.machines.attach.left import ProjectLeft
 from chaos.machines.attach.project import Found, Network
 from chaos.machines.attach.untouched import Untouched
 from chaos.machines.docker.engine import THREADS, not_now, told
@@ -33,7 +33,9 @@ class AttachedMachine(Untouched):
     network of its own; ``life`` tells them apart. What others do to the container meanwhile is a loss: nobody can judge
     then what the system did by itself."""
 
-    def __init__(self, client: DockerClient, found: Found, ledger: Ledger[Left], labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, client: DockerClient, found: Found, ledger: Ledger[ProjectLeft], labels: Mapping[str, str]
+    ) -> None:
         self.name = found.node
         self.found = found
         self.life = ""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from chaos.machines import iptables
 from chaos.machines.docker import engine as dockerengine
 from chaos.machines.docker.heal import clear
 from chaos.machines.docker.node import NodeContainers
+from chaos.machines.healing import marks
 from chaos.node import Message, NodeSpec
 from reference.wire.codec import RemotingCodec
 from tests.chaos.deployments.storms import COMMAND_S, command, stormproof
@@ -221,14 +223,19 @@ def test_what_an_experiment_and_a_path_say_is_never_a_word_of_a_shell(engine: An
 
 
 @pytest.mark.docker
-def test_a_run_that_was_moved_is_healed_from_where_it_is_now(engine: Any, tmp_path: Path) -> None:
+def test_a_run_that_was_moved_is_healed_once_its_mark_says_where_it_was_made(engine: Any, tmp_path: Path) -> None:
     run = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
     run.mkdir()
     store.write_meta(run, {"run": run.name, "directory": str(run.resolve()), "deployment": "docker"})
     labels = {dockerengine.RUN: run.name, dockerengine.DIRECTORY: str(run.resolve())}
     network = engine.networks.create(run.name, driver="bridge", internal=True, labels=labels)
     try:
-        done = docker.heal(run.rename(tmp_path / "moved"))
+        moved = run.rename(tmp_path / "moved")
+        assert docker.heal(moved) == [] and docker.heal_all(tmp_path / "moved") == []
+        (line,) = docker.claimed(moved, run, ()).lines
+        assert line == f"remove the network {run.name} of the run in {run}"
+        replace(marks.Mark.fresh(moved, "docker"), made=run.resolve()).write()
+        done = docker.heal(moved)
         assert done == [f"run {run.name}: removed the network {run.name}"] and left_of(engine, run.resolve()) == []
     finally:
         for left in engine.networks.list(names=[network.name]):
@@ -246,8 +253,8 @@ def test_heal_without_an_engine_does_not_say_that_nothing_is_left(
         )
     assert docker.heal_all(tmp_path / "runs") == []
     store.update_meta(tmp_path / "runs" / "c", state="running")
-    (told,) = docker.heal_all(tmp_path / "runs")
-    assert told.startswith("run c: it ran in containers; who knows what it left? no Docker engine: ")
+    with pytest.raises(DeploymentError, match=r"c: it ran in containers; who knows what it left\? no Docker engine"):
+        docker.heal_all(tmp_path / "runs")
 
 
 @pytest.mark.docker

@@ -29,7 +29,6 @@ from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # 
 from chaos.errors import DeploymentError  # noqa: E402
 from chaos.fault import NotNow, Undo, Verb  # noqa: E402
 from chaos.machines import procfs  # noqa: E402
-from chaos.machines.local import heal as _heal  # noqa: E402
 from chaos.node import Message, NodeSpec  # noqa: E402
 from chaos.tasks import gather  # noqa: E402
 from reference.wire.codec import RemotingCodec  # noqa: E402
@@ -443,32 +442,16 @@ def test_heal_ends_what_a_killed_harness_left(tmp_path: Path, known: bool) -> No
     assert process.heal(directory) == []
 
 
-def test_heal_all_finds_runs_without_their_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
+def test_heal_all_finds_runs_without_their_directories(tmp_path: Path) -> None:
+    directory = tmp_path / "runs" / f"run-{os.getpid()}-{time.monotonic_ns()}"
     popen = harness(directory)
     popen.kill()
     popen.communicate()
-    # other runs on this machine are none of this test's business
-    monkeypatch.setattr(_heal, "procfs", OnlyRun(directory))
-    assert len(process.heal_all(tmp_path / "elsewhere")) == 3
-    assert left_of(directory) == []
-    assert process.heal_all(tmp_path) == []
-
-
-class OnlyRun:
-    """The system's processes, as if only those of one run were there."""
-
-    HARNESS_PROCESS, NODE = procfs.HARNESS_PROCESS, procfs.NODE
-    environment = staticmethod(procfs.environment)
-    module_of = staticmethod(procfs.module_of)
-    of_run = staticmethod(procfs.of_run)
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def of_runs(self) -> dict[str, list[procfs.Process]]:
-        found = procfs.of_run(self._directory)
-        return {procfs.mark(self._directory): found} if found else {}
+    directory.rename(tmp_path / "gone")
+    assert process.heal_all(tmp_path / "elsewhere") == [], "they are of another folder"
+    assert len(process.leftovers(tmp_path / "runs")) == len(left_of(directory)) == 3
+    assert len(process.heal_all(tmp_path / "runs")) == 3
+    assert left_of(directory) == [] and process.heal_all(tmp_path) == []
 
 
 def test_two_runs_of_one_name_do_not_touch_each_other(tmp_path: Path) -> None:
