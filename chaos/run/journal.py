@@ -3,7 +3,7 @@
 One JSON object per line in ``undo.jsonl``: ``{"injection": "fault-3", "undo": [["start", "broker-1"]]}`` before the
 injection, and ``{"injection": "fault-3", "done": true}`` after its undo. It is for people to read: healing, after a
 kill of the harness, ends what carries the run's mark, and lets go what the run holds of a cluster that it did not
-start (``attached.json``).
+start, by what the user's state folder says.
 """
 
 from __future__ import annotations

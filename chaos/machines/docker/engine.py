@@ -106,7 +106,7 @@ def told() -> Iterator[None]:
         yield
     except DockerException as error:
         why = explain(error)
-        mend = "; `stormproof heal --all` removes what earlier runs left" if _LEFTOVER.search(why) else ""
+        mend = "; `stormproof heal --machine` removes what earlier runs left" if _LEFTOVER.search(why) else ""
         raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
     except RequestException as error:
         raise DeploymentError(
