@@ -131,7 +131,7 @@ def show(where: object, done: list[str]) -> None:
 def _moved_from(run: Path, told: Mapping[str, Any]) -> Path | None:
     """Where a run says that it was made, if that is elsewhere and nothing is there any more (else it is a copy of what
     is there). A hint: whoever wrote the run may have written this, too."""
-    made = Path(str(told.get("directory", "")))
+    made = Path(str(told.get("directory", "")).replace("\0", ""))
     try:
         gone = made.is_absolute() and made != run.resolve() and not made.exists()
     except OSError:

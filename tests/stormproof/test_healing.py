@@ -80,14 +80,19 @@ def test_no_run_of_a_stranger_ends_another_run(tmp_path, left, capsys, state):
     a_run(gone)
     processes = [left(lasting), left(gone)]
     (tmp_path / "gone").rename(tmp_path / "moved")
-    for number, made in enumerate((lasting, gone)):
+    for number, made in enumerate((lasting, gone, f"{gone}\0", "/" + "x" * 5000, "\x1b[2J")):
         evil = a_run(tmp_path / "runs" / f"evil-{number}", state=state)
         store.write_meta(evil, {**store.read_meta(evil), "directory": str(made)})
-        (tmp_path / "runs" / f"link-{number}").symlink_to(made)
+        if number < 2:
+            (tmp_path / "runs" / f"link-{number}").symlink_to(made)
     out = ["--out", str(tmp_path / "runs")]
-    for words in (["down"], ["heal"], ["heal", "--all"], ["heal", "evil-0"], ["heal", "evil-1"]):
+    for words in (["down"], ["heal"], ["heal", "--all"], *(["heal", f"evil-{number}"] for number in range(5))):
         assert _run([*words, *out]) in (0, 3)
-        assert "ended" not in capsys.readouterr().out
+        told, said = capsys.readouterr()
+        assert "ended" not in told and "Traceback" not in said and "\x1b" not in told + said
+    for number in (2, 3, 4):
+        assert _run(["heal", f"evil-{number}", "--trust", *out]) in (0, 3)
+        assert "Traceback" not in capsys.readouterr().err
     assert _run(["heal", "evil-1", "--trust", *out]) == 3
     assert f"process {processes[1].pid}) of the run in {gone}" in capsys.readouterr().out, "and so it may be refused"
     assert all(procfs.Process.of(popen.pid).state() for popen in processes)

@@ -104,8 +104,9 @@ class Left:
     @classmethod
     def runs(cls, root: Path) -> list[Path]:
         """The runs in this folder of which something is left, by their marks or as they say themselves."""
-        marked = [run for run, _ in cls.below(root)]
-        return sorted({*marked, *(file.parent.resolve() for file in root.glob(f"*/{cls.FILE}") if _claims(file))})
+        marked, within = [run for run, _ in cls.below(root)], root.resolve()
+        claiming = (file.parent.resolve() for file in root.glob(f"*/{cls.FILE}") if _claims(file))
+        return sorted({*marked, *(run for run in claiming if run.is_relative_to(within))})  # a link may lead elsewhere
 
     def driven(self, run: Path) -> list[str]:
         """The sentence for a run whose harness still lives: it will heal itself."""

@@ -81,6 +81,7 @@ class SshFleet:
         self._pool = ThreadPoolExecutor(2 * len(inventory) + 4, thread_name_prefix="ssh")
         self._machines: dict[str, HostMachine] = {}
         self._placed: dict[str, str] = {}
+        self._left: HostsLeft | None = None
         self._tunnels: list[Tunnel] = []
         self._programs: dict[str, Program] = {}
 
@@ -186,8 +187,8 @@ class SshFleet:
 
     def _note_what_is_left(self) -> None:
         """Write down where our nodes are, before they are there."""
-        left = HostsLeft(tag=self.tag, harness=procfs.harness(), hosts=self._inventory, placed=self._placed)
-        left.write(self._directory)
+        self._left = HostsLeft(tag=self.tag, harness=procfs.harness(), hosts=self._inventory, placed=self._placed)
+        self._left.write(self._directory)
 
     async def end(self) -> None:
         machines, self._machines = list(self._machines.values()), {}
@@ -196,9 +197,8 @@ class SshFleet:
             tunnel.close()
         try:
             ends = await gather(*(self.off(self._leave, machine.watch) for machine in machines))
-            left = HostsLeft.read(self._directory) if machines else None
-            if left is not None and not any(ends):
-                replace(left, cleared=True).write(self._directory)
+            if self._left is not None and machines and not any(ends):
+                replace(self._left, cleared=True).write(self._directory)
         finally:
             self._pool.shutdown(wait=False)
         for failure in (*failures, *ends):
