@@ -9,8 +9,8 @@ harness has left of one run or of all in a folder and below it, each telling in 
 ``leftovers(runs)``, what ``heal_all`` would do, in sentences; ``claimed(run, made, inventory)``, what a run says of
 itself, as a :class:`chaos.machines.healing.left.Claim`; ``HEALS_BY_MARK``, true where nothing but the run's mark in the
 user's state folder tells ``heal`` what is left; ``outlook()``, see :class:`Outlook`; and ``check(nodes, …)``, which
-raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no place. ``create`` and ``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``,
-``drawn_links``, ``attach``.
+raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no place. ``create`` and
+``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``drawn_links``, ``attach``.
 """
 
 from __future__ import annotations

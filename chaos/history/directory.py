@@ -293,10 +293,11 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
 
 def _on_hosts(run: Path) -> bool:
     """Whether hosts, or a cluster of others, may still have something of it: nothing but its directory tells which."""
-    return any(_uncleared(run / name) for name in (HOSTS, ATTACHED, ATTACHED_HOSTS))
+    return any(uncleared(run / name) for name in (HOSTS, ATTACHED, ATTACHED_HOSTS))
 
 
-def _uncleared(file: Path) -> bool:
+def uncleared(file: Path) -> bool:
+    """Whether such a file says that something is left, or nobody can tell what it says."""
     try:
         return guarded.read_json(file)["cleared"] is not True
     except FileNotFoundError:

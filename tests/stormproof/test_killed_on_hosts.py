@@ -1,4 +1,4 @@
-"""A harness that is killed while its nodes are on a host: they are ended from the state folder, whatever the run says."""
+"""A harness that is killed while its nodes are on a host: the state folder ends them, whatever the run says."""
 
 from __future__ import annotations
 

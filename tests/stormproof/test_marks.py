@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -236,6 +237,28 @@ def test_a_kill_between_two_writes_leaves_what_is_newer(tmp_path, monkeypatch):
     assert HostsLeft.read(run) == left, "nothing is left, and to look once more does no harm"
     cleared(left).write(run)
     assert HostsLeft.read(run) is None and marks.below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [Path.symlink_to, Path.hardlink_to, lambda path, to: path.parent.rmdir() or path.parent.symlink_to(to.parent)],
+    ids=["link", "second name", "folder"],
+)
+def test_what_is_saved_of_a_host_stays_in_the_run(tmp_path, lead):
+    """The traces of nodes are fetched while a run is healed, which may be a stranger's that somebody trusts."""
+    run, outside = a_run(tmp_path / "run"), tmp_path / "outside" / "n.jsonl"
+    outside.parent.mkdir()
+    outside.write_text("mine")
+    (run / "traces").mkdir()
+    lead(run / "traces" / "n.jsonl", outside)
+
+    class Tells:
+        def call(self, do: str, **arguments: object) -> dict[str, str]:
+            return {"traces/n.jsonl": b64encode(b"evil").decode()}
+
+    with pytest.raises(MachineError, match=r"n.jsonl"):
+        ssh_heal.fetch(Tells(), ["n"], run)
+    assert outside.read_text() == "mine"
 
 
 def cleared(left: Left) -> Left:

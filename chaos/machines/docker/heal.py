@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos import guarded
 from chaos.errors import ChaosError, DeploymentError, MachineError
 from chaos.history import directory as store
 from chaos.machines import procfs
@@ -203,8 +204,8 @@ def _save_log(container: Any, directory: Path, node: str) -> None:
     """Write what the node said to the run's directory, if that is still there."""
     path = log_of(directory, node)
     try:
-        if directory.is_dir():
+        if directory.is_dir() and not path.parent.is_symlink():  # whoever made the run may have had it lead elsewhere
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(container.logs())
+            guarded.replace(path, container.logs())
     except OSError:
         pass  # a full disk must not keep the container alive

@@ -18,7 +18,7 @@ from chaos import guarded
 from chaos.errors import ChaosError, DeploymentError
 from chaos.experiment.inventory import Inventory
 from chaos.history import manifest
-from chaos.history.directory import write_json
+from chaos.history.directory import uncleared, write_json
 from chaos.machines import procfs
 from chaos.machines.healing import marks, state
 
@@ -71,7 +71,7 @@ class Left:
                 return cls._parsed(mark.left[cls.FILE])
             except ValueError as error:
                 raise DeploymentError(f"the mark of {directory} is not what was written: {error}") from error
-        if not _claims(path):
+        if not uncleared(path):
             return None
         why = state.problem() or f"no mark of it is in {state.place()}"
         raise DeploymentError(
@@ -83,7 +83,7 @@ class Left:
     def claim(cls, directory: Path, inventory: Inventory = ()) -> Claim:
         """What the run's own file says. Raises :class:`DeploymentError` for one that isn't what was written."""
         path = directory / cls.FILE
-        if not _claims(path):
+        if not uncleared(path):
             return Claim()
         try:
             if problem := manifest.altered(directory, manifest.read(directory), cls.FILE, newest=2):
@@ -105,7 +105,7 @@ class Left:
     def runs(cls, root: Path) -> list[Path]:
         """The runs in this folder of which something is left, by their marks or as they say themselves."""
         marked, within = [run for run, _ in cls.below(root)], root.resolve()
-        claiming = (file.parent.resolve() for file in root.glob(f"*/{cls.FILE}") if _claims(file))
+        claiming = (file.parent.resolve() for file in root.glob(f"*/{cls.FILE}") if uncleared(file))
         return sorted({*marked, *(run for run in claiming if run.is_relative_to(within))})  # a link may lead elsewhere
 
     def driven(self, run: Path) -> list[str]:
@@ -119,13 +119,3 @@ class Left:
         left: Self = TypeAdapter(cls).validate_python(told)
         left.check()
         return left
-
-
-def _claims(path: Path) -> bool:
-    """Whether a run says that something is left, or nobody can tell what it says."""
-    try:
-        return guarded.read_json(path)["cleared"] is not True
-    except FileNotFoundError:
-        return False
-    except (ChaosError, OSError, KeyError, TypeError):
-        return True

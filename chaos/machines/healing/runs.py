@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
-from chaos.errors import ChaosError, DeploymentError
+from chaos.errors import ChaosError, DeploymentError, MachineError
 from chaos.machines.healing import marks, state
 
 T = TypeVar("T")
@@ -24,6 +26,22 @@ def belonging_to(root: Path) -> Callable[[str], bool]:
     within, known = root.resolve(), [] if state.problem() else marks.below(root)
     moved = {mark.made for mark in known}
     return lambda made: Path(made).is_relative_to(within) or Path(made) in moved
+
+
+def added_to(path: Path) -> BinaryIO:
+    """A file in a folder of a run, to which something is added; both are made if need be. Raises :class:`MachineError`
+    where something else is in their place: whoever made the run may have had it lead elsewhere."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.fdopen(os.open(path, flags, 0o666), "ab")
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or path.parent.is_symlink():
+        file.close()
+        raise MachineError(f"{path} is not the run's alone: it is a link, has a second name, or is no file")
+    return file
 
 
 def each(heal: Callable[[T], list[str]], items: Iterable[T]) -> list[str]:

@@ -17,7 +17,7 @@ from chaos.history.directory import HOSTS
 from chaos.machines import iptables, netem
 from chaos.machines.agent.logs import HEAD_BYTES
 from chaos.machines.healing.left import Claim, Left
-from chaos.machines.healing.runs import each
+from chaos.machines.healing.runs import added_to, each
 from chaos.machines.iptables import FILTER, MANGLE, Table
 from chaos.machines.node_package import node_wheel
 from chaos.machines.ssh.host import SshHost
@@ -138,9 +138,7 @@ def fetch(host: SshHost, nodes: Sequence[str], directory: Path) -> bool:
     sizes = {name: size for name, size in sizes.items() if size < HEAD_BYTES or not name.endswith(".log")}
     found: Mapping[str, str] = host.call("read", files=sizes)
     for name, text in found.items():
-        path = paths[name]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
+        with added_to(paths[name]) as file:
             file.write(b64decode(text))
     return bool(found)
 
@@ -149,7 +147,7 @@ def _fetch_end(host: SshHost, node: str, log: Path) -> None:
     """Bring over the end of a log that was too long to be brought over whole."""
     if log.exists() and (size := log.stat().st_size) >= HEAD_BYTES:
         end = b64decode(host.call("rest_of_log", node=node, begin=size))
-        with log.open("ab") as file:
+        with added_to(log) as file:
             file.write(end)
 
 

@@ -373,9 +373,7 @@ def test_a_name_that_is_taken_is_one_sentence_with_the_way_out(world: World) -> 
     async def script(taken: World) -> None:
         (network,) = dockerengine.of_run(world.engine, taken.directory)[1]
         again = docker.create(run_id=taken.directory.name, directory=taken.directory, seed=1)
-        with pytest.raises(
-            DeploymentError, match=f"{network.name} already exists; `stormproof heal --machine` removes"
-        ):
+        with pytest.raises(DeploymentError, match=f"{network.name} already exists; `stormproof heal --machine`"):
             await again.start(toys(), lambda row: None)
 
     World(world.engine, world.directory.with_name("taken")).run(script)
