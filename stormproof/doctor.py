@@ -41,7 +41,8 @@ class Finding:
 def examine(out: Path, hosts: Inventory = ()) -> Iterator[Finding]:
     """Look at everything that some command needs; ``out`` is the folder of the runs. Each of the hosts is tried."""
     yield from (
-        check() for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _docker)
+        check()
+        for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _state, _docker)
     )
     yield from _deployments()
     yield from _hosts(hosts) if hosts else (_ssh(),)
@@ -123,6 +124,15 @@ def _signals() -> Finding:
     good = sys.platform == "linux" and Path("/proc/self/environ").exists()
     mend = "runs on processes need Linux with /proc (to find and to heal nodes): use `--on sim` here"
     return Finding(what="Processes", ok=good, found=platform.platform(terse=True), mend=mend)
+
+
+def _state() -> Finding:
+    """Whether runs can note what they may leave behind."""
+    from chaos.machines.healing import state
+
+    problem = state.problem()
+    found = "for `--on ssh` and `--on attach`" if problem else str(state.place())
+    return Finding(what="State", ok=not problem, found=found, mend=problem, optional=True)
 
 
 def _docker() -> Finding:

@@ -96,17 +96,18 @@ class Left:
     @classmethod
     def below(cls, root: Path) -> list[tuple[Path, Self]]:
         """What is left of all runs of this user in this folder and below it, by the run's directory."""
-        if state.problem():
-            return []
-        found = [mark.directory for mark in marks.below(root) if cls.FILE in mark.left]
-        return [(run, left) for run in found if (left := cls.read(run))]
+        return [(run, left) for run in cls._marked(root) if (left := cls.read(run))]
 
     @classmethod
     def runs(cls, root: Path) -> list[Path]:
         """The runs in this folder of which something is left, by their marks or as they say themselves."""
-        marked, within = [run for run, _ in cls.below(root)], root.resolve()
-        claiming = (file.parent.resolve() for file in root.glob(f"*/{cls.FILE}") if uncleared(file))
-        return sorted({*marked, *(run for run in claiming if run.is_relative_to(within))})  # a link may lead elsewhere
+        within, claiming = root.resolve(), (file.parent for file in root.glob(f"*/{cls.FILE}") if uncleared(file))
+        here = [run for run in map(Path.resolve, claiming) if run.is_relative_to(within)]  # a link may lead elsewhere
+        return sorted({*cls._marked(root), *here})
+
+    @classmethod
+    def _marked(cls, root: Path) -> list[Path]:
+        return [] if state.problem() else [mark.directory for mark in marks.below(root) if cls.FILE in mark.left]
 
     def driven(self, run: Path) -> list[str]:
         """The sentence for a run whose harness still lives: it will heal itself."""
