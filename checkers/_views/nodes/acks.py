@@ -37,7 +37,7 @@ def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
     held = _held(rows, "append" if is_async else "synced")
     by_then = context.one_clock and not is_async
     at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in ("confirm", "set")]))
-    index, told = rows.column("index"), set[tuple[int, str]]()
+    index, wrong = rows.column("index"), dict[tuple[int, str], tuple[int, int]]()
     for form in rows.forms(at):
         acks = form.value.get("acks")
         for member, end in sorted(acks.items()) if isinstance(acks, dict) else ():
@@ -55,9 +55,10 @@ def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
                 found.gap(ENDS_LACKING.format(member))
                 continue
             for n in lacks.tolist():
-                if (int(claims[n]), member) not in told:
-                    told.add((int(claims[n]), member))
-                    _tell(rows, found, int(claims[n]), member, int(said[n]), int(np.broadcast_to(has, said.shape)[n]))
+                had = int(np.broadcast_to(has, said.shape)[n])
+                wrong.setdefault((int(claims[n]), member), (int(said[n]), had))
+    for (claim, member), (end, had) in sorted(wrong.items()):  # forms come in an order that other rows decide, too
+        _tell(rows, found, claim, member, end, had)
 
 
 def _tell(rows: Rows, found: Findings, at: int, member: str, said: int, has: int) -> None:
