@@ -10,11 +10,17 @@ from typing import Any
 from chaos.errors import ChaosError
 from chaos.history.directory import qualifiers_of, read_meta, read_verdict
 from reports.in_words import read, story_of
+from reports.printable import replay_of
 
 #: So many runs are told one by one; servers show no page without bounds.
 TOLD = 50
 #: Characters that mean something in a line of Markdown, or in HTML.
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#!~$&])")
+#: What servers make a link of although nobody wrote one: an address. And a name, whose owner would be told.
+_ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+_MENTION = re.compile(r"@(?=\w)")
+#: Characters that mean something in HTML or in a table, or that begin or end a code span.
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "\\`*_{}[]<>|#!~$&@:"}
 #: The verdict of a run that nobody judged, or whose verdict can't be read.
 NONE = "ERROR"
 ORDER = ("INVALID", NONE, "UNKNOWN", "VALID")
@@ -22,14 +28,22 @@ ORDER = ("INVALID", NONE, "UNKNOWN", "VALID")
 
 def escaped(text: str) -> str:
     """A text as one line of Markdown that means nothing but itself; values come from the system under test."""
-    return SPECIAL.sub(r"\\\1", " ".join("".join(c if c.isprintable() else " " for c in text).split()))
+    shown = _ADDRESS.sub(r"\\", SPECIAL.sub(r"\\\1", _line(text)))
+    return _MENTION.sub("@&#8203;", shown)  # a space without width, which no name has
 
 
 def code(text: str) -> str:
     """A text as code in a line, whatever backquotes are in it, also within a table."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("|", "\\|")
+    line = _line(text)
+    if "\\|" in line:  # in a table nothing that is between backquotes can say that
+        return f"<code>{line.translate(_ENTITIES)}</code>"
+    line = line.replace("|", "\\|")
     fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def summary(runs: Sequence[Path]) -> str:
@@ -60,7 +74,7 @@ def _told(run: Path) -> dict[str, Any]:
     told |= {"by_policy": "", "story": "", "replay": "", "run": str(run)}
     try:
         meta = read_meta(run)
-        told.update({"name": str(meta.get("name") or run.name), "replay": str(meta.get("replay", ""))})
+        told.update({"name": str(meta.get("name") or run.name), "replay": replay_of(meta)})
         told.update({"seed": meta.get("seed", -1), "deployment": str(meta.get("deployment", ""))})
         verdict = read_verdict(run)
         if verdict["verdict"] not in ORDER:

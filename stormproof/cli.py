@@ -17,6 +17,7 @@ from chaos.packages import hidden
 from chaos.version import VERSION
 from stormproof import commands
 from stormproof.commands import _console
+from stormproof.outcome import lacking
 
 #: Bad input and trouble of the machine or the harness.
 ERROR = 3
@@ -71,7 +72,7 @@ def _run(arguments: list[str]) -> int:
     except ChaosError as error:
         return _say(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        click.echo(error.format_message(), err=True)  # the command's help
         return ERROR
     except click.UsageError as error:
         usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
@@ -87,15 +88,17 @@ def _run(arguments: list[str]) -> int:
         return ERROR
     except OSError as error:
         _discard_output()
-        return _say(f"{error.filename or 'while writing'}: {error.strerror or error}")
-    except Exception:  # a bug of ours; 1 would say that a promise was broken
-        traceback.print_exc()
+        return _say(lacking(error) or f"{error.filename or 'while writing'}: {error.strerror or error}")
+    except Exception as error:  # a bug of ours; 1 would say that a promise was broken
+        if lacks := lacking(error):
+            return _say(lacks)
+        for line in traceback.format_exc().splitlines():
+            _console.say(line, err=True)
         return _say("this is a bug of stormproof; the lines above say where")
 
 
 def _say(text: str) -> int:
-    for line in text.splitlines() or [""]:
-        _console.err().print(f"error: {line}", markup=False)
+    _console.complain(text)
     return ERROR
 
 

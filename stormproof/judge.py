@@ -33,6 +33,7 @@ from chaos.law import Needs, RunContext, profile_of
 from chaos.ops import OpType
 from chaos.run import unanswered
 from chaos.verdict import Permitted, RunVerdict, Validity, Verdict, worst
+from reports.printable import replay_of
 from stormproof.outcome import Engine as Engine
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
     if meta.get("trimmed"):
         raise BadInput(
             f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
-            f" do it again with `{meta.get('replay', 'stormproof run')}`"
+            f" do it again with `{replay_of(meta) or 'stormproof run'}`"
         )
 
 

@@ -31,6 +31,7 @@ from chaos.machines.healing import marks, state
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
+from reports.printable import argument
 from stormproof.environment import machine
 
 SIM = "sim"
@@ -84,8 +85,17 @@ class Launch:
         inventory = ["--inventory", str(self.inventory_file)] if self.inventory_file is not None else []
         if self.replayed is not None:
             on = ["--on", self.deployment] if self.elsewhere else []
-            return shlex.join(["stormproof", "replay", str(self.replayed), *on, *inventory])
-        words = ["stormproof", "run", str(self.file), "--on", self.deployment, "--seed", str(self.seed), *inventory]
+            return shlex.join(["stormproof", "replay", argument(self.replayed), *on, *inventory])
+        words = [
+            "stormproof",
+            "run",
+            argument(self.file),
+            "--on",
+            self.deployment,
+            "--seed",
+            str(self.seed),
+            *inventory,
+        ]
         words += ["--no-loss-by-policy"] if self.no_loss_by_policy else []
         return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from chaos.errors import ChaosError
 from chaos.verdict import RunVerdict, Validity
 
 
@@ -52,6 +54,48 @@ def exit_code(verdict: RunVerdict) -> int:
 def worst_code(codes: Sequence[int]) -> int:
     """The code of a command that judged several runs; nothing judged is UNKNOWN."""
     return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN
+
+
+#: What a machine, or a limit of it, did not give, and what to do.
+_LACKS = {
+    errno.EMFILE: "too many open files: raise the limit of this process, for example with `ulimit -n 4096`",
+    errno.ENFILE: "too many open files on this machine: end what holds them, or raise fs.file-max",
+    errno.ENOMEM: "there is not enough memory",
+    errno.EAGAIN: "perhaps no further process or thread may be started: raise the limit, for example with `ulimit -u 4096`",
+}
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def in_words(error: BaseException) -> str:
+    """Why the harness could not go on: what a person can act on; of anything else, that it is a bug of ours."""
+    if isinstance(error, ChaosError):
+        return str(error)
+    return lacking(error) or f"a bug of the harness: {type(error).__name__}: {error}"
+
+
+def lacking(error: BaseException) -> str:
+    """What the machine did not give, if an error comes of that; "" if it doesn't."""
+    for one in _causes(error):
+        if isinstance(one, OSError) and one.errno in _LACKS:
+            return f"{one.filename or one.strerror}: {_LACKS[one.errno]}"
+        if isinstance(one, OSError) and one.errno in _DISK:
+            return f"{one.filename or 'while writing'}: {one.strerror}"
+        if isinstance(one, MemoryError):
+            return _LACKS[errno.ENOMEM]
+        if isinstance(one, RuntimeError) and "start new thread" in str(one):
+            return _LACKS[errno.EAGAIN]
+    return ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it came of."""
+    one: BaseException | None = error
+    while one is not None:
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            for part in one.exceptions:
+                yield from _causes(part)
+        one = one.__cause__ or one.__context__
 
 
 def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.packages import hidden
 from chaos.verdict import Validity
+from reports.printable import document, printable
 from stormproof.cli import OURS
 from stormproof.judge import Engine, Prepared, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
+from stormproof.outcome import in_words
 from stormproof.scenarios import Scenario, ScenarioRun
 
 #: Held by the one run at a time that is not simulated.
@@ -99,7 +101,8 @@ def told(run: ScenarioRun, remark: str = "") -> str:
     report = run.directory / "report.html"
     where = f"report: {shortest(report)}" if report.exists() else f"run: {shortest(run.directory)}"
     verdict = "; ".join((f"{run.verdict.validity}{laws}", *run.verdict.qualifiers))
-    return f"{verdict}{remark}, seed {run.seed}: {_story(run)}\nreplay: {run.replay}\n{where}"
+    story = printable(_story(run))
+    return f"{verdict}{remark}, seed {run.seed}: {story}\nreplay: {printable(run.replay)}\n{printable(where)}"
 
 
 def _story(run: ScenarioRun) -> str:
@@ -122,9 +125,7 @@ def render(run: ScenarioRun) -> None:
 
 def error_of(error: Exception) -> str:
     """An error of the harness, in words."""
-    if isinstance(error, ChaosError):
-        return str(error)
-    return f"a bug of the harness: {type(error).__name__}: {error}"
+    return document(in_words(error))
 
 
 def forget(folder: Path) -> None:

@@ -3,6 +3,9 @@
 It only reads, listens on the loopback alone, and answers only what is asked of a name of the loopback, so that a page
 from elsewhere whose name was bound to 127.0.0.1 sees nothing. What is no regular file below a run, or is one only
 through a link that leads out of it, isn't there.
+
+A run may be a stranger's, and its pages may hold any script. So each file of a run comes with a policy that makes it a
+world of its own: it has its own scripts and styles, asks nobody for anything, and is no part of this server's origin.
 """
 
 from __future__ import annotations
@@ -34,6 +37,13 @@ TYPES = {
     ".png": "image/png",
 }
 OTHER = "application/octet-stream"
+#: For every answer: nothing is fetched, framed, sent or opened, and no script runs.
+POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: For the pages of runs: their own scripts run, in an origin that nothing else has.
+POLICY_OF_PAGES = f"{POLICY.replace('sandbox;', 'sandbox allow-scripts;')}; script-src 'unsafe-inline'"
 #: Whoever says nothing for so long is hung up on.
 PATIENCE_S = 30.0
 PIECE = 1 << 16
@@ -90,43 +100,64 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*more)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        host = self.headers.get("Host", "").lower()
-        if re.sub(r":\d+$", "", host) not in NAMES:
-            self.send_error(HTTPStatus.FORBIDDEN, f"ask for one of {', '.join(NAMES)}")
+        if refused := self._refusal():
+            self.send_error(HTTPStatus.FORBIDDEN, refused)
             return
         path = urlsplit(self.path).path
         if path == "/":
             page = html.page(readable(self._folder.name), overview(self._folder), sweeps(self._folder)).encode()
-            self._head(TYPES[".html"], len(page))
+            self._head(TYPES[".html"], POLICY, len(page))
             if self.command != "HEAD":
                 self.wfile.write(page)
         elif found := file_of(self._folder, path):
             with closing(found):
-                self._send(found, TYPES.get(Path(path).suffix, OTHER))
+                kind = TYPES.get(Path(path).suffix, OTHER)
+                self._send(found, kind, POLICY_OF_PAGES if kind == TYPES[".html"] else POLICY)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
     do_HEAD = do_GET
+
+    def _refusal(self) -> str:
+        """Why this isn't answered; "" if it is. A browser names as ``Origin`` the page that asks, where that is another
+        one than this server's (``null`` for one in a sandbox, as those of runs are); what somebody follows a link to
+        has none."""
+        hosts, origins = (self.headers.get_all(name, []) for name in ("Host", "Origin"))
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        if re.sub(r":\d+$", "", host, flags=re.ASCII) not in NAMES:
+            return f"ask for one of {', '.join(NAMES)}"
+        foreign = any(origin.lower() != f"http://{host}" for origin in origins)
+        return "another page asks for this" if foreign or self._is_fetched_from_elsewhere() else ""
+
+    def _is_fetched_from_elsewhere(self) -> bool:
+        """Whether a page of another origin wants to have this as a part of itself, as a script or a picture: for that
+        browsers name no ``Origin``."""
+        site, mode = (self.headers.get(f"Sec-Fetch-{name}", "").lower() for name in ("Site", "Mode"))
+        return site not in ("", "none", "same-origin") and mode != "navigate"
 
     def _refuse(self) -> None:
         self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
 
-    def _send(self, file: BinaryIO, kind: str) -> None:
+    def _send(self, file: BinaryIO, kind: str, policy: str) -> None:
         left = os.fstat(file.fileno()).st_size  # a run that goes on may make it longer
-        self._head(kind, left)
+        self._head(kind, policy, left)
         while self.command != "HEAD" and left and (piece := file.read(min(left, PIECE))):
             self.wfile.write(piece)
             left -= len(piece)
 
-    def _head(self, kind: str, length: int) -> None:
+    def _head(self, kind: str, policy: str, length: int) -> None:
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(length))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Content-Security-Policy", policy)
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:

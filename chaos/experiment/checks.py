@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
@@ -83,11 +84,17 @@ class Setting:
 
 
 def name(value: str) -> str:
-    if not re.fullmatch(r"[\w-][\w.-]*", value):
-        raise ValueError(f"expected letters, digits, '-', '_' and '.', got {value!r}")
+    if not re.fullmatch(r"\w[\w.-]*", value):
+        raise ValueError(f"expected letters, digits, '-', '_' and '.', a letter or digit first, got {value!r}")
     if len(value.encode()) > LONGEST_NAME:
         raise ValueError(f"expected at most {LONGEST_NAME} bytes, got {len(value.encode())}")
     return value
+
+
+def name_of(file: Path) -> str:
+    """The name of an experiment that gives itself none: its file's, as far as it can be one."""
+    made = re.sub(r"[^\w.-]+", "-", file.stem).lstrip("-.")
+    return made.encode()[:LONGEST_NAME].decode("utf-8", "ignore") or "experiment"
 
 
 def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:

@@ -180,7 +180,16 @@ def mistakes(found: Iterable[Mistake]) -> ValidationError:
 
 def in_words(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
     """pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
-    return [_in_words(one, known) for one in error.errors(include_url=False)]
+    names = tuple(known)
+    found = error.errors(include_url=False)
+    told = [_in_words(one, names) for one in found[:MOST_PROBLEMS]]
+    return told + [_without_hint(one) for one in found[MOST_PROBLEMS:]]
+
+
+def _without_hint(error: ErrorDetails) -> Mistake:
+    """One of very many mistakes: to look for the key that each of them was to be would take minutes."""
+    unknown = error["type"] == "unexpected_keyword_argument"
+    return error["loc"], f"unknown key {error['loc'][-1]!r}" if unknown else error["msg"]
 
 
 def _in_words(error: ErrorDetails, known: Iterable[str]) -> Mistake:

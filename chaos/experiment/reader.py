@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from chaos.experiment import source as yaml
-from chaos.experiment.checks import Setting
+from chaos.experiment.checks import Setting, name_of
 from chaos.experiment.forms import validated
 from chaos.experiment.model import Experiment, File
 from chaos.experiment.profiles import KEY
@@ -21,5 +21,5 @@ def load(path: Path, *, deployment: str, mutant: str = "", injects: bool = True)
     assert setting.driver is not None
     given = {field.name: getattr(file, field.name) for field in dataclasses.fields(File)}
     line = source.lines[KEY,] if file.promises.said else 0
-    named = {"name": file.name or path.stem, "profile": setting.driver.profile(), "profile_line": line}
+    named = {"name": file.name or name_of(path), "profile": setting.driver.profile(), "profile_line": line}
     return Experiment(**{**given, **named, "source": source.text, "events": setting.events})

@@ -297,10 +297,11 @@ def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
         except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
             raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")
+    damage = [f"{STREAM} is missing; the shards that were made of it stand in for it"] if sealed.batches else []
     if len(paths) == 1:
-        return table, []
+        return table, damage
     index = table["index"].to_numpy()  # rows that every shard repeats come once
     again = index[1:] == index[:-1]
     other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
-    damage = [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
+    damage += [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
     return table.filter(pa.array(np.append(True, ~again)[: table.num_rows])), damage

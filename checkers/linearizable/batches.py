@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from chaos.errors import BadInput, ChaosError
 from checkers.linearizable import total_queue
 from checkers.linearizable.history import Argument, DeadEnd, Function, History, Operation, Result, Undecided, Witness
 from checkers.linearizable.limits import Limits
-from checkers.linearizable.models import TOTAL_QUEUE
-from checkers.linearizable.packing import UNKNOWN, pack
+from checkers.linearizable.models import CALCULATE, TOTAL_QUEUE
+from checkers.linearizable.packing import LARGEST, UNKNOWN, pack
 
 #: A batch that took less is followed by one twice as large, up to these bounds; so results stream, and small histories
 #: cost no round trip each.
@@ -28,6 +28,7 @@ GRACE_S = 30.0
 #: The JVM may be started so often again for one call of :func:`examine`.
 MOST_DEATHS = 3
 NO_EVENTS = "there is not one event in it: nothing to judge"
+BEYOND = "it holds numbers, or adds up to some, that are beyond 64 bits: no checker calculates with them"
 NO_CALLS = "all calls in it failed, or nobody knows what they did: nothing to judge"
 
 
@@ -44,13 +45,31 @@ class Jvm(Protocol):
 
 
 def settled(history: History) -> Result | None:
-    """The result for a history that needs no search: one without any call, of which "linearizable" would be true and
-    prove nothing, or one that is judged by a count."""
+    """The result for a history that needs no search, whatever engine would do it: one without any call, of which
+    "linearizable" would be true and prove nothing, one with numbers that only some engines could hold, or one that is
+    judged by a count."""
     if not history.operations and (not history.left_out or history.model == TOTAL_QUEUE):
         reading = history.reading
         expected = f"; expected {reading.expected}" if reading is not None and reading.expected else ""
         return undecided(history, NO_CALLS if history.left_out else NO_EVENTS + expected)
+    if history.model in CALCULATE and _beyond(history):
+        return undecided(history, BEYOND)
     return total_queue.examine(history) if history.model == TOTAL_QUEUE else None
+
+
+def _beyond(history: History) -> bool:
+    """Whether a sum, or the difference of two, may not fit into 64 bits."""
+    largest = _largest(history.init)
+    if history.model != "counter":
+        whole = max((_largest(one.arguments) for one in history.operations), default=0)
+        return max(whole, largest) >= LARGEST  # the next epoch is one more
+    added = sum(_largest(one.arguments) for one in history.operations if one.f is Function.ADD)
+    seen = max((_largest(one.arguments) for one in history.operations if one.f is not Function.ADD), default=0)
+    return max(largest + added, seen) > LARGEST // 2
+
+
+def _largest(arguments: Sequence[Argument]) -> int:
+    return max((abs(one) for one in arguments if isinstance(one, int)), default=0)
 
 
 def undecided(history: History, reason: str) -> Result:

@@ -367,6 +367,8 @@ _BY_NAME: Mapping[str, Model] = {
 
 #: The names of all models.
 MODELS = tuple(_BY_NAME)
+#: The models that calculate with numbers; to all others values are texts.
+CALCULATE = ("counter", "fenced-lock", "replica-info")
 #: A check that is none of linearizability: what was put in must come out (``total_queue.py``).
 TOTAL_QUEUE = "total-queue"
 #: What a history can be judged as.

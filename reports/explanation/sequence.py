@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, selection
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
+from reports.printable import argument
 from reports.rows import RunRows
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Arrow:
         first, last = self.rows[0], self.rows[-1]
         whole = f"{first}..{last}" if last > first else str(first)
         few = " ".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
-        return f"stormproof rows {run} {few if last - first >= len(self.rows) else whole}"
+        return f"stormproof rows {shlex.quote(argument(run))} {few if last - first >= len(self.rows) else whole}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

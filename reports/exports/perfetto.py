@@ -17,6 +17,7 @@ from typing import Any
 from chaos.errors import BadInput
 from chaos.history.directory import VERDICT, is_violation, read_meta, read_verdict
 from chaos.history.recorder import read_rows
+from reports.printable import replay_of
 from reports.rows import RunRows
 from reports.run_report.story import message_name
 from reports.summary import Story, tell
@@ -69,7 +70,8 @@ def export(run: Path) -> bytes:
         *_flows(rows, clock, nodes),
         *_findings(run, rows, clock),
     ]
-    told = {name: meta[name] for name in ("run", "name", "seed", "deployment", "mutant", "replay") if meta.get(name)}
+    told = {name: meta[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.get(name)}
+    told |= {"replay": again} if (again := replay_of(meta)) else {}
     whole = {
         "traceEvents": events,
         "displayTimeUnit": "ms",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from reports.finding.model import Finding
 from reports.markdown import code, escaped
+from reports.printable import document
 
 
 def markdown(finding: Finding) -> str:
@@ -43,5 +44,4 @@ def _lines(finding: Finding) -> Iterator[str]:
 def _fenced(text: str, language: str) -> list[str]:
     """A block of code, whatever backquotes are in it."""
     fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
-    shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return [f"{fence}{language}", shown.rstrip("\n"), fence]
+    return [f"{fence}{language}", document(text).rstrip("\n"), fence]

@@ -12,6 +12,7 @@ from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from reports.in_words import JudgedRun, read
+from reports.printable import replay_of
 from reports.run_report.causes import Cause
 from reports.run_report.story import facts, sentence, title
 from reports.run_report.strip import Event, Part, Strip, strip
@@ -89,7 +90,7 @@ def find(run: Path, number: int) -> Finding:
         versions={str(name): str(version) for name, version in meta.get("versions", {}).items()},
         configuration=json.dumps(configured, indent=2, sort_keys=True),
         experiment=_experiment(run),
-        replay=str(meta.get("replay", "")),
+        replay=replay_of(meta),
         often=_often(judged, cause),
         unknown=list(_unknown(judged, cause)),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from reports.moments.curve import Curve, Moment
+from reports.printable import argument
 from reports.sweeps.chances import Share
 
 #: Letters of a bar that stands for certainty; the part between the bounds is shaded.
@@ -52,7 +54,7 @@ def verdict(curve: Curve) -> str:
     return (
         f"The largest jump, {rise}, lies between the rows {before.row} and {after.row}"
         f" ({before.at_s:.6f} s and {after.at_s:.6f} s):"
-        f" stormproof rows {curve.run.name} {before.row}..{after.row}"
+        f" stormproof rows {shlex.quote(argument(curve.run.name))} {before.row}..{after.row}"
     )
 
 

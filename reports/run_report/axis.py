@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from reports.message_table import STROKES
+from reports.printable import printable as printable_text
 from reports.run_report.labels import chosen
 from reports.send_summary import DOTS_ACROSS
 from reports.summary import Numbers
@@ -235,5 +236,5 @@ def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
 def printable(text: str, most: int) -> Markup:
     """Values come from the system under test: nothing that is no character, or that turns the direction of writing,
     and no text without end."""
-    shown = text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    shown = printable_text(text)
     return escape(shown if len(shown) <= most else shown[: most - 1] + "…")

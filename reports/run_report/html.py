@@ -19,6 +19,7 @@ from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
 from reports.operations import Operations
+from reports.printable import replay_of
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
@@ -77,6 +78,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         not_judged=_not_judged(verdict),
         weaker="" if profile_of(meta).strict else profile_of(meta).words,
         meta=meta,
+        replay=replay_of(meta),
         facts=facts(meta, verdict),
         environment=environment(meta),
         experiment=_experiment(run),

@@ -13,6 +13,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from chaos import guarded
 from chaos.history.directory import is_violation, line_of, qualifiers_of
 from chaos.verdict import Permitted
+from reports.printable import replay_of
 from reports.run_report.story import profile_told
 
 
@@ -25,23 +26,24 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
     planted bug and replay command are properties. The time of ``run`` is how long judging took, in seconds; that of a
     single law is not measured."""
+    verdict, meta = _all_printable(verdict), _all_printable(meta)
     name = f"stormproof.{_word(meta.get('name'), run.name)}.{_word(meta.get('deployment'), 'unknown')}"
     suite = TestSuite(name)
     if started := str(meta.get("started", "")):
         suite.timestamp = started
     for key, value in _properties(run, verdict, meta):
-        suite.add_property(key, _printable(value))
+        suite.add_property(key, value)
     for law in verdict["laws"]:
         case = TestCase(name=law["law"], classname=name)
         case.result = _result(verdict, law)
         if told := _by_policy(verdict, law):
-            case.system_out = _printable(told)
+            case.system_out = told
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=float(verdict.get("seconds", 0.0)))
     if qualifiers_of(verdict):
-        whole.system_out = _printable(line_of(verdict))
+        whole.system_out = line_of(verdict)
     if verdict["why"]:
-        whole.result = [Error(_printable("; ".join(verdict["why"])), type_=verdict["verdict"])]
+        whole.result = [Error("; ".join(verdict["why"]), type_=verdict["verdict"])]
     suite.add_testcase(whole)
     report = JUnitXml()
     report.add_testsuite(suite)
@@ -53,11 +55,11 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
 
 
 def _properties(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "run", run.name
+    yield "run", _printable(run.name)
     yield "seed", str(verdict["seed"])
     yield "digest", str(verdict.get("digest", ""))
-    yield from ((key, str(meta[name])) for key, name in (("planted bug", "mutant"), ("replay", "replay"))
-                if meta.get(name))  # fmt: skip
+    yield from ((name, str(told)) for name, told in (("planted bug", meta.get("mutant")), ("replay", replay_of(meta)))
+                if told)  # fmt: skip
     if told := qualifiers_of(verdict):
         yield "lost by policy", told
     if profile := profile_told(meta):
@@ -74,9 +76,9 @@ def _by_policy(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> str:
 
 def _result(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> list[Any]:
     if law["validity"] == "UNKNOWN":
-        return [Error(_printable(law["why"]), type_="UNKNOWN")]
+        return [Error(law["why"], type_="UNKNOWN")]
     if law["validity"] == "NOT APPLICABLE":
-        return [Skipped(_printable(law["why"]))]
+        return [Skipped(law["why"])]
     if law["validity"] != "INVALID":
         return []
     found = [anomaly for anomaly in law["anomalies"] if is_violation(verdict, anomaly)]
@@ -85,13 +87,22 @@ def _result(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> list[Any]:
         sums[anomaly["name"]] = sums.get(anomaly["name"], 0) + anomaly["count"]
     words = ", ".join(f"{count:,} × {name}" for name, count in sums.items())
     failure = Failure(words or "violated", type_=found[0]["name"] if found else "violation")
-    failure.text = _printable("\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found))
+    failure.text = "\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found)
     return [failure]
 
 
 def _word(value: object, instead: str) -> str:
     """One part of a dotted name."""
     return re.sub(r"[^\w-]+", "-", str(value or instead)).strip("-") or "unknown"
+
+
+def _all_printable(value: Any) -> Any:
+    """A JSON value, whose texts become attributes and contents of elements."""
+    if isinstance(value, Mapping):
+        return {_printable(key): _all_printable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_all_printable(one) for one in value]
+    return _printable(value) if isinstance(value, str) else value
 
 
 def _printable(text: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.printable import printable
 from reports.templates import template
 from reports.timeline import order_graph
 from reports.timeline.model import Band, CallBar, ObjectTimeline
@@ -197,11 +198,6 @@ def _order(found: PartialLinearization, texts: _Texts) -> dict[str, Any]:
         "state": printable(found.state),
         "illegal": [[number, printable(why)] for number, why in found.illegal.items()],
     }
-
-
-def printable(text: str) -> str:
-    """Values come from the system under test: nothing that is no character, or that turns the direction of writing."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _microseconds(second: float | None) -> int | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.printable import printable
 from reports.timeline.model import CallBar, ObjectTimeline
-from reports.timeline.page import printable
 
 #: A witness with more calls than this is not drawn.
 CALLS = 16

@@ -1,19 +1,25 @@
-"""What people see: verdicts as tables. Results go to stdout, all else to stderr."""
+"""What people see: verdicts as tables. Results go to stdout, all else to stderr.
+
+This is the one place where texts leave for a terminal. They come from the system under test and from files of strangers,
+so here each of them is made printable, whoever asks for it to be shown.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from chaos.history.directory import verdict_json
 from chaos.verdict import Anomaly, RunVerdict, Validity
+from reports import printable as _printable
 from reports.sweeps.row import Row, reached
 
 COLOURS = {
@@ -28,29 +34,52 @@ WIDTH = 160
 EXPLAINED = 5
 
 
+class _Screen(Console):
+    """Shows each text that it is given as one line, or as one cell of a table."""
+
+    def render_str(self, text: str, **style: Any) -> Text:
+        shown = super().render_str(text, **style)
+        shown.plain = _printable.printable(shown.plain)
+        return shown
+
+
 def out() -> Console:
     """For results. Colour only where a person looks; elsewhere lines are as wide as tables like."""
     terminal = sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else WIDTH)
+    return _Screen(highlight=False, emoji=False, soft_wrap=not terminal, width=None if terminal else WIDTH)
 
 
 def err() -> Console:
     """For progress, notes and errors."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return _Screen(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
-def print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def say(line: object, *, err: bool = False) -> None:
+    """Print one line as it is, so that it can be copied: neither wrapped nor coloured."""
+    click.echo(_printable.printable(str(line)), err=err)
+
+
+def say_document(text: str) -> None:
+    """Print a text of several lines, which ends its last one itself."""
+    click.echo(_printable.document(text), nl=False)
+
+
+def complain(text: str) -> None:
+    """Print an error; each of its lines says that it is one."""
+    for line in text.splitlines() or [""]:
+        err().print(f"error: {line}", markup=False)
+
+
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Print a value; with ``indent=None`` on one line, at once."""
+    sys.stdout.write(_printable.json_text(value, indent=indent) + "\n")
+    if indent is None:
+        sys.stdout.flush()
 
 
 def run_object(verdict: RunVerdict) -> dict[str, Any]:
     """A run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
     return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
-
-
-def printable(text: str) -> str:
-    """Values come from the system under test: nothing that a terminal would take for a command."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def validity(value: Validity) -> str:
@@ -67,7 +96,7 @@ def show_run(verdict: RunVerdict, console: Console) -> None:
         if law.validity is Validity.NOT_APPLICABLE:
             evidence = law.why
         evidence = "; ".join((*(one.words for one in verdict.permitted if one.law == law.law), evidence))
-        table.add_row(law.law, validity(law.validity), escape(printable(evidence)))
+        table.add_row(law.law, validity(law.validity), escape(evidence))
     console.print(table)
     _show_findings(verdict, console)
     for why in verdict.why:
@@ -93,15 +122,15 @@ def _show_findings(verdict: RunVerdict, console: Console) -> None:
     for (law_name, name), found in list(kinds.items())[:EXPLAINED]:
         count = sum(anomaly.count for anomaly in found)
         times = f", the first of {count}" if count > 1 else ""
-        console.print(f"[red]{name}[/] ({law_name}{times}): {escape(found[0].explanation)}")
+        console.print(f"[red]{escape(name)}[/] ({escape(law_name)}{times}): {escape(found[0].explanation)}")
     left = [name for _, name in kinds][EXPLAINED:]
     if left:
-        console.print(f"also found: {', '.join(dict.fromkeys(left))}; the report has all")
+        console.print(f"also found: {escape(', '.join(dict.fromkeys(left)))}; the report has all")
 
 
 def _qualified(verdict: RunVerdict) -> str:
     """What has to be told with the verdict, in another colour than a success has."""
-    return "".join(f"; [bold yellow]{escape(printable(words))}[/]" for words in verdict.qualifiers)
+    return "".join(f"; [bold yellow]{escape(words)}[/]" for words in verdict.qualifiers)
 
 
 def _reach(verdict: RunVerdict) -> str:

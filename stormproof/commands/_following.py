@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ class Followed:
             _console.err().print(f"damaged: {sentence}", markup=False)
         self._damage = state.damage
         if self._as_json:
-            _print_line({"event": "so_far", **_object(self._run, state)})
+            _console.print_json({"event": "so_far", **_object(self._run, state)}, indent=None)
         if show is not None:
             show(_sentence(state))
         elif time.monotonic() - self._said >= LINE_S:
@@ -60,13 +59,12 @@ class Followed:
             _console.err().print(_sentence(state), markup=False)
 
     def _violation(self, state: State, anomaly: Anomaly) -> None:
-        told = _console.printable(anomaly.explanation)
         if self._as_json:
             found = {name: getattr(anomaly, name) for name in ("law", "name", "explanation", "queue", "offset")}
             rows = [state.steps.get(number, number) for number in anomaly.rows]
-            _print_line({"event": "violation", "run": str(self._run), **found, "rows": rows})
+            _console.print_json({"event": "violation", "run": str(self._run), **found, "rows": rows}, indent=None)
         else:
-            _console.out().print(f"[red]{anomaly.name}[/] ({anomaly.law}, so far): {escape(told)}")
+            _console.out().print(f"[red]{anomaly.name}[/] ({anomaly.law}, so far): {escape(anomaly.explanation)}")
             sys.stdout.flush()
 
     def _interrupted(self) -> int:
@@ -74,7 +72,7 @@ class Followed:
         code = ExitCode.INVALID if self._told else ExitCode.UNKNOWN
         if self._as_json:
             state = _object(self._run, self._last) if self._last else {"run": str(self._run)}
-            _print_line({"event": "interrupted", **state})
+            _console.print_json({"event": "interrupted", **state}, indent=None)
             return code
         console = _console.out()
         if self._last is None:
@@ -88,12 +86,7 @@ class Followed:
 
 def conclusion(run: dict[str, Any]) -> None:
     """The verdict of a run that was followed, as the last line of JSON."""
-    _print_line({"event": "verdict", **run})
-
-
-def _print_line(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    _console.print_json({"event": "verdict", **run}, indent=None)
 
 
 def _object(run: Path, state: State) -> dict[str, Any]:

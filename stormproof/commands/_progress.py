@@ -123,7 +123,7 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
             done = min(load_s, duration_s)
             progress.update(task, description=escape(phase), completed=done, rate=f"{rate:,.0f} ops/s")
 
-        yield LiveRun(lambda line: progress.console.print(_console.printable(line), markup=False), show)
+        yield LiveRun(lambda line: progress.console.print(line, markup=False), show)
 
 
 @contextmanager

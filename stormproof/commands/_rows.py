@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chaos.history.columns import INTEGERS, VALUE, WORDS
-from stormproof.commands import _console
 
 if TYPE_CHECKING:
     from reports.rows import RunRows
@@ -36,4 +35,4 @@ def row_lines(found: Iterable[Mapping[str, Any]], told: RunRows) -> Iterator[str
         who = " ".join(filter(None, (row["process"], row["node"])))
         numbers = [f"{name} {row[name]}" for name in INTEGERS if name not in LEADING and row[name] != -1]
         line = f"{row['index']:>8} {told.second(row['time_ns']):>10.3f} s  {what:<20} {who:<24} {', '.join(numbers)}"
-        yield _console.printable(f"{line}  {row[VALUE] or ''}".rstrip())
+        yield f"{line}  {row[VALUE] or ''}".rstrip()

@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import RunVerdict
 from stormproof.commands import _console, _progress
-from stormproof.outcome import Engine, ExitCode, error_object, exit_code, worst_code
+from stormproof.outcome import Engine, ExitCode, error_object, exit_code, in_words, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
@@ -65,7 +63,7 @@ def spark(master: str = "", conf: Sequence[str] = ()) -> Session:
 
 def say_replay(launch: Launch, as_json: bool) -> None:
     """The last line of a failed run; bare, so that it can be copied."""
-    click.echo(launch.replay, err=as_json)
+    _console.say(launch.replay, err=as_json)
 
 
 def say_profile(launch: Launch, as_json: bool) -> None:
@@ -104,7 +102,7 @@ def report(verdict: RunVerdict) -> int:
     except Exception as error:  # the verdict stands, whatever the page is made of
         file = Path(verdict.run) / "report-error.txt"
         file.write_text("".join(traceback.format_exception(error)), "utf-8")
-        text = f"no report: a bug of the harness: {type(error).__name__}: {error}; {file} says where"
+        text = f"no report: {in_words(error)}; {file} says where"
         _console.err().print(text, markup=False)
         return ExitCode.ERROR
     return ExitCode.VALID
@@ -142,12 +140,12 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
     from stormproof.judge import judge, violation
 
-    text = str(error) if isinstance(error, ChaosError) else f"a bug of the harness: {type(error).__name__}: {error}"
+    text = in_words(error)
     broken = violation(directory) if directory.exists() else None
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
         return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
-    _console.err().print(f"error: {text}", markup=False)
+    _console.complain(text)
     if directory.exists():
         _console.err().print(f"what was recorded is in {directory}", markup=False)
     if as_json:

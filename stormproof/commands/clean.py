@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
+from stormproof.commands import _console
 from stormproof.commands._options import out_option
 
 
@@ -21,7 +22,7 @@ def clean(keep: str | None, out: Path) -> None:
     from stormproof.sweeping import removal
 
     gone = directory.clean(out, keep_failed=keep == "failed")
-    click.echo(f"{len(gone)} runs removed, {len(directory.runs(out))} kept")
+    _console.say(f"{len(gone)} runs removed, {len(directory.runs(out))} kept")
     removed, kept = removal.clean(out, keep_failed=keep == "failed")
     if removed or kept:
-        click.echo(f"{len(removed)} sweeps removed, {len(kept)} kept")
+        _console.say(f"{len(removed)} sweeps removed, {len(kept)} kept")

@@ -9,6 +9,7 @@ import click
 
 from chaos.driver import promising
 from chaos.errors import BadInput
+from stormproof.commands import _console
 
 
 @click.command()
@@ -25,4 +26,4 @@ def compose(file: Path, mutant: str) -> None:
     cluster = driver.cluster(mutant)
     if programs := [node.name for node in cluster.nodes if node.program is not None]:
         raise BadInput(f"node {programs[0]} is a program of others: write the compose file of its system by hand")
-    click.echo(write(experiment.name, cluster, driver.queues()[0].topic, shlex.join(words)), nl=False)
+    _console.say_document(write(experiment.name, cluster, driver.queues()[0].topic, shlex.join(words)))

@@ -51,12 +51,12 @@ def diff(a: str, b: str, out: Path, as_json: bool) -> None:
             table.add_column(heading, overflow="fold")
         for name, one, other in rows:
             words = (f"{'*' if one != other else ' '} {name}", one, other)
-            table.add_row(*(_coloured(_console.printable(word)) for word in words))
+            table.add_row(*map(_coloured, words))
         if table.row_count:
             console.print(table)
             console.print()
     for line in _history(found):
-        click.echo(line)
+        _console.say(line)
 
 
 def _coloured(word: str) -> str:

@@ -29,7 +29,7 @@ def doctor(inventory: Path | None, as_json: bool, out: Path) -> None:
         for finding in findings:
             lacking = "[yellow]absent[/] " if finding.optional else "[red]missing[/]"
             mark = "[green]ok[/]     " if finding.ok else lacking
-            console.print(f"{mark} {finding.what}: {escape(finding.found)}")
+            console.print(f"{mark} {escape(finding.what)}: {escape(finding.found)}")
             if not finding.ok:
                 console.print(f"        {escape(finding.mend)}")
     click.get_current_context().exit(0 if all(finding.ok or finding.optional for finding in findings) else 3)

@@ -70,12 +70,12 @@ def _sequence(run: Path, anomaly: str, as_markdown: bool, as_json: bool, svg: Pa
     if as_json:
         _console.print_json(as_object(told))
     elif as_markdown:
-        click.echo(markdown(told), nl=False)
+        _console.say_document(markdown(told))
     elif svg is not None:
-        click.echo(write(svg, told))
+        _console.say(write(svg, told))
     else:
         for line in text(told):
-            click.echo(_console.printable(line))
+            _console.say(line)
 
 
 def _measured(run: Path, anomaly: str, moments: int, tries: int | None) -> Curve:
@@ -104,7 +104,7 @@ def _keep(curve: Curve) -> None:
     if curve.moments:
         keep(curve)
         if (curve.run / "report.html").exists():
-            click.echo(f"report: {_console.printable(str(render(curve.run)))}", err=True)
+            _console.say(f"report: {render(curve.run)}", err=True)
 
 
 def _curve(curve: Curve, as_json: bool, svg: Path | None) -> None:
@@ -114,7 +114,7 @@ def _curve(curve: Curve, as_json: bool, svg: Path | None) -> None:
     if as_json:
         _console.print_json(as_object(curve))
     elif svg is not None:
-        click.echo(write(svg, curve))
+        _console.say(write(svg, curve))
     else:
         for line in text(curve):
-            click.echo(_console.printable(line))
+            _console.say(line)

@@ -49,4 +49,4 @@ def export(run: str, to: str, out: Path, as_json: bool) -> None:
         _console.print_json([{"run": str(found), "file": str(file)} for found, file in written])
         return
     for _, file in written:
-        click.echo(file)
+        _console.say(file)

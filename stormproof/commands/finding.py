@@ -35,6 +35,6 @@ def finding(run: str, cause: int, markdown: bool, out: Path, as_json: bool) -> N
         if as_json:
             _console.print_json(as_object.as_object(told))
         elif markdown:
-            click.echo(as_markdown.markdown(told), nl=False)
+            _console.say_document(as_markdown.markdown(told))
         else:
-            click.echo(html.write(found, told))
+            _console.say(html.write(found, told))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput, MachineError
+from stormproof.commands import _console
 
 
 @click.command()
@@ -26,6 +27,6 @@ def init(directory: Path) -> None:
             for name, source in sources.items():
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 (directory / name).write_bytes(source.read_bytes())
-                click.echo(directory / name)
+                _console.say(directory / name)
         except OSError as error:
             raise MachineError(f"cannot write to {directory}: {error.strerror or error}") from error

@@ -27,7 +27,7 @@ def install(systems: tuple[str, ...], source: Path | None) -> None:
         raise BadInput(f"--from {source}: name the one system that it holds, as NAME@VERSION")
     if not systems:
         for recipe in offers():
-            click.echo(f"{recipe.system}@{recipe.version}  {recipe.folder if recipe.installed else 'not installed'}")
+            _console.say(f"{recipe.system}@{recipe.version}  {recipe.folder if recipe.installed else 'not installed'}")
         return
     for recipe in [recipe_for(system) for system in systems]:
-        click.echo(follow(recipe, lambda sentence: _console.err().print(sentence, markup=False), source))
+        _console.say(follow(recipe, lambda sentence: _console.err().print(sentence, markup=False), source))

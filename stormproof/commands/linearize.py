@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from checkers.linearizable.formats import FORMATS
 from checkers.linearizable.formats.guessing import INSTEAD
 from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S
 from checkers.linearizable.models import JUDGED_AS
+from reports.printable import argument
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
 from stormproof.outcome import ExitCode, worst_code
@@ -167,8 +167,7 @@ def linearize(
             file, history = waiting.popleft()
             printed.add(CODES[result.valid], file, history)
             if as_json:
-                sys.stdout.write(json.dumps(_object(file, history, result, orders), ensure_ascii=False) + "\n")
-                sys.stdout.flush()
+                _console.print_json(_object(file, history, result, orders), indent=None)
             else:
                 _print(file, history, result, console)
             page = pages.add(file, history, result) if pages is not None else None
@@ -179,7 +178,7 @@ def linearize(
         raise BadInput(f"no history has the id {identity!r}")
     code = worst_code(printed.codes)
     if code != ExitCode.VALID:
-        click.echo(_again(*printed.first[code]), err=as_json)
+        _console.say(_again(*printed.first[code]), err=as_json)
     click.get_current_context().exit(code)
 
 
@@ -192,17 +191,21 @@ def _timeline_pages(target: Path | None) -> TimelinePages | None:
 def _histories(
     files: Sequence[Path], format: str, model: str, init: Any, identity: str | None, printed: _Printed
 ) -> Iterator[tuple[Path, History]]:
-    """All histories with their files; a file that makes no sense is reported, and the others go on."""
+    """All histories with their files; a file or a history that makes no sense is told, and the others go on."""
     from checkers.linearizable.formats.files import read
 
     for file in files:
+
+        def tell(error: BadInput, file: Path = file) -> None:
+            _console.complain(str(error))
+            printed.add(ExitCode.ERROR, file, None)
+
         try:
-            for history in read(file, format, model, init):
+            for history in read(file, format, model, init, tell):
                 if identity is None or str(history.id) == identity:
                     yield file, history
         except BadInput as error:
-            _console.err().print(f"error: {error}", markup=False)
-            printed.add(ExitCode.ERROR, file, None)
+            tell(error)
 
 
 def _again(file: Path, history: History | None) -> str:
@@ -222,7 +225,7 @@ def _again(file: Path, history: History | None) -> str:
             words.append(f"{value:g}" if isinstance(value, float) else str(value))
     if history is not None and history.id != file.name:
         words += ["--id", str(history.id)]
-    return shlex.join(["stormproof", "linearize", *words, str(file)])
+    return shlex.join(["stormproof", "linearize", *words, argument(file)])
 
 
 # As JSON.

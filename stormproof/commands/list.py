@@ -49,7 +49,8 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
     if kind == MUTANTS and console.width >= WIDE:
         others = "".join(f", {one['name']} with --seed {one['seed']}" for one in entries if one["seed"] != 1)
         words = "`stormproof run examples/SCENARIO.yaml --on sim --seed 1 --mutant NAME` shows each"
-        console.print(f"\n{words}{others}", style="dim", markup=False)
+        console.print()
+        console.print(f"{words}{others}", style="dim", markup=False)
 
 
 def _print_overview(console: Console) -> None:
@@ -57,7 +58,7 @@ def _print_overview(console: Console) -> None:
     for name, kind in KINDS.items():
         console.print(f"[bold]{name}[/] (options: `stormproof list {name}`)")
         for plugin, summary in plugins.summaries(kind).items():
-            words = f"{escape(plugin)}  [dim]{escape(_console.printable(summary))}[/]"
+            words = f"{escape(plugin)}  [dim]{escape(summary)}[/]"
             console.print(Padding(words, INDENTED, expand=False))
     console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
 

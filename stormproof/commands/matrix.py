@@ -198,7 +198,7 @@ def _show(made: Table, home: Path) -> None:
     for title in ("experiment", "system", "runs", "INVALID", "s without service", "s to recover"):
         shown.add_column(title, overflow="fold")
     for line in made.lines:
-        shown.add_row(*(escape(_console.printable(word)) for word in _words(line)))
+        shown.add_row(*map(escape, _words(line)))
     console.print(shown)
     if made.faults:
         console.print()

@@ -30,7 +30,7 @@ def report(run: str, open_it: bool, out: Path, as_json: bool) -> None:
         page = render(found)
         written.append({"run": str(found), "report": str(page)})
         if not as_json:
-            click.echo(page)
+            _console.say(page)
         if open_it:
             webbrowser.open(page.absolute().as_uri())
     if as_json:

@@ -49,7 +49,7 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
         _console.print_json([row_object(row, told.second(row["time_ns"])) for row in found])
         return
     for line in row_lines(found, told):
-        click.echo(line)
+        _console.say(line)
 
 
 def _range(word: str) -> tuple[int, int]:

@@ -37,7 +37,7 @@ def runs(folder: Path, as_html: bool, as_json: bool) -> None:
     if as_html:
         from reports.index import html
 
-        click.echo(html.write(folder, lines))
+        _console.say(html.write(folder, lines))
     elif as_json:
         _console.print_json([_object(line) for line in lines])
     else:
@@ -49,9 +49,9 @@ def _show(folder: Path, lines: Sequence[RunLine]) -> None:
         console = _console.out()
         console.print(_table(lines, wide=console.width >= WIDE))
     else:
-        click.echo(f"there is no run in {folder}")
+        _console.say(f"there is no run in {folder}")
     for sweep in sweeps(folder):
-        click.echo(f"sweep: {_console.printable(str(folder / sweep / of_sweeps.PAGE))}")
+        _console.say(f"sweep: {folder / sweep / of_sweeps.PAGE}")
 
 
 def _object(line: RunLine) -> dict[str, Any]:
@@ -86,6 +86,6 @@ def _table(lines: Sequence[RunLine], *, wide: bool) -> Table:
         middle = (experiment, line.deployment, seed, line.date, load) if wide else (line.deployment,)
         known = line.verdict in list(Validity)
         verdict = _console.validity(Validity(line.verdict)) if known else f"[bold magenta]{line.verdict}[/]"
-        words = [_console.printable(word) for word in (line.name, *middle, line.found)]
+        words = (line.name, *middle, line.found)
         table.add_row(*map(escape, words[:-1]), verdict, escape(words[-1]))
     return table

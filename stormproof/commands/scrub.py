@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -30,14 +29,14 @@ def scrub(path: Path, wait_s: float, as_json: bool) -> int:
             {"name": name, "damage": [{"file": it.file, "at": it.at, "kind": it.kind, "text": it.text}
                                       for it in look.damage], "counted": look.counted, "notes": look.notes}
             for name, look in one.looks.items()]} for one in found]  # fmt: skip
-        click.echo(json.dumps({"path": str(path), "systems": shown}, indent=2))
+        _console.print_json({"path": str(path), "systems": shown})
     for one in found:
         if not as_json:
             for name, look in one.looks.items():
                 for line in (*map(str, look.damage), *(f"{name}: note: {note}" for note in look.notes)):
-                    click.echo(line)
+                    _console.say(line)
             counted = ", ".join(f"{number} {what}" for what, number in one.counted.items())
-            click.echo(f"{one.driver}: {len(one.looks)} pieces read ({counted}), {one.damaged} damaged places")
+            _console.say(f"{one.driver}: {len(one.looks)} pieces read ({counted}), {one.damaged} damaged places")
         for name, reason in one.unread.items():
             _console.err().print(f"error: {name} was not judged: {reason}", markup=False)
     if any(one.damaged for one in found):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from stormproof.commands import _console
+
 
 @click.command()
 @click.argument("folder", default=Path("runs"), type=click.Path(path_type=Path), metavar="[DIR]")
@@ -19,8 +21,8 @@ def serve(folder: Path, port: int) -> None:
     from stormproof.serve import server
 
     with server(folder, port) as serving:
-        click.echo(f"http://localhost:{serving.server_address[1]}/")
+        _console.say(f"http://localhost:{serving.server_address[1]}/")
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            click.echo("ended", err=True)
+            _console.say("ended", err=True)

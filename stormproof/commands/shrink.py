@@ -106,7 +106,7 @@ def _show(told: dict[str, Any], best: Best) -> None:
     console.print(f"test: {escape(told['test'])}")
     console.print(f"report: {escape(told['recorded'])}/report.html")
     console.print(f"experiment: {escape(told['minimal'])}")
-    click.echo(told["replay"])
+    _console.say(told["replay"])
 
 
 @contextmanager

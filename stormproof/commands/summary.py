@@ -29,4 +29,4 @@ def summary(runs: tuple[str, ...], out: Path, as_json: bool) -> None:
     if as_json:
         _console.print_json(tell(found))
     else:
-        click.echo(markdown(found), nl=False)
+        _console.say_document(markdown(found))

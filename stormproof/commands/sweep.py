@@ -258,7 +258,7 @@ def _show_cluster(found: Sweep, table: Told, cluster: Cluster, shrunk: str) -> N
     early = f", {cluster.faultless} before any fault" if cluster.faultless else ""
     console.print(f"[red]{cluster.overall.hits} of {cluster.overall.tries} runs fail alike[/]{early}:")
     for signature in cluster.signatures:
-        console.print(f"  {_console.printable(words(signature))}", markup=False)
+        console.print(f"  {words(signature)}", markup=False)
     if cluster.candidates:
         before = Table(box=None, pad_edge=False, show_edge=False)
         for title in ("  what came before", "of the failures", "of the runs with it", "VALID with it"):
@@ -266,7 +266,7 @@ def _show_cluster(found: Sweep, table: Told, cluster: Cluster, shrunk: str) -> N
         for one in cluster.candidates[:EVENTS]:
             failures, runs = one.event_given_failure, one.failure_given_event
             before.add_row(
-                f"  {escape(_console.printable(one.event))}",
+                f"  {escape(one.event)}",
                 f"{100 * failures.value:.0f} %",
                 f"{100 * runs.value:.0f} % ({100 * runs.low:.0f} to {100 * runs.high:.0f})",
                 "none" if one.passing is None else f"seed {one.passing[1]}",

@@ -71,5 +71,5 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
         store.update_meta(directory, state="failed")
         raise
     for node, address in addresses.items():
-        click.echo(f"{node:<16} {address}")
+        _console.say(f"{node:<16} {address}")
     _console.err().print(f"running in {directory}; `stormproof down` ends it", markup=False)

@@ -112,7 +112,7 @@ def load(path: Path) -> Matrix:
                      for name in unknown]  # fmt: skip
     if problems:
         raise BadInput(*problems)
-    return Matrix(name=file.name or path.stem, on=file.on, runs=file.runs, rows=rows, columns=file.columns)
+    return Matrix(name=file.name or checks.name_of(path), on=file.on, runs=file.runs, rows=rows, columns=file.columns)
 
 
 def _rows(path: Path, file: File, problems: list[str]) -> tuple[Row, ...]:

@@ -15,6 +15,7 @@ from chaos import guarded
 from chaos.errors import MachineError
 from chaos.experiment.reader import load
 from chaos.version import VERSION
+from reports.printable import argument
 from reports.run_report.shrunk import TOLD
 from stormproof.judge import Prepared
 from stormproof.launch import Launch
@@ -75,7 +76,7 @@ def left(directory: Path) -> str:
 
 def replay(case: Case, seed: int, file: Path) -> str:
     """The command that does the small run again."""
-    words = ["stormproof", "run", str(file), "--on", case.deployment, "--seed", str(seed)]
+    words = ["stormproof", "run", argument(file), "--on", case.deployment, "--seed", str(seed)]
     return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
 
 

@@ -7,6 +7,7 @@ that differ become equal unseen.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +49,8 @@ class EdnError(ValueError):
 
 #: Nested deeper than this is no history.
 DEEPEST = 200
+#: Python itself reads no longer integers, nor writes them.
+MOST_DIGITS = 4000
 _TOKEN = re.compile(
     r"""[\s,]+ | ;[^\n]*
     | (?P<string> "(?:[^"\\]|\\.)*" )
@@ -150,10 +153,22 @@ def _atom(kind: str, word: str, line: int) -> Any:
         if len(word) == 1:
             raise EdnError(line, "a keyword without a name")
         return Keyword(word[1:])
+    if word[0].isdigit() or word[0] in "+-":
+        return _number(word, line)
+    return Symbol(word)
+
+
+def _number(word: str, line: int) -> Any:
+    """A number, or a symbol that begins with a sign."""
+    if len(word) > MOST_DIGITS:
+        raise EdnError(line, f"expected at most {MOST_DIGITS:,} digits, got {word[:_LONGEST_SHOWN]!r} and so on")
     if _INTEGER.fullmatch(word):
         return int(word.rstrip("N"))
     if _FLOAT.fullmatch(word):
-        return float(word)
+        value = float(word)
+        if math.isinf(value):
+            raise EdnError(line, f"{word[:_LONGEST_SHOWN]!r} is larger than any number here")
+        return value
     if _EXACT.fullmatch(word):
         return Symbol(word)
     if _HEXADECIMAL.fullmatch(word):

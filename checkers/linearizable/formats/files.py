@@ -27,13 +27,20 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LOG_LINE = re.compile(rf"\s*(?:.*{guessing.LOGGER})?(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*))?")
 
 
-def read(path: Path | str, format: str = "", model: str = "", init: Any = None) -> Iterator[History]:
+def read(
+    path: Path | str,
+    format: str = "",
+    model: str = "",
+    init: Any = None,
+    on_problem: json_files.OnProblem | None = None,
+) -> Iterator[History]:
     """The histories of a file, one at a time; a file that holds no event at all gives one history without operations.
 
     ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of :data:`JUDGED_AS`, which only
     JSON lines and Porcupine's own logs may leave out; ``init`` is the first state of each object as a JSON value, None
     for the model's own. Files compressed with gzip or Zstandard are read as they are. Raises
-    :class:`chaos.errors.BadInput`, which names file and line.
+    :class:`chaos.errors.BadInput`, which names file and line; of a file with several histories, ``on_problem`` is told
+    of one that makes no sense, and the others are read.
     """
     path = Path(path)
     if format and format not in FORMATS:
@@ -44,11 +51,11 @@ def read(path: Path | str, format: str = "", model: str = "", init: Any = None) 
         with _open(path) as stream:
             found = format or guess(stream.peek(PROBE_BYTES)[:PROBE_BYTES], model)
             if found == "jsonl":
-                yield from json_files.histories(path, stream, not format, model, init)
+                yield from json_files.histories(path, stream, not format, model, init, on_problem)
             elif found in ("json", "porcupine-json"):
                 yield json_files.one(path, stream, found, not format, model, init)
             else:
-                content = stream.read()
+                content = json_files.whole(path, stream)
                 found = format or guess(content, model)  # by all of it: a log may begin with much else
                 if not found:
                     raise BadInput(
@@ -62,6 +69,8 @@ def read(path: Path | str, format: str = "", model: str = "", init: Any = None) 
         raise BadInput(f"{path}: expected text in UTF-8, got the byte 0x{error.object[error.start]:02x}") from error
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or f'the file is damaged ({error})'}") from error
+    except RecursionError:
+        raise BadInput(f"{path}: a value is nested too deeply") from None
 
 
 def _open(path: Path) -> io.BufferedReader[Any]:

@@ -4,7 +4,8 @@ them; and Porcupine's operations, which have the times of call and return."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -16,10 +17,21 @@ from checkers.linearizable.formats.pairing import NEMESIS, TYPES, Event, Source,
 from checkers.linearizable.history import History
 from checkers.linearizable.models import JUDGED_AS, MODELS
 
+_LONGEST_SHOWN = 40
+#: No history is longer, however it was packed.
+LARGEST_TEXT = 1 << 30
+PIECE_BYTES = 1 << 20
+#: So many lines of one file are told that hold no history.
+MOST_PROBLEMS = 100
+#: What told of a line that it holds no history.
+OnProblem = Callable[[BadInput], None]
+
 
 def number(text: str) -> int | float:
-    """In JSON, 1.0 and 1 are one number."""
+    """In JSON, 1.0 and 1 are one number. One that is larger than any would equal all others of that kind."""
     value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:_LONGEST_SHOWN]} is larger than any number here")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -28,6 +40,18 @@ def no_number(text: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_float=number, parse_constant=no_number)
+
+
+def whole(path: Path, stream: IO[bytes]) -> bytes:
+    """All of a file that is one history. Raises :class:`BadInput` for one that nobody should try to hold: a few bytes
+    may have been packed out of any number."""
+    pieces, size = [], 0
+    while piece := stream.read(PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_TEXT:
+            raise BadInput(f"{path} holds more than {LARGEST_TEXT:,} bytes, which is all that is read of one history")
+    return b"".join(pieces)
 
 
 def nothing(path: Path, format: str, guessed: bool, model: str) -> History:
@@ -39,22 +63,57 @@ def nothing(path: Path, format: str, guessed: bool, model: str) -> History:
 # One history a line.
 
 
-def histories(path: Path, stream: IO[bytes], guessed: bool, model: str, init: Any) -> Iterator[History]:
-    """Those of a file with one on each line, as they are read."""
-    empty = True
-    for line, content in enumerate(stream, 1):
-        words = content.decode("utf-8-sig" if line == 1 else "utf-8").strip()
-        if not words:
-            continue
-        empty = False
+def histories(
+    path: Path, stream: IO[bytes], guessed: bool, model: str, init: Any, on_problem: OnProblem | None
+) -> Iterator[History]:
+    """Those of a file with one on each line, as they are read. A line that holds none is told to ``on_problem``, and
+    the others are read; without it, and after too many of them, that ends the reading."""
+    empty, problems = True, 0
+    for line, content in enumerate(_lines(path, stream), 1):
         place = f"{path}:{line}"
         try:
-            found = DECODER.decode(words)
-        except (ValueError, RecursionError) as error:
-            raise BadInput(f"{place}: expected one history a line, as JSON, got {words[:60]!r} ({error})") from error
-        yield _history(place, found, model, init, line, guessed)
+            words = content.decode("utf-8-sig" if line == 1 else "utf-8").strip()
+            found = _read_line(place, words, model, init, line, guessed) if words else None
+        except (BadInput, UnicodeDecodeError) as error:
+            if on_problem is None:
+                raise
+            empty, problems = False, problems + 1
+            if problems > MOST_PROBLEMS:
+                raise BadInput(f"{place}: more than {MOST_PROBLEMS} lines hold no history; no more are read") from error
+            on_problem(error if isinstance(error, BadInput) else BadInput(f"{place}: expected text in UTF-8"))
+            continue
+        if found is not None:
+            empty = False
+            yield found
     if empty:
         yield nothing(path, "jsonl", guessed, model)
+
+
+def _lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, each of which must fit into memory: a few bytes may have been packed out of any number."""
+    while line := stream.readline(LARGEST_TEXT + 1):
+        if len(line) > LARGEST_TEXT:
+            raise BadInput(f"{path}: a line has more than {LARGEST_TEXT:,} bytes, which is all that is read")
+        yield line
+
+
+def _read_line(place: str, words: str, model: str, init: Any, line: int, guessed: bool) -> History:
+    try:
+        found = DECODER.decode(words)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{place}: expected one history a line, as JSON, got {words[:60]!r} ({_why(error)})") from error
+    try:
+        return _history(place, found, model, init, line, guessed)
+    except RecursionError:
+        raise BadInput(f"{place}: a value is nested too deeply") from None
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a text that is to be JSON."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_syntax = isinstance(error, json.JSONDecodeError)
+    return str(error) if is_syntax or "digits" not in str(error) else "a number has more digits than are read"
 
 
 def _history(place: str, found: Any, model: str, init: Any, line: int, guessed: bool) -> History:
@@ -103,7 +162,7 @@ def events(ops: Iterable[tuple[int, Any]], source: Source) -> Iterator[Event | N
 
 def one(path: Path, stream: IO[bytes], format: str, guessed: bool, model: str, init: Any) -> History:
     """The history of a file with operations in an array, or one a line (json), or with Porcupine's (porcupine-json)."""
-    found = list(_objects(path, stream.read().decode("utf-8-sig")))
+    found = list(_objects(path, whole(path, stream).decode("utf-8-sig")))
     if not found:
         return nothing(path, format, guessed, model)
     if not model:
@@ -151,11 +210,11 @@ def _objects(path: Path, content: str) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             at = getattr(error, "pos", position)
             line = content.count("\n", 0, at) + 1
-            whole = content[at:].strip() and "Unterminated" not in str(error)
-            cut = "" if whole else "; the text is cut off"
+            is_cut = not content[at:].strip() or "Unterminated" in str(error)
+            cut = "; the text is cut off" if is_cut else ""
             raise BadInput(
                 f"{path}:{line}: expected operations as JSON, in one array or one after the other, got"
-                f" {content[at:].strip()[:60]!r} ({error}{cut})"
+                f" {content[at:].strip()[:60]!r} ({_why(error)}{cut})"
             ) from error
         for each in found if isinstance(found, list) else [found]:
             yield row, each

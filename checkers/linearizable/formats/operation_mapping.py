@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from checkers.linearizable.formats.edn import Set
+from checkers.linearizable.formats.edn import DEEPEST, Set
 from checkers.linearizable.history import NIL, Argument, Function
 
 #: What a call did; None when it restricts nothing.
@@ -80,13 +80,16 @@ def _quoted(value: str) -> str:
     return json.dumps(value)
 
 
-def _without_sets(value: Any) -> Any:
+def _without_sets(value: Any, depth: int = 0) -> Any:
+    """Raises ``RecursionError`` for what somebody who has less of the stack left could not read again."""
+    if depth > DEEPEST:
+        raise RecursionError
     if isinstance(value, Set):
         return {"#set": sorted(map(text, value))}
     if isinstance(value, list):
-        return [_without_sets(one) for one in value]
+        return [_without_sets(one, depth + 1) for one in value]
     if isinstance(value, dict):
-        return {name: _without_sets(one) for name, one in value.items()}
+        return {name: _without_sets(one, depth + 1) for name, one in value.items()}
     return value
 
 

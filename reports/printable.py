@@ -1,0 +1,58 @@
+"""Texts as people can be shown them: values come from the system under test, and from runs of strangers.
+
+What a terminal takes for a command, what turns the direction of writing, and what is no character at all, is replaced
+in texts and escaped in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+INSTEAD = "\N{REPLACEMENT CHARACTER}"
+#: What may stand between the lines of a document, and within them.
+_LAYOUT = "\n\t"
+#: The commands that do a run again.
+_AGAIN = (["run"], ["replay"])
+
+
+def printable(text: str) -> str:
+    """A text as one line, or a part of one: whatever would begin another one is replaced, too."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else INSTEAD for c in text)
+
+
+def document(text: str) -> str:
+    """A text of several lines."""
+    return "".join(c if c.isprintable() or c in _LAYOUT else INSTEAD for c in text)
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """A value as JSON. JSON itself escapes the first control characters alone, not DEL nor those that follow it, and no
+    mark that turns the direction of writing; halves of surrogate pairs could not be written at all."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if all(map(str.isprintable, text.split("\n"))):
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{ord(character):04x}" if character.isascii() else json.dumps(character)[1:-1]
+
+
+def argument(path: object) -> str:
+    """A path as a word of a command line that no program takes for an option."""
+    word = str(path)
+    return f"./{word}" if word.startswith("-") else word
+
+
+def replay_of(meta: Mapping[str, Any]) -> str:
+    """The command that ``run.json`` says does the run again, for people to copy: "" where it says something else than
+    we write, for the run may be a stranger's."""
+    told = str(meta.get("replay", ""))
+    try:
+        words = shlex.split(told)
+    except ValueError:
+        return ""
+    return told if words[:1] == ["stormproof"] and words[1:2] in _AGAIN and shlex.join(words) == told else ""
