@@ -61,7 +61,7 @@ _LACKS = {
     errno.EMFILE: "too many open files: raise the limit of this process, for example with `ulimit -n 4096`",
     errno.ENFILE: "too many open files on this machine: end what holds them, or raise fs.file-max",
     errno.ENOMEM: "there is not enough memory",
-    errno.EAGAIN: "perhaps no further process or thread may be started: raise the limit, for example with `ulimit -u 4096`",
+    errno.EAGAIN: "perhaps no further process or thread may be started: raise the limit with `ulimit -u`",
 }
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

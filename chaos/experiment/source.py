@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, ComposerError
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -19,8 +20,9 @@ from chaos.errors import BadInput
 LARGEST_BYTES = 1 << 20
 #: Whole numbers fit into 64 bits: what is larger nobody could count to, nor even print.
 LARGEST_NUMBER = 1 << 64
-#: A document with more values is no experiment; aliases of aliases can make billions of a few lines.
-MOST_VALUES = 100_000
+#: A document with more values is no experiment: to read them would take seconds. Aliases of aliases can make billions of
+#: a few lines.
+MOST_VALUES = 20_000
 
 #: Where a value stands: the keys of mappings and the indices of lists that lead to it.
 Place = tuple[str | int, ...]
@@ -76,6 +78,7 @@ def read(path: Path) -> Source:
     except UnicodeDecodeError as error:
         raise BadInput(f"cannot read {path}: it is no UTF-8 text (byte {error.start})") from error
     yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _Composer
     try:
         _Walk(source, yaml).document(yaml.compose(source.text))
     except YAMLError as error:
@@ -86,7 +89,25 @@ def read(path: Path) -> Source:
         raise BadInput(f"{path}:{mark.line + 1 if mark else 1}: this is no YAML: {reason}") from error
     except RecursionError:
         raise BadInput(f"{path}: this is nested too deeply") from None
+    except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # %YAML 1.9, say
+        raise BadInput(f"{path}: this is no YAML: {str(error) or type(error).__name__}") from error
     return source
+
+
+class _Composer(Composer):
+    """Composes no more than a document may hold, and says nothing of anchors that stand there twice."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.warn_double_anchors = False
+        self._nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._nodes += 1
+        if self._nodes > 2 * MOST_VALUES:  # most of them have a key
+            mark = self.parser.peek_event().start_mark
+            raise ComposerError(None, None, f"there are more than {MOST_VALUES:,} values with their keys", mark)
+        return super().compose_node(parent, index)
 
 
 class _Walk:
@@ -107,7 +128,7 @@ class _Walk:
             raise self._refusal(node, "this contains itself, by an alias")
         self._count += 1
         if self._count > MOST_VALUES:
-            raise self._refusal(node, f"more than {MOST_VALUES} values, aliases counted each time")
+            raise self._refusal(node, f"more than {MOST_VALUES:,} values, aliases counted each time")
         self._source.lines[path] = line
         self._above.append(node)
         try:
@@ -136,7 +157,7 @@ class _Walk:
     def _scalar(self, node: ScalarNode) -> object:
         try:
             value = self._yaml.constructor.construct_object(node, deep=True)
-        except ValueError as error:  # an integer of ten thousand digits, or the 31st of February
+        except (ValueError, LookupError, TypeError, ArithmeticError) as error:  # the 31st of February, or `!!int ""`
             raise self._refusal(node, f"{str(node.value)[:40]!r} is no value: {error}") from error
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
             raise self._refusal(node, f"{str(node.value)[:40]!r} is larger than any number here")

@@ -1,7 +1,7 @@
 """What people see: verdicts as tables. Results go to stdout, all else to stderr.
 
-This is the one place where texts leave for a terminal. They come from the system under test and from files of strangers,
-so here each of them is made printable, whoever asks for it to be shown.
+This is the one place where texts leave for a terminal. They come from the system under test and from files of
+strangers, so here each of them is made printable, whoever asks for it to be shown.
 """
 
 from __future__ import annotations

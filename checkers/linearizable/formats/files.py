@@ -24,7 +24,7 @@ USUAL_MODEL = {"porcupine-etcd": "cas-register", "porcupine-kv": "kv"}
 PROBE_BYTES = 64 * 1024
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: ``INFO  jepsen.util - 3 :invoke :read nil``, the log; ``3 :invoke :read nil``, history.txt.
-_LOG_LINE = re.compile(rf"\s*(?:.*{guessing.LOGGER})?(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*))?")
+_LOG_LINE = re.compile(rf"(?:.*{guessing.LOGGER})?(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*))?")
 
 
 def read(
@@ -195,7 +195,7 @@ def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event |
     for row, line in enumerate(content.splitlines(), 1):
         if not line.strip():
             continue
-        found = _LOG_LINE.fullmatch(line)
+        found = _LOG_LINE.fullmatch(line.strip())
         if found is None:
             if LOGGED.search(line) or PLAIN.match(line):
                 raise BadInput(f"{source.at(row)}: expected process, type, function and value, got {line[:80]!r}")

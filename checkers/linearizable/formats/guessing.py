@@ -84,7 +84,7 @@ def guess(head: bytes, model: str = "") -> str:
     start = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     if not start.strip():
         return "jsonl"
-    if re.match(r'\s*\[?\s*\{\s*("|\}\s*$)', start):
+    if re.match(r'\{\s*("|\}\s*$)', start.lstrip().removeprefix("[").lstrip()):
         return _json(start)
     if LOGGED.search(start):
         return "porcupine-etcd" if model in ("", "register", "cas-register") and _all_etcd(start) else "jepsen"

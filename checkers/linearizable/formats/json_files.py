@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, Any
 
@@ -243,13 +244,11 @@ def _porcupine(operations: Iterable[tuple[int, Any]], model: str, source: Source
     """The events of operations, in the order of their times; at equal times calls come first, so that operations which
     touch are concurrent, as for Porcupine. Clients of which two calls overlap become several processes."""
     timed: list[tuple[float, int, int, Event]] = []
-    ends: dict[str, list[float]] = {}  # by client: until when each of its processes is busy
+    clients: dict[str, _Lanes] = {}
     read = [(_span(op, row, source), row, op) for row, op in operations]
     for (call, ret), row, op in sorted(read, key=lambda one: one[0][0]):
         client = str(op.get("clientid", 0))
-        busy = ends.setdefault(client, [])
-        lane = next((place for place, end in enumerate(busy) if end < call), len(busy))
-        busy[lane : lane + 1] = [call if ret is None else ret]
+        lane = clients.setdefault(client, _Lanes()).take(call, call if ret is None else ret)
         process = client if lane == 0 else f"{client}/{lane}"
         invoked, completed = _events(op, row, process, model, source, crashed=ret is None)
         timed.append((call, 0, row, invoked))
@@ -257,6 +256,26 @@ def _porcupine(operations: Iterable[tuple[int, Any]], model: str, source: Source
             timed.append((call if ret is None else ret, 1, row, completed))
     timed.sort(key=lambda one: one[:3])
     yield from (event for _, _, _, event in timed)
+
+
+class _Lanes:
+    """The processes that one client stands for."""
+
+    def __init__(self) -> None:
+        self._busy: list[tuple[float, int]] = []
+        self._free: list[int] = []
+        self._count = 0
+
+    def take(self, begin: float, end: float) -> int:
+        """The first one that is free at ``begin``, from then to ``end``; calls come in the order of their beginnings."""
+        while self._busy and self._busy[0][0] < begin:
+            heappush(self._free, heappop(self._busy)[1])
+        if not self._free:
+            self._free.append(self._count)
+            self._count += 1
+        lane = heappop(self._free)
+        heappush(self._busy, (end, lane))
+        return lane
 
 
 def _span(op: Any, row: int, source: Source) -> tuple[float, float | None]:
