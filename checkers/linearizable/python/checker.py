@@ -17,8 +17,9 @@ from checkers.linearizable.python.minimal import minimal
 #: Configurations in the first turn of every object, and how much longer each turn is than the one before.
 FIRST_TURN = 1_000
 GROWTH = 4
-#: Configurations between two looks at the clock: some hundredths of a second.
-SLICE = 2_000
+#: Configurations between two looks at the clock, for an object with few operations: some hundredths of a second. Where
+#: thousands overlap, each configuration takes as much longer.
+SLICE, FEW = 2_000, 1_000
 #: What the search for a minimal witness may cost.
 MINIMAL_CONFIGURATIONS = 100_000
 MINIMAL_S = 1.0
@@ -87,13 +88,17 @@ def _take_turns(searches: Sequence[DepthFirst], max_configs: int, end: float | N
                 if visited >= max_configs:
                     return f"{max_configs:,} configurations"
                 before = search.visited
-                search.run(min(SLICE, target - before, max_configs - visited))
+                search.run(min(_slice(search), target - before, max_configs - visited))
                 visited += search.visited - before
             if search.status is Status.VIOLATION and not every_key:
                 return "another object is not linearizable"
         running = [search for search in running if search.status is Status.RUNNING]
         turn *= GROWTH
     return ""
+
+
+def _slice(search: DepthFirst) -> int:
+    return max(1, SLICE * FEW // max(FEW, len(search.completed)))
 
 
 def _witness(model: Model, history: History, key: str | None, search: DepthFirst, seconds: float) -> Witness:
@@ -130,7 +135,7 @@ class _StillIllegal:
         search = DepthFirst(self._model, self._history.init, self._history.operations, numbers)
         while search.status is Status.RUNNING and not self.spent:
             before = search.visited
-            search.run(min(SLICE, self._left))
+            search.run(min(_slice(search), self._left))
             self._left -= search.visited - before + 1
             self.spent = self._left <= 0 or time.perf_counter() >= self._end
         return search.status is Status.VIOLATION
