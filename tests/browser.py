@@ -47,9 +47,9 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def open(
-        self, page: Path, *, width: int = 1200, height: int = 900, dark: bool = False, scripts: bool = True
+        self, page: Path | str, *, width: int = 1200, height: int = 900, dark: bool = False, scripts: bool = True
     ) -> None:
-        """Open a page and wait until it has loaded. ``scripts``: whether its own may run."""
+        """Open a file, or an address, and wait until it has loaded. ``scripts``: whether its own may run."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
@@ -59,7 +59,7 @@ class Browser:
         self.call("Page.navigate", url="about:blank")
         self._until("Page.loadEventFired")
         self.complaints, self.asked = [], []
-        self.call("Page.navigate", url=page.absolute().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         self._until("Page.loadEventFired")
 
     def run(self, expression: str) -> Any:

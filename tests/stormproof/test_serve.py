@@ -7,13 +7,17 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
 
 from chaos.errors import BadInput
+from reports import render
+from stormproof import serve
 from stormproof.serve import LOOPBACK, server
+from tests.browser import Browser, browser, needs_browser
+from tests.stormproof import small_runs
 
 SECRET = "not for you"
 
@@ -48,16 +52,22 @@ def port(folder: Path) -> Iterator[int]:
         thread.join()
 
 
-def ask(port: int, path: str, *, method: str = "GET", host: str = "localhost") -> tuple[int, str, str]:
-    """Status, type and text of the answer."""
+def answered(port: int, path: str, method: str, *headers: tuple[str, str]) -> tuple[HTTPResponse, str]:
+    """The answer, and its text."""
     connection = HTTPConnection(LOOPBACK, port, timeout=20)
     connection.putrequest(method, path, skip_host=True)
-    if host:
-        connection.putheader("Host", host)
+    for name, value in headers:
+        connection.putheader(name, value)
     connection.endheaders()
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
+    return answer, text
+
+
+def ask(port: int, path: str, *, method: str = "GET", host: str = "localhost") -> tuple[int, str, str]:
+    """Status, type and text of the answer."""
+    answer, text = answered(port, path, method, *([("Host", host)] if host else []))
     return answer.status, answer.getheader("Content-Type", ""), text
 
 
@@ -118,6 +128,94 @@ def test_only_names_of_the_loopback_are_answered(port: int) -> None:
         "0.0.0.0",
     ):
         assert ask(port, "/small%201%25/report.html", host=host)[0] == 403, host
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost"}, 200),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://it.example"}, 403),
+        ({"Origin": "https://localhost"}, 403),
+        ({"Origin": "http://127.0.0.1"}, 403),
+        ({"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link that somebody follows
+        ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors"}, 200),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),  # as a picture or a script
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+    ],
+)
+def test_pages_from_elsewhere_are_not_answered(port: int, headers: dict[str, str], status: int) -> None:
+    for path in ("/", "/small%201%25/report.html"):
+        found, _ = answered(port, path, "GET", ("Host", "localhost"), *headers.items())
+        assert found.status == status
+    several = [("Host", "localhost"), ("Host", "it.example")]
+    assert answered(port, "/", "GET", *several)[0].status == 403
+
+
+#: What a page of a run tries; what it could read goes into ``window.stolen``, under the name of the attempt.
+THIEF = """<!doctype html><title>thief</title><body><script>
+window.stolen = {}; window.done = [];
+const own = (name, attempt) => window.done.push(
+  (async () => attempt())().then(got => { if (got) window.stolen[name] = String(got); }, () => {}));
+const loaded = (tag, name, value) => new Promise((yes, no) => {
+  const made = document.createElement(tag); made[name] = value; made.onload = () => yes(made); made.onerror = no;
+  document.body.append(made); setTimeout(no, 500); });
+own("index", () => fetch("/").then(answer => answer.text()));
+own("another run", () => fetch("/other/run.json").then(answer => answer.text()));
+own("by XMLHttpRequest", () => new Promise((yes, no) => { const asked = new XMLHttpRequest();
+  asked.onload = () => yes(asked.responseText); asked.onerror = no; asked.open("GET", "/other/run.json");
+  asked.send(); }));
+own("in a frame", () => loaded("iframe", "src", "/").then(made => made.contentDocument.body.textContent));
+own("as a script", () => loaded("script", "src", "/other/run.json"));
+own("as a picture", () => loaded("img", "src", "/other/picture.svg"));
+own("in a window", () => { const made = window.open("/"); return new Promise(yes => setTimeout(
+  () => yes(made && made.document.body.textContent), 300)); });
+own("storage", () => { localStorage.setItem("kept", "for other pages"); return localStorage.getItem("kept"); });
+own("cookie", () => { document.cookie = "kept=1"; return document.cookie; });
+own("origin", () => window.origin === "null" ? "" : window.origin);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@needs_browser
+def test_a_page_of_a_run_reads_neither_the_index_nor_other_runs(
+    port: int, folder: Path, page: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "other").mkdir()
+    (folder / "other" / "run.json").write_text("{}")
+    (folder / "other" / "picture.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>')
+    (folder / "small 1%" / "report.html").write_text(THIEF)
+
+    def stolen() -> dict[str, str]:
+        page.open(f"http://localhost:{port}/small%201%25/report.html")
+        page.run("Promise.all(window.done).then(() => true)")
+        found: dict[str, str] = json.loads(page.run("JSON.stringify(window.stolen)"))
+        return found
+
+    assert stolen() == {}
+    assert page.run("document.title") == "thief", "its own script has run"
+    page.open(f"http://localhost:{port}/")
+    assert page.run("document.links.length") == 1 and page.complaints == []
+    monkeypatch.setattr(serve, "POLICY_OF_PAGES", "frame-ancestors 'self'")  # which is what that saves us from
+    assert {"index", "another run", "by XMLHttpRequest", "as a picture", "storage", "cookie"} <= stolen().keys()
+
+
+@needs_browser
+def test_a_report_is_whole_in_its_sandbox(port: int, folder: Path, page: Browser) -> None:
+    found = small_runs.planted(folder)
+    render(found.directory)
+    page.open(f"http://localhost:{port}/{found.directory.name}/report.html")
+    assert page.complaints == [] and page.run("window.origin") == "null"
+    served = page.run("document.body.innerText")
+    page.open(found.directory / "report.html")
+    assert page.run("document.body.innerText") == served
 
 
 def test_it_listens_on_the_loopback_alone_and_says_what_it_cannot_do(port: int, folder: Path) -> None:
