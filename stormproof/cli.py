@@ -93,7 +93,7 @@ def _run(arguments: list[str]) -> int:
         if lacks := lacking(error):
             return _say(lacks)
         for line in traceback.format_exc().splitlines():
-            _console.say(line, err=True)
+            _console.say(f"bug: {line}", err=True)
         return _say("this is a bug of stormproof; the lines above say where")
 
 

@@ -20,8 +20,8 @@ from chaos.errors import BadInput
 LARGEST_BYTES = 1 << 20
 #: Whole numbers fit into 64 bits: what is larger nobody could count to, nor even print.
 LARGEST_NUMBER = 1 << 64
-#: A document with more values is no experiment: to read them would take seconds. Aliases of aliases can make billions of
-#: a few lines.
+#: A document with more values is no experiment, and takes seconds to read. Aliases of aliases can make billions of a few
+#: lines.
 MOST_VALUES = 20_000
 
 #: Where a value stands: the keys of mappings and the indices of lists that lead to it.

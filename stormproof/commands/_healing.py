@@ -17,6 +17,7 @@ from chaos.history.directory import RUNNING, UP
 from chaos.machines.healing import marks, state
 from chaos.machines.healing.runs import each
 from chaos.plugins import PluginKind
+from stormproof.commands import _console
 from stormproof.commands._console import printable
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def heal_trusted(run: Path, inventory: Inventory, *, yes: bool) -> list[str]:
 def agree(lines: Sequence[str], *, yes: bool) -> None:
     """List what would be done, and ask. Raises :class:`BadInput` unless somebody agrees."""
     for line in lines:
-        click.echo(printable(line))
+        _console.say(line)
     if yes:
         return
     if not sys.stdin.isatty():
@@ -123,9 +124,9 @@ def latest(out: Path) -> Path | None:
 
 def show(where: object, done: list[str]) -> None:
     for sentence in done:
-        click.echo(printable(sentence))
+        _console.say(sentence)
     if not done:
-        click.echo(f"{where}: nothing to heal")
+        _console.say(f"{where}: nothing to heal")
 
 
 def _moved_from(run: Path, told: Mapping[str, Any]) -> Path | None:

@@ -9,6 +9,7 @@ import click
 from chaos.history import directory
 from chaos.history.directory import UP
 from chaos.machines.healing.runs import each
+from stormproof.commands import _console
 from stormproof.commands._healing import heal_run, show
 from stormproof.commands._options import out_option, state_option
 
@@ -30,4 +31,4 @@ def down(out: Path) -> None:
     # A run that is a link here is in another folder.
     each(end, [run for run in directory.runs(out) if run.resolve().parent == out.resolve()])
     if not ended:
-        click.echo(f"nothing is up in {out}")
+        _console.say(f"nothing is up in {out}")

@@ -144,7 +144,9 @@ def test_every_byte_that_says_what_a_run_is_and_many_of_the_rest(run: Path) -> N
     flipped += flips(STREAM, headers(run), rng)
     flipped += flips(STREAM, rng.sample(size(run, STREAM), DRAWN // 2), rng)
     assert_each_is_named(run, flipped)
-    (run / STREAM).unlink()  # the shards are what is left
+    for gone in (STREAM, manifest.FILE):  # as of a history that another program has recorded
+        (run / gone).unlink()
+    directory.seal(run)
     (shard,) = (run / directory.SHARDS).iterdir()
     name = f"{directory.SHARDS}/{shard.name}"
     assert prepare(run).damage == ()
@@ -186,6 +188,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a longer trace": (lambda run: os.truncate(run / TRACE, 3 << 30), f"{TRACE} is not what was written"),
     "a longer history": (lambda run: os.truncate(run / STREAM, 3 << 30), "are not vouched for"),
     "no manifest": (lambda run: (run / manifest.FILE).unlink(), "there is no manifest"),
+    "no history": (lambda run: (run / STREAM).unlink(), f"{STREAM} is missing"),
     "a line less": (lambda run: cut_line(run, 2), "manifest: line 3 is damaged"),
     "an end less": (lambda run: (run / manifest.FILE).write_bytes(lines(run, 4)), "run.json is not what was written"),
 }
@@ -219,6 +222,20 @@ def test_a_run_that_was_bent_is_not_sealed_anew(run: Path) -> None:
     directory.update_meta(run, state="finished")
     assert check(run).validity is Validity.UNKNOWN
     (run / STREAM).unlink()  # nor do the shards that were made of it stand in for what it was
+    assert check(run).validity is Validity.UNKNOWN
+
+
+def test_shards_do_not_stand_in_for_a_history_that_was_deleted(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They hold the same rows, and are sealed; but the manifest speaks of a file that isn't there."""
+    (run / STREAM).unlink()
+    for _ in range(2):
+        verdict = check(run)
+        assert verdict.validity is Validity.UNKNOWN and f"{STREAM} is missing" in " ".join(verdict.why)
+        assert Validity.INVALID not in {law.validity for law in verdict.laws}
+    assert cli._run(["diff", str(run), str(run)]) == 0
+    assert f"{STREAM} is missing" in capsys.readouterr().err
+    manifest_lines = [line for line in (run / manifest.FILE).read_bytes().splitlines(True) if b" batch " not in line]
+    (run / manifest.FILE).write_bytes(b"".join(manifest_lines))
     assert check(run).validity is Validity.UNKNOWN
 
 

@@ -267,7 +267,7 @@ class _Lanes:
         self._count = 0
 
     def take(self, begin: float, end: float) -> int:
-        """The first one that is free at ``begin``, from then to ``end``; calls come in the order of their beginnings."""
+        """The first one that is free at ``begin``, from then to ``end``; calls come as they began."""
         while self._busy and self._busy[0][0] < begin:
             heappush(self._free, heappop(self._busy)[1])
         if not self._free:
