@@ -20,8 +20,8 @@ from chaos.errors import BadInput
 LARGEST_BYTES = 1 << 20
 #: Whole numbers fit into 64 bits: what is larger nobody could count to, nor even print.
 LARGEST_NUMBER = 1 << 64
-#: A document with more values is no experiment, and takes seconds to read. Aliases of aliases can make billions of a few
-#: lines.
+#: A document with more values is no experiment, and takes seconds to read. Aliases of aliases can make billions of
+#: values of a few lines.
 MOST_VALUES = 20_000
 
 #: Where a value stands: the keys of mappings and the indices of lists that lead to it.
@@ -104,9 +104,9 @@ class _Composer(Composer):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._nodes += 1
-        if self._nodes > 2 * MOST_VALUES:  # most of them have a key
+        if self._nodes > MOST_VALUES:
             mark = self.parser.peek_event().start_mark
-            raise ComposerError(None, None, f"there are more than {MOST_VALUES:,} values with their keys", mark)
+            raise ComposerError(None, None, f"there are more than {MOST_VALUES:,} keys and values", mark)
         return super().compose_node(parent, index)
 
 

@@ -37,7 +37,7 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
     table, damage = read_rows(archives.resolve_one(run, out))
     for problem in damage:
         _console.err().print(f"note: {problem}", markup=False)
-    chosen = pa.array([False] * table.num_rows)
+    chosen = pa.array([False] * table.num_rows, pa.bool_())
     for first, last in ranges:
         index = table["index"]
         chosen = pc.or_(chosen, pc.and_(pc.greater_equal(index, first), pc.less_equal(index, last)))
