@@ -19,6 +19,7 @@ from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.verdict import RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
+from reports import render
 from stormproof.judge import Engine, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 
@@ -67,9 +68,10 @@ def scenario(planted: Planted) -> str:
     return planted.scenario or QUICKSTART
 
 
-def run(name: str, mutant: str, seed: int) -> RunVerdict:
-    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. A run that could
-    not go on is judged by what it recorded; raises its :class:`chaos.errors.ChaosError` when that breaks no law."""
+def run(name: str, mutant: str, seed: int, *, draws: bool = True) -> RunVerdict:
+    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk; ``draws``: also the
+    page that people would see of it, which may break where no law does. A run that could not go on is judged by what it
+    recorded; raises its :class:`chaos.errors.ChaosError` when that breaks no law."""
     file = EXAMPLES / f"{name}.yaml"
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
@@ -82,7 +84,10 @@ def run(name: str, mutant: str, seed: int) -> RunVerdict:
             if broken is None:
                 raise
             recorded = broken
-        return judge([recorded], engine=Engine.LOCAL)[0]
+        verdict = judge([recorded], engine=Engine.LOCAL)[0]
+        if draws:
+            render(recorded.directory)
+        return verdict
 
 
 def attempt(what: tuple[str, str, int]) -> Trial:

@@ -28,13 +28,15 @@ SCENARIOS = sorted({scenario(planted) for planted in MUTANTS})
 #: that the list of planted bugs gives.
 FIRST = tuple({planted.law: planted for planted in reversed(MUTANTS)}.values())
 SHORT = {scenario(planted) for planted in FIRST}
+#: Of these the page is drawn, too; of all others by that command.
+DRAWN = FIRST[::3]
 
 
 @pytest.mark.parametrize("planted", FIRST, ids=lambda planted: planted.name)
 def test_each_law_finds_the_first_that_was_planted_for_it(planted: Planted) -> None:
     seen = []
     for seed in range(1, MOST_SEEDS + 1):
-        verdict = run(scenario(planted), planted.name, seed)
+        verdict = run(scenario(planted), planted.name, seed, draws=planted in DRAWN)
         broken = [str(law.law) for law in verdict.laws if law.validity is Validity.INVALID]
         if planted.law in broken:
             return

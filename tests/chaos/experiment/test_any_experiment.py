@@ -210,7 +210,7 @@ def test_very_many_mistakes_take_no_minutes(tmp_path: Path, capfd: pytest.Captur
     [
         ("-rf.yaml", "rf"),
         ("a b.yaml", "a-b"),
-        ("..yaml", "yaml"),
+        ("..yaml", "experiment"),
         ("\x1b[2J.yaml", "2J"),
         ("日本.yaml", "日本"),
         ("-.yaml", "experiment"),
