@@ -69,9 +69,9 @@ def scenario(planted: Planted) -> str:
 
 
 def run(name: str, mutant: str, seed: int, *, draws: bool = True) -> RunVerdict:
-    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk; ``draws``: also the
-    page that people would see of it, which may break where no law does. A run that could not go on is judged by what it
-    recorded; raises its :class:`chaos.errors.ChaosError` when that breaks no law."""
+    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk; ``draws``: draw the
+    page, too, which may break where people would look at it. A run that could not go on is judged by what it recorded;
+    raises its :class:`chaos.errors.ChaosError` when that breaks no law."""
     file = EXAMPLES / f"{name}.yaml"
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:

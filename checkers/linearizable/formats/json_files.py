@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -40,6 +41,7 @@ def no_number(text: str) -> float:
     raise ValueError(f"{text} is no JSON")
 
 
+_SPACE = re.compile(r"\s*")
 DECODER = json.JSONDecoder(parse_float=number, parse_constant=no_number)
 
 
@@ -224,9 +226,8 @@ def _objects(path: Path, content: str) -> Iterator[tuple[int, Any]]:
 
 
 def _past_space(content: str, position: int) -> int:
-    while position < len(content) and content[position].isspace():
-        position += 1
-    return position
+    found = _SPACE.match(content, position)
+    return position if found is None else found.end()
 
 
 # Porcupine's operations.

@@ -116,7 +116,7 @@ def judged(path: Path, model: str) -> list[tuple[History, Result]]:
         by_definition = history.model in MODELS and 0 < len(history.operations) <= FEW
         if result.valid is not None and by_definition and history.model != "multi-register":
             assert result.valid == linearizable(history), history
-        if not history.operations:
+        if not history.operations and not history.left_out:
             assert result.valid is None
     return list(zip(found, results, strict=True))
 
@@ -157,12 +157,12 @@ def test_any_file_is_judged_or_refused_in_a_sentence(
     check()
 
 
-EDGES: dict[str, tuple[bytes, str, list[bool | None]]] = {}
+EDGES: dict[str, tuple[Callable[[], bytes], str, list[bool | None]]] = {}
 
 
 def edge(model: str, *expected: bool | None) -> Callable[[Callable[[], bytes]], None]:
     def add(make: Callable[[], bytes]) -> None:
-        EDGES[make.__name__] = (make(), model, list(expected))
+        EDGES[make.__name__] = (make, model, list(expected))
 
     return add
 
@@ -220,21 +220,24 @@ def spaces_before_nothing() -> bytes:
     return b" " * 60_000 + b"x"
 
 
-@edge("register", True)
-def calls_that_all_overlap() -> bytes:
-    one = {"ClientId": 0, "Input": {"op": "write", "value": 1}, "Output": {}, "Call": 0}
-    return json.dumps([{**one, "Return": 5 + n} for n in range(3000)]).encode()
-
-
 @edge("register")
 def a_bomb() -> bytes:
-    return gzip.compress(b"[" + b" " * (64 << 20))
+    return gzip.compress(b"[" + b" " * (8 << 20))
 
 
 @pytest.mark.parametrize("name", EDGES)
 def test_ends_of_the_range(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    data, model, expected = EDGES[name]
-    assert told(capfd, tmp_path, data, model) == expected
+    make, model, expected = EDGES[name]
+    assert told(capfd, tmp_path, make(), model) == expected
+
+
+def test_calls_of_one_client_that_all_overlap_are_read_in_time(tmp_path: Path) -> None:
+    one = {"ClientId": 0, "Input": {"op": "write", "value": 1}, "Output": {}, "Call": 0}
+    (tmp_path / "history").write_text(json.dumps([{**one, "Return": 5 + n} for n in range(20_000)]))
+    began = time.process_time()
+    (history,) = read(tmp_path / "history", "porcupine-json", "register")
+    assert len({operation.process for operation in history.operations}) == 20_000
+    assert time.process_time() - began < PATIENCE_S
 
 
 def test_a_history_that_no_one_can_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
