@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from chaos.errors import MachineError
 from chaos.history import directory
 from chaos.history.manifest import Manifest
 from chaos.verdict import Validity
 from stormproof import cli
 from stormproof.judge import Engine, judge, prepare
+from stormproof.outcome import in_words
 
 ROOT = Path(__file__).parents[2]
 CALM = """\
@@ -35,13 +38,21 @@ AGAIN = CALM[CALM.index("  - pause") :]
 
 
 def stormproof(
-    cwd: Path, *words: object, limit_bytes: int = 0, stdout: object = subprocess.PIPE, **environment: str
+    cwd: Path,
+    *words: object,
+    limit_bytes: int = 0,
+    limit_files: int = 0,
+    stdout: object = subprocess.PIPE,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """The real command. ``limit_bytes``: no file can grow beyond, as on a full disk."""
+    """The real command. ``limit_bytes``: no file can grow beyond, as on a full disk; ``limit_files``: it can open no
+    more."""
 
     def limit() -> None:
         if limit_bytes:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+        if limit_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit_files, limit_files))
 
     done = subprocess.run(
         [sys.executable, "-P", "-m", "stormproof", *map(str, words)],
@@ -262,6 +273,38 @@ def test_who_stops_reading_is_no_violation(tmp_path):
     done = stormproof(tmp_path, "list", "faults", stdout=write)
     os.close(write)
     assert done.returncode == 3 and done.stderr == ""
+
+
+@pytest.mark.parametrize("on", ["sim", pytest.param("process", marks=pytest.mark.full)])
+def test_too_few_files_are_said_to_be_too_few(tmp_path, on):
+    (tmp_path / "calm.yaml").write_text(CALM)
+    done = stormproof(
+        tmp_path, "run", "calm.yaml", "--on", on, "--engine", "local", limit_files=9 if on == "sim" else 24
+    )
+    assert done.returncode == 3 and "bug of" not in done.stderr
+    assert "too many open files: raise the limit of this process" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "Too many open files", "x"), "x: too many open files: raise the limit"),
+        (OSError(errno.ENOSPC, "No space left on device"), "while writing: No space left on device"),
+        (MemoryError(), "there is not enough memory"),
+        (RuntimeError("can't start new thread"), "raise the limit with `ulimit -u`"),
+        (MachineError("it is off"), "it is off"),
+        (KeyError("x"), "a bug of the harness: KeyError: 'x'"),
+    ],
+)
+def test_what_a_machine_lacks_is_no_bug_of_the_harness(error, words):
+    assert words in in_words(error)
+    try:
+        raise ExceptionGroup("several", [ValueError("not this one"), error])
+    except ExceptionGroup as several:
+        assert isinstance(error, KeyError | MachineError) or words in in_words(several)
+    inner = RuntimeError("something else")
+    inner.__cause__ = error
+    assert isinstance(error, KeyError | MachineError) or words in in_words(inner)
 
 
 def test_a_full_stdout_is_one_message(tmp_path):
