@@ -69,8 +69,8 @@ def scenario(planted: Planted) -> str:
 
 
 def run(name: str, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
-    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw the
-    page, too, which may break by itself. A run that could not go on is judged by what it recorded; raises its
+    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
+    the page, too, which may break by itself. A run that could not go on is judged by what it recorded; raises its
     :class:`chaos.errors.ChaosError` when that breaks no law."""
     file = EXAMPLES / f"{name}.yaml"
     experiment = load(file, deployment=SIM, mutant=mutant)
