@@ -19,7 +19,8 @@ from rich.text import Text
 
 from chaos.history.directory import verdict_json
 from chaos.verdict import Anomaly, RunVerdict, Validity
-from reports import printable as _printable
+from reports.printable import document, json_text
+from reports.printable import printable as printable
 from reports.sweeps.row import Row, reached
 
 COLOURS = {
@@ -39,7 +40,7 @@ class _Screen(Console):
 
     def render_str(self, text: str, **style: Any) -> Text:
         shown = super().render_str(text, **style)
-        shown.plain = _printable.printable(shown.plain)
+        shown.plain = printable(shown.plain)
         return shown
 
 
@@ -56,12 +57,12 @@ def err() -> Console:
 
 def say(line: object, *, err: bool = False) -> None:
     """Print one line as it is, so that it can be copied: neither wrapped nor coloured."""
-    click.echo(_printable.printable(str(line)), err=err)
+    click.echo(printable(str(line)), err=err)
 
 
 def say_document(text: str) -> None:
     """Print a text of several lines, which ends its last one itself."""
-    click.echo(_printable.document(text), nl=False)
+    click.echo(document(text), nl=False)
 
 
 def complain(text: str) -> None:
@@ -72,7 +73,7 @@ def complain(text: str) -> None:
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print a value; with ``indent=None`` on one line, at once."""
-    sys.stdout.write(_printable.json_text(value, indent=indent) + "\n")
+    sys.stdout.write(json_text(value, indent=indent) + "\n")
     if indent is None:
         sys.stdout.flush()
 
