@@ -145,7 +145,7 @@ def one(capfd: pytest.CaptureFixture[str], folder: Path, data: bytes, model: str
     judged(folder / "-history\x1b[2J", model)
 
 
-@pytest.mark.parametrize("amount", [120, pytest.param(8_000, marks=pytest.mark.full)], ids=["few", "many"])
+@pytest.mark.parametrize("amount", [60, pytest.param(6_000, marks=pytest.mark.full)], ids=["few", "many"])
 def test_any_file_is_judged_or_refused_in_a_sentence(
     amount: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
