@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 from functools import cache
 from pathlib import Path
 from shutil import which
 
+from chaos.errors import MachineError
+
+#: So many files a program of a cluster, or what hosts it, must be able to open: with less its nodes refuse connections,
+#: which would look as if the system under test did.
+FEWEST_FILES = 256
 #: Seconds that git may take to name the commit.
 PATIENCE_S = 5.0
+
+
+def refuse_few_files(deployment: str) -> None:
+    """Raises :class:`MachineError` where programs are to be started that could open too few files."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if deployment != "sim" and limit != resource.RLIM_INFINITY and limit < FEWEST_FILES:
+        raise MachineError(
+            f"too many open files would be needed: this process and those it starts may open {limit} each, and"
+            f" --on {deployment} needs {FEWEST_FILES} at least; raise the limit, for example with `ulimit -n 4096`"
+        )
 
 
 @cache

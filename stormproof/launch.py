@@ -32,7 +32,7 @@ from chaos.plugins import PluginKind
 from chaos.version import VERSION
 from chaos.workload import uses_of
 from reports.printable import argument
-from stormproof.environment import machine
+from stormproof.environment import machine, refuse_few_files
 
 SIM = "sim"
 SSH = "ssh"
@@ -114,6 +114,7 @@ def start(
     """
     from chaos.run.runner import run  # late: commands that only judge don't need it
 
+    refuse_few_files(launch.deployment)
     launch = dataclasses.replace(launch, experiment=launch.experiment.drawn(launch.seed))
     experiment = launch.experiment
     driver = build(launch)

@@ -275,6 +275,15 @@ def test_who_stops_reading_is_no_violation(tmp_path):
     assert done.returncode == 3 and done.stderr == ""
 
 
+def test_a_cluster_of_programs_that_could_open_too_few_files_is_not_started(tmp_path, capsys, monkeypatch):
+    (tmp_path / "calm.yaml").write_text(CALM)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (24, 24))
+    run = ["run", str(tmp_path / "calm.yaml"), "--on", "process", "--engine", "local", "--out", str(tmp_path / "runs")]
+    assert cli._run(run) == 3
+    assert "may open 24 each, and --on process needs 256 at least" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_too_few_files_are_said_to_be_too_few(tmp_path):
     (tmp_path / "calm.yaml").write_text(CALM)
     done = stormproof(tmp_path, "run", "calm.yaml", "--on", "sim", "--engine", "local", limit_files=6)
