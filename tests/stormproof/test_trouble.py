@@ -280,7 +280,10 @@ def test_a_cluster_of_programs_that_could_open_too_few_files_is_not_started(tmp_
     monkeypatch.setattr(resource, "getrlimit", lambda what: (24, 24))
     run = ["run", str(tmp_path / "calm.yaml"), "--on", "process", "--engine", "local", "--out", str(tmp_path / "runs")]
     assert cli._run(run) == 3
-    assert "may open 24 each, and --on process needs 256 at least" in capsys.readouterr().err
+    assert (
+        "--on process: programs must be able to open 256 files each, and here they can open 24; raise"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "runs").exists()
 
 
