@@ -24,8 +24,8 @@ def refuse_few_files(deployment: str) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if deployment != "sim" and limit != resource.RLIM_INFINITY and limit < FEWEST_FILES:
         raise MachineError(
-            f"--on {deployment}: programs must be able to open {FEWEST_FILES} files each, and here they can open {limit};"
-            " raise the limit, for example with `ulimit -n 4096`"
+            f"--on {deployment}: programs must be able to open {FEWEST_FILES} files each,"
+            f" and here they can open {limit}; raise the limit, for example with `ulimit -n 4096`"
         )
 
 
