@@ -1,30 +1,49 @@
 """Runs in ZIP archives, as continuous-integration servers keep them: taken out into the folder of the runs.
 
 An archive comes from elsewhere, so that nothing in it is trusted: no name leads out of its place, nothing but regular
-files is made, and no more bytes than a run may have.
+files is made, no more bytes than a run may have, and of a run only the files that commands read or that people look at.
+What a run leaves to be healed is not among them.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
-from chaos.history import directory
+from chaos.history import directory, manifest
+from chaos.history.stream import STREAM
+from chaos.run.journal import JOURNAL
 
-#: All files of one archive together, unpacked.
+#: All files of one archive together, unpacked; and, beyond some megabytes, as a multiple of the archive. Histories of
+#: ours become a tenth at the very most.
 LARGEST = guarded.LARGEST_ROWS
+MOST_TIMES, FREE_BYTES = 100, 64 << 20
 #: A run has a file for each node and each shard, and an archive may have a hundred runs.
-MOST_FILES = 20_000
+MOST_FILES = 10_000
+#: Parts of a path in an archive.
+DEEPEST = 32
+#: What is read of an archive at once: its directory above all, which is held.
+MOST_AT_ONCE = 4 << 20
 PIECE_BYTES = 1 << 20
 #: A name of a run that nothing takes for an option, a hidden file or a path.
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
+#: What a run has for those who judge it or read about it. Whatever else is in its folder stays in the archive.
+FILES = (
+    *(directory.META, manifest.FILE, directory.EXPERIMENT, STREAM, JOURNAL, directory.VERDICT),
+    *("junit.xml", "report.html", "moments.json", "perfetto.json", "error.txt"),
+)
+FOLDERS: Mapping[str, str] = {directory.TRACES: ".jsonl", directory.SHARDS: ".parquet", "logs": ".log"}
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
 
 
@@ -46,43 +65,52 @@ def resolve(word: str, parent: Path, *, most: int = MOST_FILES) -> list[Path]:
     if word == directory.LATEST or not path.is_file() or not zipfile.is_zipfile(path):
         return [directory.resolve(word, parent)]
     try:
-        with guarded.opened(path, LARGEST, links=True) as file, zipfile.ZipFile(file) as archive:
+        with guarded.opened(path, LARGEST, links=True) as file, zipfile.ZipFile(_Little(file)) as archive:
             return _unpack(archive, path, parent, most)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, ValueError) as error:
         raise BadInput(f"{path} is a damaged archive: {error}") from error
     except OSError as error:
         raise MachineError(f"cannot unpack {path} in {parent}: {error.strerror or error}") from error
 
 
 def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path, most: int) -> list[Path]:
-    members = [info for info in archive.infolist() if not info.is_dir()]
+    members = [info for info in archive.infolist() if not info.filename.endswith("/")]
     _refuse_unsafe(members, path)
-    folders = sorted(PurePosixPath(one.filename).parent for one in members if _name(one) == directory.META)
-    if not folders:
+    runs = {folder: files for folder, files in sorted(_by_run(members).items()) if directory.META in files}
+    if not runs:
         raise BadInput(f"{path} holds no run (no {directory.META})")
-    places = [parent / _run_name(folder, path) for folder in folders]
+    places = [parent / _run_name(folder, path) for folder in runs]
     if len(set(places)) < len(places):
         raise BadInput(f"{path} holds several runs of one name")
     if len(places) > most:
         names = ", ".join(place.name for place in places[:3]) + (", …" if len(places) > 3 else "")
         raise BadInput(f"{path} holds {len(places)} runs ({names}); this command takes one: unpack it and name one")
+    _refuse_bombs([member for files in runs.values() for member in files.values()], path)
     for place in places:
         if place.exists() or place.is_symlink():
             raise BadInput(f"{place} is there already: name it in the place of {path}, or remove it first")
     parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=parent))
     try:
-        for folder, place in zip(folders, places, strict=True):
-            for member, below in _inside(members, folder):
-                _write(archive, member, fresh / place.name / below)
+        for files, place in zip(runs.values(), places, strict=True):
+            for name, member in files.items():
+                _write(archive, member, fresh / place.name / name)
             (fresh / place.name).rename(place)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return places
 
 
-def _name(member: zipfile.ZipInfo) -> str:
-    return PurePosixPath(member.filename).name
+def _by_run(members: Sequence[zipfile.ZipInfo]) -> dict[PurePosixPath, dict[str, zipfile.ZipInfo]]:
+    """By folder, and by path below it, what a run there may have."""
+    found: dict[PurePosixPath, dict[str, zipfile.ZipInfo]] = {}
+    for member in members:
+        path = PurePosixPath(member.filename)
+        if path.name in FILES:
+            found.setdefault(path.parent, {})[path.name] = member
+        if FOLDERS.get(path.parent.name) == path.suffix and RUN_NAME.fullmatch(path.name):
+            found.setdefault(path.parent.parent, {})[f"{path.parent.name}/{path.name}"] = member
+    return found
 
 
 def _run_name(folder: PurePosixPath, path: Path) -> str:
@@ -93,27 +121,22 @@ def _run_name(folder: PurePosixPath, path: Path) -> str:
     return name
 
 
-def _inside(members: Sequence[zipfile.ZipInfo], folder: PurePosixPath) -> Iterator[tuple[zipfile.ZipInfo, Path]]:
-    """The files below a folder, each with its path from there."""
-    for member in members:
-        name = PurePosixPath(member.filename)
-        if name.is_relative_to(folder):
-            yield member, Path(name.relative_to(folder))
-
-
 def _refuse_unsafe(members: Sequence[zipfile.ZipInfo], path: Path) -> None:
     if len(members) > MOST_FILES:
         raise BadInput(f"{path} holds {len(members):,} files; at most {MOST_FILES:,} are unpacked")
-    whole = sum(member.file_size for member in members)
-    if whole > LARGEST:
-        raise BadInput(f"{path} holds {whole:,} bytes; at most {LARGEST:,} are unpacked")
     seen: set[str] = set()
     for member in members:
         if problem := _problem(member):
-            raise BadInput(f"{path}: {member.filename!r} {problem}; nothing was unpacked")
+            raise BadInput(f"{path}: {member.filename!r:.200} {problem}; nothing was unpacked")
         if member.filename in seen:
-            raise BadInput(f"{path}: {member.filename!r} is in it twice; nothing was unpacked")
+            raise BadInput(f"{path}: {member.filename!r:.200} is in it twice; nothing was unpacked")
         seen.add(member.filename)
+
+
+def _refuse_bombs(members: Sequence[zipfile.ZipInfo], path: Path) -> None:
+    whole, most = sum(member.file_size for member in members), MOST_TIMES * path.stat().st_size + FREE_BYTES
+    if whole > min(LARGEST, most):
+        raise BadInput(f"{path} holds {whole:,} bytes; at most {min(LARGEST, most):,} are unpacked of it")
 
 
 def _problem(member: zipfile.ZipInfo) -> str:
@@ -123,10 +146,14 @@ def _problem(member: zipfile.ZipInfo) -> str:
         return "is no path below the archive's own folder"
     if any(part in ("", ".", "..") for part in name.split("/")):
         return "leads out of the archive's own folder"
+    if name.count("/") > DEEPEST:
+        return f"is more than {DEEPEST} folders deep"
     if kind == stat.S_IFLNK:
         return "is a link"
     if kind not in (0, stat.S_IFREG):
         return "is no regular file"
+    if member.compress_type not in _PACKED:
+        return "is packed otherwise than stored or deflated"
     return "is encrypted" if member.flag_bits & _ENCRYPTED else ""
 
 
@@ -140,3 +167,29 @@ def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path) -> No
             if written > member.file_size:
                 raise zipfile.BadZipFile(f"{member.filename!r} is longer than it says")
             file.write(piece)
+
+
+class _Little(io.BufferedIOBase):
+    """A file of which nobody reads much at once: an archive says itself how large the directory is that is held."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = MOST_AT_ONCE + 1 if size is None or size < 0 else min(size, MOST_AT_ONCE + 1)
+        data = self._file.read(wanted)
+        if len(data) > MOST_AT_ONCE:
+            raise zipfile.BadZipFile(f"it has a directory of more than {MOST_AT_ONCE:,} bytes")
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from chaos.errors import BadInput
+from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from chaos.history.directory import read_meta, runs, write_verdict
 from chaos.verdict import Validity
 from stormproof import archives, cli
 from tests.reports.run_report.test_html import LOST, judged, record_run
+from tests.stormproof.forged import bytes_of
+from tests.stormproof.hostile import bounded
 
 
 @pytest.fixture
@@ -95,6 +100,19 @@ def test_every_command_that_reads_a_run_takes_an_archive_of_one(
     assert not (tmp_path / "none").exists()
 
 
+def test_only_what_a_run_has_for_its_readers_is_taken_out(run: Path, tmp_path: Path) -> None:
+    """Above all not what a run leaves to be healed, by which the victim's own commands would act on hosts."""
+    left = ("attached.json", "attached_hosts.json", "hosts.json", "left.json", "launch/broker-0.json", "x.sh")
+    kept = ("logs/broker-0.log", "shards/all-0.parquet", "moments.json", "undo.jsonl", "report.html")
+    odd = ("traces/deep/x.jsonl", "traces/-x.jsonl", "traces/.x.jsonl", "logs/x.sh", "shards/x", "nodes/a/traces/b/c")
+    for name in (*left, *kept, *odd):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("{}")
+    before = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    (found,) = archives.resolve(str(pack(run, tmp_path / "artefact.zip", "")), tmp_path / "home")
+    assert {str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()} == before - {*left, *odd}
+
+
 def link(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -119,8 +137,9 @@ def pipe(name: str) -> zipfile.ZipInfo:
         ("a/\x1b[2J", "is no path below"),
         (link("a/link"), "is a link"),
         (pipe("a/pipe"), "is no regular file"),
+        ("a/" * 2_000 + "run.json", "is more than 32 folders deep"),
     ],
-    ids=str,
+    ids=lambda one: str(one)[:40],
 )
 def test_what_is_unsafe_is_refused_before_anything_is_written(
     tmp_path: Path, member: str | zipfile.ZipInfo, problem: str
@@ -153,6 +172,10 @@ def names_twice(packed: zipfile.ZipFile) -> None:
         (lambda packed: packed.writestr("-rf/run.json", "{}"), "'-rf' is no name for a run"),
         (lambda packed: packed.writestr(".hidden/run.json", "{}"), "'.hidden' is no name for a run"),
         (lambda packed: [packed.writestr(f"a/{number}", "") for number in range(6)], "holds 6 files; at most 5"),
+        (
+            lambda packed: packed.writestr("a/run.json", "{}", zipfile.ZIP_LZMA),
+            "is packed otherwise than stored or deflated",
+        ),
         (lambda packed: packed.writestr("a/run.json", "0" * 2000), "holds 2,000 bytes; at most 300"),
     ],
 )
@@ -168,6 +191,96 @@ def test_what_is_no_archive_of_runs_is_one_sentence(
     with pytest.raises(BadInput, match=problem):
         archives.resolve(str(archive), tmp_path / "home")
     assert not (tmp_path / "home").exists()
+
+
+def bombs(path: Path) -> dict[str, str]:
+    """Archives that would become much, by the sentence that refuses them."""
+    with zipfile.ZipFile(path / "zeros.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a/run.json", "{}")
+        packed.writestr("a/history.arrows", bytes(80 << 20))
+    with zipfile.ZipFile(path / "many.zip", "w") as packed:
+        packed.writestr("a/run.json", "{}")
+        for number in range(20_000):
+            packed.writestr(f"a/traces/{number}.jsonl", "")
+    with zipfile.ZipFile(path / "directory.zip", "w") as packed:
+        packed.writestr("a/run.json", "{}")
+        for number in range(200):
+            packed.writestr(f"a/{number}-{'x' * 30_000}", "")
+    return {
+        "zeros": "bytes; at most",
+        "many": "holds 20,001 files; at most 10,000",
+        "directory": "has a directory of more",
+    }
+
+
+def test_a_bomb_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    for name, problem in bombs(tmp_path).items():
+        assert (tmp_path / f"{name}.zip").stat().st_size < 20 << 20
+        with bounded(), pytest.raises(BadInput, match=problem):
+            archives.resolve(str(tmp_path / f"{name}.zip"), tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_runs_upon_runs_are_sorted_out_in_time(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as packed:
+        for number in range(500):
+            packed.writestr(f"{number}/run.json", "{}")
+            packed.writestr(f"{number}/manifest", "")
+    with bounded():
+        assert len(archives.resolve(str(tmp_path / "runs.zip"), tmp_path / "home")) == 500
+
+
+def fuzzed(seed: int, archive: Path, home: Path) -> None:
+    """An archive with odd names, kinds, sizes and bytes: it is taken out or refused, and nothing is made elsewhere."""
+    rng = Random(seed)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    parts = [
+        "a",
+        "b",
+        "run.json",
+        "traces",
+        "x.jsonl",
+        "..",
+        ".",
+        "",
+        "-rf",
+        "hosts.json",
+        "é",
+        "x" * 300,
+        "a\\b",
+        "C:",
+        "\0",
+    ]
+    with zipfile.ZipFile(archive, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as packed:
+        for _ in range(rng.randint(0, 6)):
+            info = zipfile.ZipInfo("x")
+            name = "/".join(rng.choice(parts) for _ in range(rng.randint(1, 4)))
+            info.filename = rng.choice((name, "a/run.json", "a/traces/x.jsonl", "run.json", "a/history.arrows"))
+            info.compress_type = packed.compression
+            info.external_attr = (rng.choice((0, stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFDIR)) | 0o777) << 16
+            with warnings.catch_warnings(action="ignore"):
+                packed.writestr(info, rng.randbytes(rng.randint(0, 200)))
+    if rng.random() < 0.7:
+        archive.write_bytes(bytes_of(rng, archive.read_bytes()))
+    try:
+        with bounded():
+            found = archives.resolve(str(archive), home / "runs")
+    except ChaosError:
+        found = []
+    assert {path.name for path in home.iterdir()} <= {"runs"}, seed
+    runs = home / "runs"
+    assert sorted(runs.iterdir() if runs.exists() else []) == sorted(found), seed
+    for path in runs.rglob("*"):
+        assert path.is_dir() or stat.S_ISREG(path.lstat().st_mode), seed
+        inside = str(path.relative_to(runs)).partition("/")[2]
+        assert not inside or path.is_dir() or inside in archives.FILES or inside.endswith(".jsonl"), seed
+
+
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 12_000), marks=pytest.mark.full)], ids=str)
+def test_any_archive_is_taken_out_or_refused(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
+        fuzzed(seed, tmp_path / "any.zip", tmp_path / "home")
 
 
 def test_a_damaged_archive_leaves_nothing(tmp_path: Path) -> None:
