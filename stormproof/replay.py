@@ -1,4 +1,8 @@
-"""Does a recorded run again from its own directory: the saved experiment, its seed, its deployment and its mutant."""
+"""Does a recorded run again from its own directory: the saved experiment, its seed, its deployment and its mutant.
+
+A run may come from elsewhere, so what it says gives no power: a simulated one is simulated again, but whoever wants
+programs of it on real machines says which deployment that is, and names the hosts.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment.inventory import Inventory
+from chaos.experiment.model import Experiment
 from chaos.history import directory as store
 from chaos.history import manifest
-from stormproof.launch import SIM, Launch, versions
+from stormproof.launch import SIM, SSH, Launch, versions
+
+ATTACH = "attach"
 
 #: Without these nobody knows what was run.
 NEEDED = ("seed", "deployment", "name", "mutant", "versions")
@@ -53,7 +61,7 @@ def recorded(run: Path) -> Recorded:
         raise BadInput(f"{run}: only the verdict of this run was kept; do it again with `{meta.get('replay', '?')}`")
     if missing := [name for name in NEEDED if name not in meta]:
         raise BadInput(f"{run} can't be replayed: its {store.META} has no {missing[0]!r}")
-    if not (run / store.EXPERIMENT).exists():
+    if not guarded.is_there(run / store.EXPERIMENT):
         raise BadInput(f"{run} can't be replayed: it has no {store.EXPERIMENT}")
     sealed = manifest.read(run)
     problems = [manifest.altered(run, sealed, store.META, newest=2), manifest.altered(run, sealed, store.EXPERIMENT)]
@@ -76,9 +84,14 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
 
     meta = run.meta
     file = run.directory / store.EXPERIMENT
-    experiment = load(file, deployment=deployment, mutant=meta["mutant"])
+    experiment = named(run.directory, load(file, deployment=deployment, mutant=meta["mutant"]), meta)
+    if deployment == SSH and experiment.hosts and not inventory:
+        raise BadInput(
+            f"{file} names hosts, and keys or passwords for them, which no recorded run may choose: name them with"
+            " --inventory FILE, which may be a copy of that file"
+        )
     return Launch(
-        experiment=dataclasses.replace(experiment, name=meta["name"]),  # without one of its own, that of another file
+        experiment=experiment,
         file=file,
         deployment=deployment,
         seed=meta["seed"],
@@ -88,8 +101,34 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
         inventory_file=inventory_file,
         no_loss_by_policy=bool(meta.get("no_loss_by_policy")),
         replayed=run.directory,
-        elsewhere=deployment != meta["deployment"],
+        elsewhere=deployment != SIM or not run.simulated,
     )
+
+
+def deployment_of(run: Recorded, asked: str) -> str:
+    """Where a run is done again: where the user has ``asked`` for, or else in the simulator. Raises :class:`BadInput`
+    where that would be another place than the recorded run's, or a cluster of others."""
+    then = str(run.meta["deployment"])
+    if not asked and not run.simulated:
+        raise BadInput(
+            f"{run.directory} ran on {then}: its experiment would start programs there, and a run may come from"
+            f" elsewhere. Say `--on {then}` if it may, or `--on {SIM}`"
+        )
+    if asked == ATTACH:
+        raise BadInput(
+            f"what a recorded run attached to may be anybody's: look at {run.directory / store.EXPERIMENT}, and run"
+            f" that file, with `stormproof run FILE --on {ATTACH} --seed {run.meta['seed']}`"
+        )
+    return asked or SIM
+
+
+def named(run: Path, experiment: Experiment, meta: Mapping[str, Any]) -> Experiment:
+    """An experiment of a run, under the name that it had: without one of its own it has that of its file, which was
+    another one. Raises :class:`BadInput` for a name that would lead elsewhere, for a directory is named after it."""
+    name = str(meta.get("name") or experiment.name)
+    if not store.is_run_name(name):
+        raise BadInput(f"{run / store.META} names the experiment {name!r:.200}, which is no name of a run")
+    return dataclasses.replace(experiment, name=name)
 
 
 def compared(run: Recorded, again: Path, deployment: str) -> Repetition:

@@ -19,7 +19,7 @@ from stormproof.outcome import Engine
 
 @click.command()
 @click.argument("run", default=directory.LATEST)
-@click.option("--on", "deployment", default="", metavar="NAME", help="Another deployment than that of RUN.")
+@click.option("--on", "deployment", default="", metavar="NAME", help="Where; needed if RUN was not simulated.")
 @inventory_option
 @engine_option
 @_judging.master_options
@@ -37,7 +37,7 @@ def replay(
     as_json: bool,
 ) -> None:
     """Do a recorded RUN (default: the latest) again: its saved experiment, seed, deployment and planted bug. What comes
-    of it is a new run.
+    of it is a new run. Of one that was not simulated, say where with --on: a RUN may come from elsewhere.
 
     A simulated run must repeat its history, byte for byte: exit code 3 if it doesn't although no version has changed.
     All other exit codes are those of `stormproof run`.
@@ -46,7 +46,7 @@ def replay(
 
     _judging.refuse(engine, master, conf)
     recorded = repeating.recorded(archives.resolve_one(run, out))
-    where = deployment or str(recorded.meta["deployment"])
+    where = repeating.deployment_of(recorded, deployment)
     hosts = hosts_of(inventory, where)
     launch = repeating.launch(recorded, deployment=where, out=out, inventory=hosts, inventory_file=inventory)
     refuse_unjudgeable(launch)

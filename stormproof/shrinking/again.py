@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from chaos.history import manifest
 from chaos.verdict import Validity
 from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
+from stormproof.replay import named
 from stormproof.shrinking.trial import Trial, examined, record
 
 
@@ -39,8 +40,7 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
         )
     seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
     file = run / store.EXPERIMENT
-    experiment = load(file, deployment=SIM, mutant=mutant)
-    experiment = replace(experiment, name=str(meta.get("name") or experiment.name))
+    experiment = named(run, load(file, deployment=SIM, mutant=mutant), meta)
     launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=scratch)
     try:
         trial = examined(record(launch))

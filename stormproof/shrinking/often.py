@@ -16,6 +16,7 @@ from chaos.history import directory as store
 from chaos.history.recorder import read_rows
 from chaos.plugins import PluginKind
 from reports.rows import RunRows
+from stormproof.replay import named
 from stormproof.shrinking.again import failed
 from stormproof.shrinking.signature import Signature, recorded
 from stormproof.shrinking.trial import Size, Trial, size, try_out
@@ -66,7 +67,7 @@ def failed_once(run: Path, law: str, times: int) -> Failed:
         raise BadInput(f"{run}: it does not break {f'the law {law!r}' if law else 'any law'}; broken: {broken}")
     experiment = load(run / store.EXPERIMENT, deployment=deployment, mutant=mutant)
     return Failed(
-        experiment=replace(experiment, name=str(meta.get("name") or experiment.name)),
+        experiment=named(run, experiment, meta),
         seed=int(meta["seed"]),
         before=size(table, meta),
         often=Often(deployment=deployment, mutant=mutant, wanted=wanted, times=times),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import ChaosError
+from chaos.errors import BadInput, ChaosError
 from chaos.experiment.reader import load
-from chaos.history import directory
+from chaos.history import directory, manifest
+from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
 from stormproof import cli, replay
 from stormproof.launch import Launch, start
@@ -101,6 +102,62 @@ def test_another_deployment_is_part_of_the_replay_command(run: Path, tmp_path: P
     recorded = replay.recorded(run)
     launch = replay.launch(recorded, deployment="process", out=tmp_path, inventory=(), inventory_file=None)
     assert launch.replay == f"stormproof replay {run} --on process"
+
+
+def rewritten(run: Path, place: Path, **changes: object) -> Path:
+    """A copy of the run that says other things, and that its manifest vouches for."""
+    shutil.copytree(run, place)
+    directory.update_meta(place, **changes)
+    return place
+
+
+@pytest.mark.parametrize("name", ["../../outside/x", "/tmp/x", "..", "a/b", "x\0y"])
+def test_a_name_in_a_run_leads_nowhere(
+    run: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "outside").mkdir()
+    evil = rewritten(run, tmp_path / "runs" / "evil", name=name)
+    before = sorted(tmp_path.rglob("*"))
+    code, _, err = call(capsys, "replay", evil, "--engine", "local", "--out", tmp_path / "home" / "new")
+    assert code == 3 and "which is no name of a run" in err and "Traceback" not in err
+    assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(BadInput, match="is no name for a run"):
+        directory.new_run(tmp_path / "home", name, 1)
+
+
+HOSTS = STORM + "hosts: [{host: victim.example, user: root, sudo_password_env: AWS_SECRET, key: ~/.ssh/id_rsa}]\n"
+
+
+@pytest.mark.parametrize("words", [[], ["--on", "ssh"], ["--on", "attach"]], ids=str)
+@pytest.mark.parametrize("deployment", ["process", "ssh", "attach", "docker", "../sim"])
+def test_a_run_says_nowhere_by_itself_where_programs_are_started(
+    run: Path, tmp_path: Path, deployment: str, words: list[str], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A colleague's run is no word of the user that something may be started, on whatever hosts it names, with keys and
+    passwords of the user."""
+    monkeypatch.setattr("stormproof.launch.start", None)
+    evil = rewritten(run, tmp_path / "evil", deployment=deployment)
+    (evil / "experiment.yaml").write_text(HOSTS)
+    with Manifest(evil) as sealing:
+        sealing.seal_files(["experiment.yaml"])
+    code, _, err = call(capsys, "replay", evil, "--engine", "local", "--out", tmp_path / "new", *words)
+    said = {"[]": "a run may come from elsewhere", "['--on', 'ssh']": "--inventory FILE"}
+    assert code == 3 and said.get(str(words), "may be anybody's") in err and "Traceback" not in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_not_sealed_is_not_replayed(run: Path, tmp_path: Path) -> None:
+    for name in ("experiment.yaml", "run.json"):
+        shutil.copytree(run, tmp_path / name)
+        lines = (tmp_path / name / "manifest").read_bytes().splitlines(keepends=True)
+        kept = [line.split(b" ", 2)[2] for line in lines if not line.endswith(f" {name}\n".encode())]
+        (tmp_path / name / "manifest").write_bytes(
+            b"".join(manifest._line(number, line.decode().strip()) for number, line in enumerate(kept))
+        )
+        assert not manifest.read(tmp_path / name).damage
+        with pytest.raises(ChaosError, match=f"{name} is not in the manifest"):
+            replay.recorded(tmp_path / name)
 
 
 @pytest.mark.parametrize(
