@@ -1,5 +1,8 @@
 """Reads and writes files where somebody else may have put something odd: a pipe, a device, a link, or gigabytes.
 
+Whatever is read of a run's directory is opened here, so that none of it leads out of the directory:
+:func:`below` and :func:`listed` give the paths, :func:`opened` and what stands on it reads them.
+
 Whatever is refused is one sentence (:class:`chaos.errors.BadInput`), before a byte of it is read; nothing here waits
 for another process. What is no JSON at all is damage instead (:class:`chaos.errors.DamagedHistory`).
 """
@@ -9,10 +12,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-from pathlib import Path
+from errno import ELOOP
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, DamagedHistory, MachineError
 
 #: No JSON file of ours comes near this; nor does any stream of rows that fits into memory near the other.
 LARGEST_JSON = 32 << 20
@@ -30,6 +34,80 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a directory"),
 )
+
+
+def below(root: Path, name: str) -> Path:
+    """The path of ``name`` (with ``/`` between its parts) in the folder ``root``, which may be a link itself. Raises
+    :class:`BadInput` for a name that leads elsewhere, and where a folder on the way is a link, or is none."""
+    parts = PurePosixPath(name).parts
+    if not is_below(name):
+        raise BadInput(f"{name!r} is no path below {root}")
+    path = root
+    for part in parts[:-1]:
+        path = path / part
+        _check_folder(path)
+    return root / name
+
+
+def is_below(name: str) -> bool:
+    """Whether a name is a path that stays in the folder from which it is read."""
+    parts = name.split("/")
+    return not any(part in ("", ".", "..") or "\0" in part for part in parts)
+
+
+def listed(root: Path, folder: str, suffix: str) -> list[str]:
+    """What has this suffix in a folder of ``root``, as sorted paths below ``root``; nothing where there is no such
+    folder. Raises :class:`BadInput` where a link or a file stands in its place."""
+    place = root / folder
+    if not _check_folder(place):
+        return []
+    return sorted(f"{folder}/{entry}" for entry in os.listdir(place) if entry.endswith(suffix))
+
+
+def _check_folder(path: Path) -> bool:
+    """Whether there is a folder. Raises :class:`BadInput` where it is something else."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISDIR(mode):
+        what = next((words for is_it, words in _KINDS if is_it(mode)), "a file")
+        raise BadInput(f"{path} is {what}; only a folder is read there")
+    return True
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def vetted(path: Path, most: int = LARGEST_STREAM) -> Path:
+    """A path that a library opens itself, if a regular file of at most ``most`` bytes stands there. Raises as
+    :func:`opened`."""
+    opened(path, most).close()
+    return path
+
+
+def appended(path: Path) -> int:
+    """A descriptor that appends to a regular file, which is made if there is none; of a file with several names, of
+    which others may belong to somebody else, none is altered. Raises :class:`MachineError` for anything else,
+    ``OSError`` for what can't be opened."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise MachineError(f"{path} is a link; only a regular file is written to") from error
+        raise
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return handle
+    os.close(handle)
+    if stat.S_ISREG(found.st_mode):
+        raise MachineError(
+            f"{path} has another name too (a hard link), so nothing is written to it: copy the run first"
+        )
+    raise MachineError(f"{path} is no regular file; only such a one is written to")
 
 
 def opened(path: Path, most: int, *, links: bool = False) -> BinaryIO:
@@ -97,6 +175,28 @@ def _inside(value: object, what: str) -> list[Any]:
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         raise DamagedHistory(f"{what} holds a number that is too large")
     return value if isinstance(value, list) else []
+
+
+def misfit(value: Any, form: Any) -> str:
+    """Where a JSON value has another form than expected, as a path; "" where it fits. A form is a type, a list of one
+    form, or a dictionary of forms, where a key with ``?`` at its end may be missing, and ``*`` stands for any key."""
+    if isinstance(form, type):
+        fits = isinstance(value, form) and (form is bool or not isinstance(value, bool))
+        return "" if fits else f" is no {form.__name__}"
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            return " is no list"
+        inner = ((f"[{at}]", one, form[0]) for at, one in enumerate(value))
+    elif not isinstance(value, dict):
+        return " is no object"
+    elif "*" in form:
+        inner = ((f".{name}", one, form["*"]) for name, one in value.items())
+    else:
+        wanted = {name.removesuffix("?"): (name.endswith("?"), one) for name, one in form.items()}
+        if missing := [name for name, (optional, _) in wanted.items() if not optional and name not in value]:
+            return f" has no {missing[0]}"
+        inner = ((f".{name}", value[name], one) for name, (_, one) in wanted.items() if name in value)
+    return next((f"{place:.100}{found}" for place, one, its in inner if (found := misfit(one, its))), "")
 
 
 def _no_number(word: str) -> None:

@@ -11,10 +11,11 @@ def render(run: Path) -> Path:
     Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """
     from chaos.errors import MachineError
-    from chaos.history.directory import read_meta, read_verdict
+    from chaos.history.directory import read_verdict
+    from chaos.judging import promised
     from reports.run_report import html, junit
 
-    verdict, meta = read_verdict(run), read_meta(run)
+    verdict, meta = read_verdict(run), promised.read(run)
     try:
         junit.write(run, verdict, meta)
         return html.write(run, verdict, meta)

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from chaos.errors import DamagedHistory
-from chaos.history.directory import is_violation, read_meta, read_verdict
+from chaos.history.directory import is_violation, read_verdict
 from chaos.history.recorder import SCHEMA, read_rows
+from chaos.judging import promised
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.story import calm, sentence
@@ -38,7 +39,7 @@ class JudgedRun:
 
 def read(run: Path) -> JudgedRun:
     """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is no run."""
-    verdict, meta = read_verdict(run), read_meta(run)
+    verdict, meta = read_verdict(run), promised.read(run)
     table, damage = _rows(run)
     findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     drawn = tell(table, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))

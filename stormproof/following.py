@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.history import directory as store
 from chaos.history import manifest
@@ -134,7 +135,7 @@ def _going_on(run: Path) -> Mapping[str, Any] | None:
         meta = store.read_meta(run)
     except BadInput:
         raise _gone(run) from None
-    if meta.get("state") == store.UP and not (run / STREAM).exists():
+    if meta.get("state") == store.UP and not guarded.is_there(run / STREAM):
         raise BadInput(f"{run} is a cluster for use by hand, which records nothing that could be followed")
     return meta if store.goes_on(meta) else None
 

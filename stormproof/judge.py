@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos import plugins
+from chaos import guarded, plugins
 from chaos.driver import Evidence
 from chaos.errors import BadInput, ChaosError, DamagedHistory
 from chaos.history import directory as store
@@ -126,6 +126,7 @@ def _prepared(
     expected = meta.get("rows")
     if isinstance(expected, int) and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
+    damage = [*damage, *_odd(told)]
     parts = _plan(rows, meta)
     made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
     why = [*damage, *_lacking(told, meta), *_misunderstood(told)]
@@ -177,7 +178,7 @@ def _looked(rows: Spool | None, told: pa.Table | None, meta: Mapping[str, Any]) 
 
 def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> list[Path]:
     """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
-    if (run / STREAM).exists():
+    if guarded.is_there(run / STREAM):
         return sharding.write(run, rows, parts, sealed=sound)
     found = shards.paths(run)
     if [path.stem for path in found] == [shards.WHOLE]:
@@ -280,7 +281,7 @@ def _input(run: Prepared) -> RunInput:
 def _accidents(table: pa.Table) -> tuple[str, ...]:
     """What befell which nodes by accident (:mod:`chaos.run.accidents`)."""
     began = table.filter(pc.and_(are_accidents(table), pc.equal(table["type"].cast(pa.string()), str(OpType.INVOKE))))
-    details = (value.get("detail") or {} for value in _values(began))
+    details = (detail if isinstance(detail := value.get("detail"), dict) else {} for value in _values(began))
     return tuple(str(detail.get("what", "it is not recorded what befell whom")) for detail in details)
 
 
@@ -494,4 +495,21 @@ def _misunderstood(table: pa.Table) -> list[str]:
 
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:
-    return [json.loads(text) if text else {} for text in table["value"].to_pylist()]
+    """Of each row; what is no object counts as an empty one, and as damage (:func:`_odd`)."""
+    return [_object(text) or {} for text in table["value"].to_pylist()]
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    """None for what is no object."""
+    try:
+        value = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _odd(told: pa.Table) -> list[str]:
+    """A sentence, if any of the rows that say what became of a run says nothing that can be read."""
+    odd = [row for row, text in zip(told["index"].to_pylist(), told["value"].to_pylist(), strict=True)
+           if _object(text) is None]  # fmt: skip
+    return [f"the value of {len(odd)} rows is no JSON object, first that of row {odd[0]}"] if odd else []

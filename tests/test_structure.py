@@ -146,6 +146,31 @@ ALLOWED_CALLS = {
 }
 
 
+#: Where files of runs are read. What opens a file there is :mod:`chaos.guarded`, and these, each for its reason.
+READERS = ("chaos.history", "chaos.judging.shard", "reports", "stormproof")
+OPENERS = ("open", "read_text", "read_bytes", "write_text", "write_bytes", "ParquetFile", "read_table", "read_metadata")
+MAY_OPEN = {
+    "chaos.history.recorder": "makes the history of a new run",
+    "chaos.history.bounded.shard_files": "has vetted the path before pyarrow opens it",
+    "chaos.judging.shard": "has vetted the path before pyarrow opens it",
+    "reports.matrix.note": "appends to the notes of a matrix",
+    "reports.timeline.page": "makes a page elsewhere",
+    "stormproof.archives": "makes the files of a new run",
+    "stormproof.launch": "makes the files of a new run",
+    "stormproof.commands._single": "makes a file of a new run",
+    "stormproof.remote_runs": "makes the files of a new run",
+    "stormproof.serve": "has a guard of its own, which follows links within a run",
+    "stormproof.scenario_run": "locks",
+    "stormproof.shrinking.trial": "makes an experiment in a folder of its own",
+    "stormproof.sweeping.plan": "makes a sweep",
+    "stormproof.commands.init": "copies the package's examples",
+    "stormproof.commands.report": "opens a browser",
+    **dict.fromkeys(("stormproof.catalogue", "stormproof.commands_page", "stormproof.options_page"), "writes the docs"),
+    **dict.fromkeys(("stormproof.doctor", "stormproof.environment", "stormproof.cli"), "looks at this machine"),
+    **dict.fromkeys(("stormproof.image", "stormproof.install", "stormproof.release"), "reads what is installed"),
+}
+
+
 @cache
 def modules() -> dict[str, Path]:
     found = {}
@@ -253,6 +278,17 @@ def test_simulated_code_stays_deterministic(pattern: str) -> None:
                 if {(relative, name), (relative, "*")} & ALLOWED_CALLS:
                     continue
                 assert name not in FORBIDDEN_CALLS, f"{relative}:{node.lineno}: {name}: {FORBIDDEN_CALLS[name]}"
+
+
+def test_files_of_runs_are_opened_by_their_guard() -> None:
+    """A run may come from anybody: a link in it, or a pipe, is noticed in one place. Files of the package are ours."""
+    for module, path in modules().items():
+        if not within(module, READERS) or within(module, tuple(MAY_OPEN)):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] in OPENERS:
+                text = ast.unparse(node)
+                assert "__file__" in text or text.startswith("guarded."), f"{module}:{node.lineno}: {text}"
 
 
 def test_reference_code_has_no_async_and_no_sockets() -> None:

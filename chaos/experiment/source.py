@@ -67,11 +67,12 @@ def _bare_entry(text: str, line: int) -> str:
     return entry[2] if entry and re.match(rf"{entry[1]}  \w+:(\s|$)", here) else ""
 
 
-def read(path: Path) -> Source:
+def read(path: Path, *, links: bool = True) -> Source:
     """Read a file; equal keys in one mapping are problems. Raises :class:`BadInput` on what can't be read or is no
-    YAML. A link is followed, for whoever names the file has put it there; what it leads to must be a regular file."""
+    YAML. A link is followed (``links``), for whoever names the file has put it there; what it leads to must be a
+    regular file. The file of a recorded run may be anybody's, and is no link."""
     try:
-        text = guarded.read(path, LARGEST_BYTES, links=True).decode()
+        text = guarded.read(path, LARGEST_BYTES, links=links).decode()
         source = Source(path=path, text=text.replace("\r\n", "\n").replace("\r", "\n"))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error

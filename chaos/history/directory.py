@@ -45,16 +45,56 @@ META_TYPES: Mapping[str, type] = {
 _JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
 #: What ``verdict.json`` must hold.
 VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
+#: And what stands in it, as far as anybody reads on.
+_DEAD_END = {"order": [int], "states": [str], "state": str, "illegal": [list], "alone?": bool}
+_ANOMALY = {
+    "name": str,
+    "explanation": str,
+    "rows": [int],
+    "count?": int,
+    "queue?": int,
+    "offset?": int,
+    "message?": int,
+    "lawful?": bool,
+    "by_policy?": bool,
+    "policy?": str,
+    "dead_ends?": [_DEAD_END],
+}
+_LAW = {"law": str, "validity": str, "anomalies": [_ANOMALY], "counts?": {"*": int}, "why?": str, "unjudged?": [str]}
+_PERMITTED = {"law": str, "name": str, "policy": str, "count": int}
+VERDICT_FORM: Mapping[str, Any] = {
+    "anomalies": {"*": int},
+    "laws": [_LAW],
+    "why": [str],
+    "line?": str,
+    "by_policy?": [_PERMITTED],
+    "skipped_faults?": [str],
+    "not_judged?": [str],
+    "reached?": {"*": int},
+    "not_reached?": [str],
+    "digest?": str,
+    "engine?": str,
+    "run?": str,
+    "no_loss_by_policy?": bool,
+}
 #: The state of a run whose harness has not come to its end; and of one that is a cluster for use by hand.
 RUNNING, UP = "running", "up"
 
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
-    """Make a run's directory, ``NAME-SEED-TIME``; a number follows if it exists already."""
+    """Make a run's directory, ``NAME-SEED-TIME``; a number follows if it exists already. Raises :class:`BadInput` for a
+    name that leads elsewhere."""
+    if not is_run_name(name):
+        raise BadInput(f"{name!r} is no name for a run: expected letters, digits, '-', '_' and '.'")
     try:
         return new_folder(parent, f"{name}-{seed}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     except OSError as error:
         raise MachineError(f"cannot make a run directory in {parent}: {error.strerror or error}") from error
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a run may be called so: a name leads nowhere else."""
+    return "/" not in name and guarded.is_below(name)
 
 
 def new_folder(parent: Path, stem: str) -> Path:
@@ -138,17 +178,19 @@ def update_meta(run: Path, **changes: object) -> dict[str, Any]:
 
 def trace_files(run: Path) -> list[str]:
     """The trace files of a run, as paths in its directory."""
-    folder = run / TRACES
-    if folder.is_symlink():
-        raise BadInput(f"{folder} is a link; only a directory is read")
-    return [f"{TRACES}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
+    return guarded.listed(run, TRACES, ".jsonl")
+
+
+def shard_files(run: Path, folder: str = SHARDS) -> list[str]:
+    """The shards in this folder of a run, as paths in its directory."""
+    return guarded.listed(run, folder, ".parquet")
 
 
 def seal(run: Path) -> None:
     """Have the manifest vouch for the files of a run as they stand there now: for histories that another program has
     recorded, as ``run.json`` and shards, or traces. Raises :class:`MachineError` when it can't be written."""
-    names = [name for name in (META, EXPERIMENT) if (run / name).exists()]
-    names += [*trace_files(run), *(f"{SHARDS}/{path.name}" for path in sorted((run / SHARDS).glob("*.parquet")))]
+    names = [name for name in (META, EXPERIMENT) if guarded.is_there(run / name)]
+    names += [*trace_files(run), *shard_files(run)]
     with Manifest(run) as sealing:
         sealing.seal_files(names)
 
@@ -225,6 +267,8 @@ def read_verdict(run: Path) -> dict[str, Any]:
         _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first"),
         VERDICT_TYPES,
     )
+    if wrong := guarded.misfit(verdict, VERDICT_FORM):
+        raise DamagedHistory(f"{run / VERDICT} is no verdict of ours: verdict{wrong}")
     if problem := manifest.altered(run, manifest.read(run), VERDICT, newest=2):
         raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it anew")
     return verdict
@@ -233,7 +277,7 @@ def read_verdict(run: Path) -> dict[str, Any]:
 def runs(parent: Path) -> list[Path]:
     """All run directories in this folder, the oldest first."""
     found = [path.parent for path in parent.glob(f"*/{META}")]
-    return sorted(found, key=lambda run: ((run / META).stat().st_mtime_ns, run.name))
+    return sorted(found, key=lambda run: ((run / META).lstat().st_mtime_ns, run.name))
 
 
 def resolve(word: str, parent: Path) -> Path:
@@ -280,7 +324,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
             continue
         try:
             running = goes_on(read_meta(run)) or _on_hosts(run)
-            valid = (run / VERDICT).exists() and read_verdict(run).get("verdict") == Validity.VALID
+            valid = guarded.is_there(run / VERDICT) and read_verdict(run).get("verdict") == Validity.VALID
         except UnknownFormat:
             continue
         except ChaosError:  # damaged, or no file at all

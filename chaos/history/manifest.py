@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,6 +26,8 @@ FILE = "manifest"
 LARGEST = 1 << 30
 #: A file is summed up in pieces of this size.
 PIECE_BYTES = 1 << 20
+#: In digits; nothing here is counted beyond 64 bits.
+LONGEST_NUMBER = 19
 BATCH, SEAL, GONE = "batch", "seal", "gone"
 
 
@@ -86,18 +87,15 @@ def _summed(file: BinaryIO) -> Sum:
 
 class Manifest:
     """Appends to the manifest of one run. Several may do so at the same time, also in several processes: each line has
-    a number, which is counted under a lock. Raises :class:`MachineError` when it can't be written."""
+    a number, which is counted under a lock. Raises :class:`MachineError` when it can't be written, also where something
+    else stands in its place, or it has another name too."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / FILE
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            self._handle = os.open(self._path, flags, 0o666)
+            self._handle = guarded.appended(self._path)
         except OSError as error:
             raise _not_written(self._path, error) from error
-        if not stat.S_ISREG(os.fstat(self._handle).st_mode):
-            self.close()
-            raise MachineError(f"{self._path} is no regular file; only such a one is written")
         self._size = self._lines = 0
 
     def __enter__(self) -> Manifest:
@@ -123,7 +121,7 @@ class Manifest:
         """Seal files as they are now."""
         for name in names:
             try:
-                sum = sum_of_file(self._path.parent / name)
+                sum = sum_of_file(guarded.below(self._path.parent, name))
             except OSError as error:
                 raise _not_written(self._path, error) from error
             self.seal(name, sum)
@@ -183,7 +181,7 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
     file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
     known = sealed.files.get(name, [])[-newest:]
     try:
-        with guarded.opened(run / name, largest(sum.length for sum in known)) as file:
+        with guarded.opened(guarded.below(run, name), largest(sum.length for sum in known)) as file:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
@@ -216,10 +214,12 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
             return False
         match kind, words:
             case "batch", [offset, length, batch_crc, rows]:
-                sealed.batches.append(Batch(int(offset), Sum(int(length), int(batch_crc, 16)), int(rows)))
+                sealed.batches.append(Batch(_number(offset), Sum(_number(length), _crc(batch_crc)), _number(rows)))
                 sealed.last_batch = number
+            case "seal" | "gone", [*_, name] if not guarded.is_below(unquote(name)):
+                return False
             case "seal", [length, file_crc, name]:
-                sealed.files.setdefault(unquote(name), []).append(Sum(int(length), int(file_crc, 16)))
+                sealed.files.setdefault(unquote(name), []).append(Sum(_number(length), _crc(file_crc)))
                 sealed.lines[unquote(name)] = number
             case "gone", [name]:
                 sealed.files.pop(unquote(name), None)
@@ -228,6 +228,18 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _number(word: str) -> int:
+    if not word.isdecimal() or len(word) > LONGEST_NUMBER:
+        raise ValueError(word)
+    return int(word)
+
+
+def _crc(word: str) -> int:
+    if len(word) != 8:
+        raise ValueError(word)
+    return int(word, 16)
 
 
 def _not_written(path: Path, error: OSError) -> MachineError:

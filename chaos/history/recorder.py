@@ -19,9 +19,9 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest
-from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.digests import digest as digest
-from chaos.history.directory import SHARDS, refuse_newer
+from chaos.history.directory import SHARDS, refuse_newer, shard_files
 from chaos.history.manifest import Batch, Manifest, Sealed, Sum
 from chaos.history.stream import SCHEMA as SCHEMA
 from chaos.history.stream import STREAM as STREAM
@@ -227,7 +227,8 @@ def read_rows(
 
     Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
     the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
-    no regular file of a size to read, or a newer version has recorded the run.
+    no regular file of a size to read, its rows would be too large once they are decoded, or a newer version has
+    recorded the run.
     """
     refuse_newer(directory)
     sealed = manifest.read(directory) if sealed is None else sealed
@@ -280,22 +281,24 @@ def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
 
 
 def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
-    import pyarrow.parquet as pq
+    from chaos.history.bounded.shard_files import Budget, batches, measured  # late: few read shards here
 
-    paths = sorted((directory / SHARDS).glob("*.parquet"))
+    paths = shard_files(directory)
     if not paths:
         raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor {SHARDS}/*.parquet")
     told = {name for name in sealed.files if name.startswith(f"{SHARDS}/")}
-    names = sorted(told | {f"{SHARDS}/{path.name}" for path in paths})
+    names = sorted(told | {*paths})
     if problems := [problem for name in names if (problem := manifest.altered(directory, sealed, name))]:
         raise DamagedHistory("; ".join(problems))
-    tables = []
-    for path in paths:
+    promised, held = Budget(directory / SHARDS), Budget(directory / SHARDS)
+    for name in paths:
+        promised.take(measured(directory / name).size)
+    tables = [SCHEMA.empty_table()]
+    for name in paths:
         try:
-            found = pq.read_table(path, page_checksum_verification=True)
-            tables.append((found.drop_columns([BESIDE]) if BESIDE in found.column_names else found).cast(SCHEMA))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
-            raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
+            tables += batches(directory / name, budget=held)
+        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+            raise DamagedHistory(f"{directory / name} is no shard of a history: {error}") from error
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")
     damage = [f"{STREAM} is missing; the shards that were made of it stand in for it"] if sealed.batches else []
     if len(paths) == 1:

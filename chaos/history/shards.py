@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from chaos.errors import MachineError
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
-from chaos.history.directory import SHARDS
+from chaos.history.directory import SHARDS, shard_files
 from chaos.history.manifest import Manifest
 from chaos.history.memory import give_back
 from chaos.history.parted import numbers
@@ -81,7 +81,7 @@ def write_one(table: pa.Table, path: Path) -> None:
 
 
 def paths(run: Path, folder: str = SHARDS) -> list[Path]:
-    return sorted((run / folder).glob("*.parquet"))
+    return [run / name for name in shard_files(run, folder)]
 
 
 def parts(

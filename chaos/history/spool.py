@@ -12,12 +12,14 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from chaos.errors import MachineError
+from chaos.errors import BadInput, MachineError
 from chaos.history.columns import COLUMNS, WORDS
 from chaos.history.stream import SCHEMA
 
 #: Rows of a run that are held in memory: about 200 MB.
 MOST_ROWS = 1 << 20
+#: So few rows never take more than this, nor does what is written at once.
+MOST_HELD = 2 << 30
 #: Words as numbers of a dictionary that all blocks share.
 _CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else field for field in SCHEMA])
 
@@ -26,7 +28,8 @@ class Spool:
     """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks.
 
     Use it as a context manager: its file, on the disk of the run, has no name and is gone at the end, however the
-    process ends. Raises :class:`MachineError` when the disk is full."""
+    process ends. Raises :class:`MachineError` when the disk is full, :class:`BadInput` for a few rows that take
+    gigabytes."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -35,7 +38,7 @@ class Spool:
         self._held: list[pa.Table] = []
         self._texts: dict[str, dict[str, int]] = {name: {} for name in WORDS}
         self._writer: pa.RecordBatchFileWriter | None = None
-        self.num_rows = 0
+        self.num_rows = self._size = 0
         #: Whether the rows are numbered from 0 on, without a gap.
         self.in_order = True
 
@@ -58,6 +61,12 @@ class Spool:
         self.num_rows += len(index)
         if self._writer is None:
             self._held.append(block)
+            self._size += block.nbytes
+            if self._size > MOST_HELD:
+                raise BadInput(
+                    f"{self._run}: its first {self.num_rows:,} rows take more than {MOST_HELD:,} bytes; so few may not"
+                    " take more"
+                )
             if self.num_rows <= MOST_ROWS:
                 return
             with self._written():

@@ -11,8 +11,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from chaos import guarded
-from chaos.errors import DamagedHistory
+from chaos.errors import BadInput, DamagedHistory
 from chaos.history import manifest
+from chaos.history.bounded.messages import MOST_BATCH, extent
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.manifest import Batch, Sealed
 
@@ -25,37 +26,46 @@ SCHEMA = pa.schema(
 )
 #: Batches are small: threads would take longer to be told than to decode.
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
-#: Batches are handed on once they have so many rows together.
-BLOCK_ROWS = 1 << 17
+#: Batches are handed on once they have so many rows together, or take so many bytes.
+BLOCK_ROWS, BLOCK_BYTES = 1 << 17, 256 << 20
+#: No history has more rows than this.
+MOST_ROWS = 1 << 32
+#: What a number takes; the number of a text takes less.
+_WIDTH = 8
 
 
 def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int | None = None) -> Iterator[pa.Table]:
     """The recorded rows of a run, up to its first bad batch; ``damage`` gets a sentence for each damage met.
 
     Raises ``FileNotFoundError`` when there is no stream, :class:`DamagedHistory` when nothing can be read, also after
-    some blocks, and :class:`chaos.errors.BadInput` when there is no regular file of a size to read.
+    some blocks, and :class:`chaos.errors.BadInput` when there is no regular file of a size to read, or what it holds
+    would be too large once it is decoded.
     """
     with guarded.opened(directory / STREAM, most or manifest.largest([sealed.stream_bytes])) as file:
         if not sealed.batches:
             raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
-        sound = _Sound(file, sealed.batches, damage)
+        sound = _Sound(file, sealed.batches, damage, is_decoded=True)
         if not sound.fill():
             raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
         rows = 0
         try:
             with pa.ipc.open_stream(pa.PythonFile(sound, "r"), options=_OPTIONS) as reader:
-                if reader.schema.names != list(COLUMNS):
-                    raise DamagedHistory(
-                        f"{directory / STREAM} has columns {reader.schema.names}, expected {list(COLUMNS)}"
-                    )
+                if reader.schema != SCHEMA:
+                    raise DamagedHistory(f"{directory / STREAM} has other columns than a history: {_columns(reader)}")
                 for block in _blocks(reader):
                     rows += block.num_rows
+                    if rows > MOST_ROWS:
+                        raise BadInput(f"{directory / STREAM} has more than {MOST_ROWS:,} rows; no more are read")
                     yield block
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
         sound.skip()  # an end mark ends the rows, not what was sealed
         if rows != sound.rows:
             damage.append(f"{STREAM}: {rows} rows where {manifest.FILE} promises {sound.rows}")
+
+
+def _columns(reader: pa.RecordBatchStreamReader) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in reader.schema)[:200]
 
 
 def is_sound(directory: Path, sealed: Sealed) -> bool:
@@ -69,13 +79,14 @@ def is_sound(directory: Path, sealed: Sealed) -> bool:
 def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:
     """At least one, so that whoever reads it knows the schema."""
     batches: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in reader:
+        batch.validate(full=True)  # else an offset beyond its buffer would be followed
         batches.append(batch)
-        rows += batch.num_rows
-        if rows >= BLOCK_ROWS:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= BLOCK_ROWS or size >= BLOCK_BYTES:
             yield _block(batches, reader.schema)
-            batches, rows = [], 0
+            batches, rows, size = [], 0, 0
     yield _block(batches, reader.schema)
 
 
@@ -85,12 +96,14 @@ def _block(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 class _Sound:
     """A file of the bytes that a manifest vouches for; it ends before the first batch that isn't what was sealed.
-    ``rows``: how many rows the batches promise that were read."""
+    ``rows``: how many rows the batches promise that were read. ``is_decoded``: what is read is to be decoded, so that
+    the first batch that would become too large is refused (:class:`BadInput`)."""
 
     closed = False
 
-    def __init__(self, file: BinaryIO, batches: list[Batch], damage: list[str]) -> None:
+    def __init__(self, file: BinaryIO, batches: list[Batch], damage: list[str], *, is_decoded: bool = False) -> None:
         self._file = file
+        self._is_decoded = is_decoded
         self._size = os.fstat(file.fileno()).st_size
         self._batches = batches
         self._damage = damage
@@ -128,7 +141,20 @@ class _Sound:
             return f"begins at {batch.offset}, expected {self._end}"
         if len(data) < length:
             return f"is cut off ({self._size - self._end} of {length} bytes)"
-        return "" if zlib.crc32(data) == batch.sum.crc else "has a wrong checksum"
+        if zlib.crc32(data) != batch.sum.crc:
+            return "has a wrong checksum"
+        return self._undecodable(data) if self._is_decoded else ""
+
+    def _undecodable(self, data: bytes) -> str:
+        """Why a batch isn't decoded; "" if it may be."""
+        try:
+            told = extent(data)
+        except ValueError as error:
+            return f"is no batch of rows: {error}"
+        size = max(told.size, told.rows * _WIDTH * len(COLUMNS))
+        if size > MOST_BATCH:
+            raise BadInput(f"{STREAM}: batch {self._number} becomes {size:,} bytes; at most {MOST_BATCH:,} are decoded")
+        return ""
 
     def read(self, most: int = -1) -> bytes:
         parts: list[bytes | memoryview] = []

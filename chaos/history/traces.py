@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import guarded
+from chaos.errors import BadInput
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.directory import trace_files
@@ -26,6 +27,8 @@ from chaos.history.values import to_json
 LARGEST_TRACE = 1 << 30
 #: About so many bytes of lines are taken apart together.
 BLOCK = 1 << 22
+#: No line is longer; those of ours take some hundred bytes.
+LONGEST_LINE = 1 << 26
 #: Fewer lines than this that are alike are parsed one by one.
 FEW = 3
 
@@ -47,7 +50,8 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
     than what was sealed."""
     for name in trace_files(directory):
         known = sealed.files.get(name)
-        with guarded.opened(directory / name, manifest.largest([known[-1].length]) if known else LARGEST_TRACE) as file:
+        most = manifest.largest([known[-1].length]) if known else LARGEST_TRACE
+        with guarded.opened(guarded.below(directory, name), most) as file:
             number, typed = 1, TypedLines()
             for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
                 if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
@@ -67,7 +71,9 @@ def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
     while block := file.read(min(BLOCK, most)):
         most -= len(block)
         if not block.endswith(b"\n"):
-            rest = file.readline(most)
+            rest = file.readline(min(LONGEST_LINE, most))
+            if len(rest) == LONGEST_LINE < most:
+                raise BadInput(f"{file.name} has a line of more than {LONGEST_LINE:,} bytes, which is all that is read")
             most -= len(rest)
             block += rest
         end = block.rfind(b"\n") + 1

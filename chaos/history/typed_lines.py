@@ -23,6 +23,8 @@ Flags = npt.NDArray[np.bool_]
 _TAB, _END = ord("\t"), ord("\n")
 #: No form has a number of more digits.
 _FORM_DIGITS = len(str(LARGEST_FORM - 1))
+#: What the keys of the lines of one form, which are read together, may take.
+MOST_KEYS = 1 << 28
 #: What a line that is no row may raise.
 NO_ROW = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -120,6 +122,7 @@ class _Rows:
         self._forms, self._form, self._pieces = forms, form, pieces
         count = np.array([1 + len(one.columns) + len(one.keys) for one in forms] + [-1], np.int64)
         self.good = pieces.count == count[form]
+        self._leave_out_bombs()
         self._used = np.unique(form[self.good]).tolist()
         self._numbers = {name: np.full(len(form), -1, np.int64) for name in INTEGERS}
         self._lines: list[Ints] = []
@@ -127,6 +130,14 @@ class _Rows:
         for columns in sorted({forms[used].columns for used in self._used}):
             same = [used for used in self._used if forms[used].columns == columns]
             self._take(columns, same, np.flatnonzero(np.isin(form, same) & self.good))
+
+    def _leave_out_bombs(self) -> None:
+        """Each row has all keys of its form, which stand in the file once: lines of a few bytes, of a form with keys of
+        megabytes, are no rows."""
+        sizes = np.array([sum(map(len, one.keys)) for one in self._forms] + [0], np.int64)
+        lines = np.bincount(self._form[self.good] + 1, minlength=len(sizes))
+        large = np.flatnonzero(sizes * np.roll(lines, -1) > MOST_KEYS)
+        self.good &= ~np.isin(self._form, large)
 
     def table(self) -> pa.Table:
         form = self._form[self.good]

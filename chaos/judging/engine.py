@@ -227,7 +227,7 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
         rows = Shard.read(task.shard, plan.columns(serving), lambda table: seen_by(task.context, table))
     except MemoryError:
         return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException, KeyError, ChaosError) as error:
         return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
     is_large = len(rows) >= SINGLE_SHARD_ROWS
     if is_large:

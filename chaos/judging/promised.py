@@ -6,11 +6,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from chaos.driver import Evidence, Profile
 from chaos.errors import DamagedHistory
-from chaos.history.directory import RUNNING, UP
+from chaos.history.directory import RUNNING, UP, read_meta
 from chaos.workload import Use
 
 #: In which state a run may be; ``up`` is a cluster for use by hand.
@@ -24,6 +25,14 @@ LONGEST_S = 366 * 24 * 3600.0
 MOST_SEED = 2**63 - 1
 
 Told = Mapping[str, Any]
+
+
+def read(run: Path) -> dict[str, Any]:
+    """The ``run.json`` of a run, for whoever makes something of it. Raises as
+    :func:`chaos.history.directory.read_meta`, and as :func:`check`."""
+    told = read_meta(run)
+    check(told)
+    return told
 
 
 def check(told: Told) -> None:

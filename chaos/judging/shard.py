@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from chaos import guarded
 from chaos.fault import ACCIDENT
 from chaos.history import uris
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
@@ -108,11 +109,12 @@ class Shard:
     ) -> Shard:
         """Read these columns of a Parquet shard, and those by which rows are told apart; ``path`` may be a URI. The
         shard has those rows that ``seen`` leaves of them. Raises
-        ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column."""
+        ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column,
+        :class:`chaos.errors.BadInput` when it is no regular file."""
         wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
-        repeated = [VALUE] if VALUE in wanted else None
-        source = _opened(path) if uris.is_uri(str(path)) else path
-        with pq.ParquetFile(source, memory_map=source is path, read_dictionary=repeated) as file:
+        repeated = [name for name in (*WORDS, VALUE) if name in wanted]
+        source = _opened(path) if uris.is_uri(str(path)) else guarded.vetted(Path(path))
+        with pq.ParquetFile(source, memory_map=isinstance(source, Path), read_dictionary=repeated) as file:
             constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
             there = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names and name not in constants]
             order = _order(_integers(file.read(columns=["index"]), "index")) if "index" in there else None

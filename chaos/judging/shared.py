@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.history import uris
 
@@ -51,7 +52,7 @@ def _put(files: Any, folder: str, shards: Sequence[Path]) -> None:
 
     files.create_dir(folder, recursive=True)
     for shard in shards:
-        copy_files(str(shard), f"{folder}/{shard.name}", LocalFileSystem(), files)
+        copy_files(str(guarded.vetted(shard)), f"{folder}/{shard.name}", LocalFileSystem(), files)
 
 
 def _remove(files: Any, folder: str) -> None:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history.directory import is_violation, read_meta, read_verdict
+from chaos.history.directory import is_violation, read_verdict
 from chaos.history.recorder import read_rows
+from chaos.judging import promised
 from reports.explanation.happens_before import happens_before
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, selection
@@ -79,7 +80,7 @@ def explain(run: Path, which: str = "1") -> Explanation:
 
     Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
-    meta, found = read_meta(run), violations(run)
+    meta, found = promised.read(run), violations(run)
     number = number_of(run, which, found)
     anomaly = found[number - 1][1]
     if not anomaly["rows"]:

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaos import guarded
 from chaos.errors import BadInput
-from chaos.history.directory import VERDICT, is_violation, read_meta, read_verdict
+from chaos.history.directory import VERDICT, is_violation, read_verdict
 from chaos.history.recorder import read_rows
+from chaos.judging import promised
 from reports.printable import replay_of
 from reports.rows import RunRows
 from reports.run_report.story import message_name
@@ -54,7 +56,7 @@ class _Clock:
 
 def export(run: Path) -> bytes:
     """The trace of a run as JSON. A run that was judged shows its violations too."""
-    meta = read_meta(run)
+    meta = promised.read(run)
     table, _ = read_rows(run)
     rows, story = RunRows(table), tell(table, ())
     if not table.num_rows:
@@ -205,7 +207,7 @@ def _flows(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[E
 
 
 def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
-    if not (run / VERDICT).exists():
+    if not guarded.is_there(run / VERDICT):
         return
     verdict = read_verdict(run)
     times = dict(zip(rows.table["index"].to_pylist(), rows.table["time_ns"].to_pylist(), strict=True))

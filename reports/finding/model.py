@@ -86,7 +86,7 @@ def find(run: Path, number: int) -> Finding:
         quoted=[(v.law, str(v.anomaly["explanation"]), v.anomaly["rows"]) for v in cause.violations[:QUOTED]],
         strip=drawn,
         told=_told(judged, drawn.events if drawn is not None else ()),
-        logs=sorted(path.name for path in (run / "logs").glob("*.log") if path.is_file() and not path.is_symlink()),
+        logs=_logs(run),
         versions={str(name): str(version) for name, version in meta.get("versions", {}).items()},
         configuration=json.dumps(configured, indent=2, sort_keys=True),
         experiment=_experiment(run),
@@ -94,6 +94,12 @@ def find(run: Path, number: int) -> Finding:
         often=_often(judged, cause),
         unknown=list(_unknown(judged, cause)),
     )
+
+
+def _logs(run: Path) -> list[str]:
+    """The names of the nodes' logs."""
+    paths = [run / name for name in guarded.listed(run, "logs", ".log")]
+    return [path.name for path in paths if path.is_file() and not path.is_symlink()]
 
 
 def _told(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Told]]:

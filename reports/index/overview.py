@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory, manifest
 from chaos.verdict import Validity
@@ -112,7 +113,7 @@ def line(run: Path) -> RunLine:
         "started": str(meta.get("started", "")),
         "duration_s": float(duration) if isinstance(duration, int | float) else -1.0,
     }
-    if not (run / directory.VERDICT).exists():
+    if not guarded.is_there(run / directory.VERDICT):
         return RunLine(**what, **_unjudged(meta))
     try:
         return RunLine(**what, **_judged(directory.read_verdict(run)))

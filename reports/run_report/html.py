@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from chaos import guarded
-from chaos.history.directory import is_violation, line_of, qualifiers_of
+from chaos.history.directory import EXPERIMENT, is_violation, line_of, qualifiers_of
 from chaos.law import profile_of
 from chaos.verdict import Permitted
 from reports.explanation.subject import WITNESSES
@@ -182,7 +182,7 @@ def _file(name: str) -> str:
 def _experiment(run: Path) -> str:
     """The experiment as it ran; "" where the run doesn't hold it."""
     try:
-        return (run / "experiment.yaml").read_text("utf-8", errors="replace")
+        return guarded.read(run / EXPERIMENT).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -35,7 +35,7 @@ def shrunk(run: Path) -> Shrunk | None:
         told = guarded.read_json(run.parent / TOLD)
         if not isinstance(told, dict) or Path(str(told.get("recorded"))).name != run.name:
             return None
-        before = run.parent.parent / Path(str(told["run"])).name
+        before = guarded.below(run.parent.parent, Path(str(told["run"])).name)
         return Shrunk(
             run=before.name,
             sizes=[*_sizes(told), *_rate(told)],

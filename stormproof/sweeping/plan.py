@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -183,7 +184,7 @@ def resume(
 def alone(directory: Path) -> Iterator[None]:
     """Keep other processes from going on with the same sweep. Raises :class:`BadInput` when one does already."""
     try:
-        with (directory / LOCK).open("w") as file:
+        with os.fdopen(guarded.appended(directory / LOCK), "ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

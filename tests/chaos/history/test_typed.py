@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from chaos.history import manifest, shards, stream, typed
+from chaos.history.bounded import shard_files
 from chaos.history.directory import trace_files
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM, read_rows
@@ -25,7 +26,7 @@ def sends(rows: pa.Table) -> pa.Array:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 100)
-    monkeypatch.setattr(typed, "BATCH_ROWS", 16)
+    monkeypatch.setattr(shard_files, "BATCH_ROWS", 16)
 
 
 def judged(run: Path, seed: int = 3) -> Path:
