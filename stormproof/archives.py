@@ -21,8 +21,6 @@ from typing import BinaryIO
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.history import directory, manifest
-from chaos.history.stream import STREAM
-from chaos.run.journal import JOURNAL
 
 #: All files of one archive together, unpacked; and, beyond some megabytes, as a multiple of the archive. Histories of
 #: ours become a tenth at the very most.
@@ -37,9 +35,10 @@ MOST_AT_ONCE = 4 << 20
 PIECE_BYTES = 1 << 20
 #: A name of a run that nothing takes for an option, a hidden file or a path.
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
-#: What a run has for those who judge it or read about it. Whatever else is in its folder stays in the archive.
+#: What a run has for those who judge it or read about it. Whatever else is in its folder stays in the archive. (Modules
+#: that have these names load much.)
 FILES = (
-    *(directory.META, manifest.FILE, directory.EXPERIMENT, STREAM, JOURNAL, directory.VERDICT),
+    *(directory.META, manifest.FILE, directory.EXPERIMENT, "history.arrows", "undo.jsonl", directory.VERDICT),
     *("junit.xml", "report.html", "moments.json", "perfetto.json", "error.txt"),
 )
 FOLDERS: Mapping[str, str] = {directory.TRACES: ".jsonl", directory.SHARDS: ".parquet", "logs": ".log"}

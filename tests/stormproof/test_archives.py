@@ -16,7 +16,11 @@ import pytest
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from chaos.history.directory import read_meta, runs, write_verdict
+from chaos.history.stream import STREAM
+from chaos.run.journal import JOURNAL
 from chaos.verdict import Validity
+from reports.exports import perfetto
+from reports.moments import kept as kept_moments
 from stormproof import archives, cli
 from tests.reports.run_report.test_html import LOST, judged, record_run
 from tests.stormproof.forged import bytes_of
@@ -110,6 +114,7 @@ def test_only_what_a_run_has_for_its_readers_is_taken_out(run: Path, tmp_path: P
         (run / name).write_text("{}")
     before = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
     (found,) = archives.resolve(str(pack(run, tmp_path / "artefact.zip", "")), tmp_path / "home")
+    assert {STREAM, JOURNAL, kept_moments.FILE, perfetto.FILE} <= {*archives.FILES}
     assert {str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()} == before - {*left, *odd}
 
 
