@@ -23,6 +23,15 @@ def drawn_s(phases: Iterable[float], drain_s: float, end_s: float) -> tuple[floa
     return left, max(drain + AFTER * (drain - left), left + 1.0)
 
 
+def _object(text: str | None) -> dict[str, Any]:
+    """The value of a row; what is no object says nothing."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 class RunRows:
     """A run's rows. Times are seconds since the load began (since the harness's first row, if it never did), as laws
     count them too."""
@@ -32,7 +41,7 @@ class RunRows:
         self._by_kind: dict[str, pa.Table] = {}
         self._phases: dict[str, int] = {}
         for row in self.select("harness", "phase").to_pylist():
-            self._phases.setdefault(str(json.loads(row["value"] or "{}").get("phase")), int(row["time_ns"]))
+            self._phases.setdefault(str(_object(row["value"]).get("phase")), int(row["time_ns"]))
         self.zero_ns = self._zero()
         times = self.numbers(table, "time_ns")
         self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
@@ -71,9 +80,8 @@ class RunRows:
         """Node, second and state of each poll of a node that was answered with a state."""
         told = self.select("poll", "state")
         told = told.filter(pc.equal(told["type"], "ok"))
-        states = map(json.loads, (value or "{}" for value in told["value"].to_pylist()))
-        found = zip(told["node"].to_pylist(), self.seconds(told).tolist(), states, strict=True)
-        return [poll for poll in found if isinstance(poll[2], dict)]
+        states = map(_object, told["value"].to_pylist())
+        return list(zip(told["node"].to_pylist(), self.seconds(told).tolist(), states, strict=True))
 
     def by_step(self, *names: str) -> pa.Table:
         """Traces of these names in the order of the steps of each node, one node after the other, with all words as
