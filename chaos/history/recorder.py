@@ -273,6 +273,7 @@ def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
     numbers, first = np.unique(index, return_index=True)
     if len(first) < len(index):
         damage = [*damage, f"{len(index) - len(first)} rows stand there more than once; the first of each is taken"]
+    if not np.array_equal(first, np.arange(len(index))):
         table = table.take(pa.array(first))
     missing = int(numbers[-1]) + 1 - len(numbers) + int(numbers[0] < 0)
     if missing:
