@@ -23,8 +23,8 @@ def drawn_s(phases: Iterable[float], drain_s: float, end_s: float) -> tuple[floa
     return left, max(drain + AFTER * (drain - left), left + 1.0)
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    """The value of a row; what is no object says nothing."""
+def value_of(text: str | None) -> dict[str, Any]:
+    """The value of a row as its text has it; what is no object says nothing: a run may be a stranger's."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ class RunRows:
         self._by_kind: dict[str, pa.Table] = {}
         self._phases: dict[str, int] = {}
         for row in self.select("harness", "phase").to_pylist():
-            self._phases.setdefault(str(_object(row["value"]).get("phase")), int(row["time_ns"]))
+            self._phases.setdefault(str(value_of(row["value"]).get("phase")), int(row["time_ns"]))
         self.zero_ns = self._zero()
         times = self.numbers(table, "time_ns")
         self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
@@ -80,7 +80,7 @@ class RunRows:
         """Node, second and state of each poll of a node that was answered with a state."""
         told = self.select("poll", "state")
         told = told.filter(pc.equal(told["type"], "ok"))
-        states = map(_object, told["value"].to_pylist())
+        states = map(value_of, told["value"].to_pylist())
         return list(zip(told["node"].to_pylist(), self.seconds(told).tolist(), states, strict=True))
 
     def by_step(self, *names: str) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from chaos.fault import Effect
 from reports.operations import OF_OBJECTS, Operations, Sends
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.send_summary import SendSummary
 from reports.served import OUTAGE_S
 
@@ -136,7 +136,7 @@ def tell(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Ope
 
 def _phases(rows: RunRows) -> list[Bar]:
     marks = rows.select("harness", "phase").to_pylist()
-    starts = [(rows.second(row["time_ns"]), str(json.loads(row["value"] or "{}").get("phase", "?"))) for row in marks]
+    starts = [(rows.second(row["time_ns"]), str(value_of(row["value"]).get("phase", "?"))) for row in marks]
     return [
         Bar(lane="phase", start_s=start, end_s=end, label=name, kind=name)
         for (start, name), end in zip(starts, _ends(starts, rows), strict=True)
@@ -200,18 +200,19 @@ def fault_lines(rows: RunRows) -> list[FaultLine]:
     for row in rows.select("fault").to_pylist():
         at = rows.second(row["time_ns"])
         told = injections.setdefault(row["process"], {"name": row["f"], "start": at, "asked": at, "proven": {}})
-        value = json.loads(row["value"] or "{}")
+        value = value_of(row["value"])
         for effect, nodes in _mapping(value.get("proven")).items():
-            told["proven"].setdefault(effect, []).extend(map(str, nodes))
+            told["proven"].setdefault(effect, []).extend(map(str, _list(nodes)))
         if row["type"] == "invoke":
-            told["targets"] = value.get("targets", [])
+            told["targets"] = _list(value.get("targets"))
             told["effects"] = _mapping(value.get("effects"))
             told["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
         elif row["type"] == "fail":
             told.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
             told.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
-            told["restored"] = {True: "yes", False: "no"}.get(value.get("restored"), "")
+            restored = value.get("restored")
+            told["restored"] = "yes" if restored is True else "no" if restored is False else ""
             told["proof"] = {**_mapping(told.get("proof")), **_mapping(value.get("proof"))}
         else:
             told.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
@@ -257,7 +258,8 @@ def _cuts(told: object) -> Iterator[tuple[list[str], list[str]]]:
 
 def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, ...]:
     """Who was taken down by something that ends processes; one that only stands still keeps its role."""
-    return tuple(node for node in proven.get(Effect.TAKES_DOWN, ()) if node in effects.get(Effect.MAY_CRASH, ()))
+    may_crash = [str(node) for node in _list(effects.get(Effect.MAY_CRASH))]
+    return tuple(node for node in map(str, _list(proven.get(Effect.TAKES_DOWN))) if node in may_crash)
 
 
 #: A connection through a cut, and one that no rule was seen to stop.
@@ -280,6 +282,10 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _short(value: object, limit: int = 160) -> str:
     text = value if isinstance(value, str) else ", ".join(f"{k}: {_plain(v)}" for k, v in _mapping(value).items())
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -295,7 +301,7 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
     ends_of_lives = {(fault.start_s, node) for fault in fault_lines(rows) for node in fault.ended}
     told: dict[str, list[tuple[float, str, int]]] = {}
     for row in rows.select("trace", told_by).to_pylist():
-        role = str(json.loads(row["value"] or "{}").get("role", "?"))
+        role = str(value_of(row["value"]).get("role", "?"))
         told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
     bars = []
     for node in sorted(told):
@@ -384,7 +390,7 @@ def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
         counts |= {OBJECTS_TOLD[f]: number for f, number in objects.items()}
     manifests, told = operations.manifests, rows.select("trace", "store_cas")["value"].to_pylist()
     if manifests is None:
-        manifests = sum(json.loads(value or "{}").get("outcome") == "applied" for value in told)
+        manifests = sum(value_of(value).get("outcome") == "applied" for value in told)
     if manifests or told:
         counts["manifest versions"] = int(manifests)
     if masters := _masters(rows):
@@ -398,7 +404,7 @@ def _masters(rows: RunRows) -> int:
 
 
 def _terms(told: pa.Table) -> int:
-    states = ((row, _mapping(json.loads(row["value"] or "{}"))) for row in told.to_pylist())
+    states = ((row, value_of(row["value"])) for row in told.to_pylist())
     found = {(str(state.get("group", "")), row["epoch"], row["node"]) for row, state in states
              if state.get("role") == "master" and row["epoch"] >= 0}  # fmt: skip
     return len(found)
@@ -412,7 +418,7 @@ def _witnesses(rows: RunRows, wanted: Sequence[int]) -> dict[int, Witness]:
         numbers = [f"{name} {row[name]}" for name in ("epoch", "queue", "offset", "position") if row[name] >= 0]
         if row["node"] and row["kind"] == "op":
             numbers.append(f"answered by {row['node']} (life {row['incarnation']})")
-        value = _mapping(json.loads(row["value"] or "{}"))
+        value = value_of(row["value"])
         numbers += [
             f"{key} {_short(item if isinstance(item, str) else json.dumps(item), 80)}" for key, item in value.items()
         ]

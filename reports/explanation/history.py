@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 
 #: A row that has no step comes after all steps of its node: it was read from it when the run was over.
 _LAST = 1 << 62
@@ -96,12 +95,4 @@ class Rows:
         same = ("index", "time_ns", "op", "step", "epoch", "queue", "offset", "position", "message")
         columns: dict[str, Any] = words | {name: int(found[name]) for name in same}
         at_s, life = self._told.second(columns["time_ns"]), int(found["incarnation"])
-        return Row(**columns, at_s=at_s, life=life, value=_value(found["value"]))
-
-
-def _value(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return Row(**columns, at_s=at_s, life=life, value=value_of(found["value"]))

@@ -20,7 +20,7 @@ from chaos.history.directory import VERDICT, is_violation, read_verdict
 from chaos.history.recorder import read_rows
 from chaos.judging import promised
 from reports.printable import replay_of
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.run_report.story import message_name
 from reports.summary import Story, tell
 
@@ -138,14 +138,14 @@ def _log(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Eve
         if row["f"] == "append" and row["message"] >= 0:
             yield _slice(pid, LOG, f"append {message_name(row['message'])}", at, at + 1, "log", _numbers(row))
         elif row["f"] not in QUIET:
-            args = {**_numbers(row), **_value(row)}
+            args = {**_numbers(row), **value_of(row["value"])}
             yield {"ph": "i", "name": row["f"], "cat": "trace", "pid": pid, "tid": EVENTS, "ts": at, "s": "t",
                    "args": args}  # fmt: skip
 
 
 def _counters(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
     for row in rows.select("poll", "state").to_pylist():
-        value = _value(row)
+        value = value_of(row["value"])
         for name in OFFSETS:
             if row["node"] in nodes and type(value.get(name)) is int and value[name] >= 0:
                 yield {"ph": "C", "name": name, "pid": nodes[row["node"]], "tid": 0, "ts": clock.at(row["time_ns"]),
@@ -223,8 +223,3 @@ def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
 def _numbers(row: Mapping[str, Any]) -> dict[str, int]:
     names = ("index", "epoch", "queue", "offset", "position", "incarnation")
     return {name: row[name] for name in names if row[name] != -1}
-
-
-def _value(row: Mapping[str, Any]) -> dict[str, Any]:
-    found = json.loads(row["value"] or "{}")
-    return found if isinstance(found, dict) else {}

@@ -14,7 +14,6 @@ Violations of one offset belong together. All of it is a function of the rows an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.run_report.lost_tails import Copy, LostTail, LostTails, lost_tails
 from reports.run_report.master_terms import EpochChange, MasterTerm, change_after, change_to, master_terms
 from reports.summary import FaultLine
@@ -466,7 +465,7 @@ def _copies(anomaly: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> tu
 def _epoch(row: Mapping[str, Any]) -> int:
     """The master epoch that a row tells; -1 if it tells none. A controller's own ``epoch`` is a term."""
     if row["kind"] == "trace" and row["f"] in ("applied", "raft"):
-        entry = _value(row).get("entry")
+        entry = value_of(row["value"]).get("entry")
         epoch = entry.get("master_epoch", -1) if isinstance(entry, dict) else -1
         return epoch if isinstance(epoch, int) else -1
     return int(row["epoch"])
@@ -474,12 +473,7 @@ def _epoch(row: Mapping[str, Any]) -> int:
 
 def _began(row: Mapping[str, Any]) -> bool:
     """Whether a master term began with this row: the controllers elected somebody, or a node took the role."""
-    value = _value(row)
+    value = value_of(row["value"])
     entry = value.get("entry")
     elected = row["f"] == "applied" and isinstance(entry, dict) and entry.get("type") == "elect"
     return row["kind"] == "trace" and (elected or (row["f"] == "role" and value.get("role") == "master"))
-
-
-def _value(row: Mapping[str, Any]) -> dict[str, Any]:
-    value = json.loads(row["value"] or "{}")
-    return value if isinstance(value, dict) else {}

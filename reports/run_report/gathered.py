@@ -7,7 +7,6 @@ known which.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from reports.explanation.history import Row, Rows
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
 from reports.operations import COLUMNS, Operations
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
 from reports.run_report.thinned import Thinned
@@ -146,8 +145,7 @@ def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
 
 
 def _outcome(text: str) -> str:
-    value = json.loads(text or "{}")
-    return to_json({"outcome": value.get("outcome")}) if isinstance(value, dict) else text
+    return to_json({"outcome": value_of(text).get("outcome")})
 
 
 def _near(

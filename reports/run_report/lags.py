@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.run_report.master_terms import MasterTerm
 
 #: So many queues of the tier have a lane each; of more, the one that is farthest behind is shown.
@@ -65,7 +64,7 @@ def _polled(rows: RunRows, name: str) -> dict[str, list[tuple[float, int]]]:
 def _tier(rows: RunRows) -> Mapping[int, Points]:
     told: dict[int, list[tuple[float, int]]] = {}
     for row in rows.select("trace", "store_cas").to_pylist():
-        if row["position"] >= 0 and json.loads(row["value"] or "{}").get("outcome") == "applied":
+        if row["position"] >= 0 and value_of(row["value"]).get("outcome") == "applied":
             told.setdefault(row["queue"], []).append((rows.second(row["time_ns"]), row["position"]))
     return {queue: sorted(points) for queue, points in sorted(told.items())}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.summary import FaultLine
 
 
@@ -44,7 +43,7 @@ class EpochChange:
 def master_terms(rows: RunRows, faults: Sequence[FaultLine]) -> list[MasterTerm]:
     """All master terms, by group and epoch. One ends with the next role that its node takes in the group, with a fault
     that was proven to end the node's life, or with the run."""
-    told = [(row, _value(row["value"])) for row in rows.by_step("role").to_pylist()]
+    told = [(row, value_of(row["value"])) for row in rows.by_step("role").to_pylist()]
     found = []
     for place, (row, value) in enumerate(told):
         if value.get("role") != "master":
@@ -76,8 +75,3 @@ def change_to(told: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange
     earlier = [term for term in mine if term.epoch < epoch and term.start_s < after.start_s]
     before = max(earlier, key=lambda term: term.start_s, default=None)
     return EpochChange(group=group, before=before, after=after)
-
-
-def _value(text: str) -> dict[str, object]:
-    value = json.loads(text or "{}")
-    return value if isinstance(value, dict) else {}

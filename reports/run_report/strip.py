@@ -5,7 +5,6 @@ Where a cause is about no message, the strip shows the rows of its first violati
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.ops import SEQUENCE_BITS
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import MasterTerm
@@ -227,7 +226,7 @@ def _lane(row: Mapping[str, Any]) -> tuple[Part, str]:
 
 
 def _elected(row: Mapping[str, Any]) -> str:
-    entry = json.loads(row["value"] or "{}").get("entry") if row["f"] == "applied" else None
+    entry = value_of(row["value"]).get("entry") if row["f"] == "applied" else None
     if not isinstance(entry, dict) or entry.get("type") != "elect":
         return ""
     return f"elects {entry.get('master', '?')} (epoch {entry.get('master_epoch', '?')})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from chaos.history.columns import Kind
 from chaos.history.parted.choosing import coded
 from chaos.history.stream import SCHEMA
+from reports.rows import value_of
 
 #: So many such rows are held; of more, the first of each node and queue in a piece of time, which is as long as needed.
 HELD = 1 << 16
@@ -80,5 +80,4 @@ def in_order(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def _is_applied(text: str) -> bool:
-    value = json.loads(text or "{}")
-    return isinstance(value, dict) and value.get("outcome") == "applied"
+    return bool(value_of(text).get("outcome") == "applied")

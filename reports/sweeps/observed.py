@@ -6,7 +6,6 @@ change of masters, and the confirm offsets and the tier's end become the order i
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
-from reports.rows import RunRows
+from reports.rows import RunRows, value_of
 from reports.summary import FaultLine, fault_lines
 from reports.sweeps.row import Seen
 
@@ -174,7 +173,7 @@ def _strike(cluster: _Cluster, fault: FaultLine, at_s: float, events: dict[str, 
 
 
 def _take(cluster: _Cluster, row: Mapping[str, Any], at_s: float) -> None:
-    value = _value(row)
+    value = value_of(row["value"])
     group, node = str(value.get("group", "")), str(row["node"])
     if row["f"] == "raft":
         cluster.raft[node] = str(value.get("role", "?"))
@@ -221,7 +220,7 @@ def _entries(rows: RunRows) -> Iterator[tuple[str, float]]:
     """What the controllers decided, each decision once: kinds of entries, and changes of masters by their number."""
     epochs: dict[str, list[int]] = {}
     for row in rows.select("trace", "applied").to_pylist():
-        entry = _value(row).get("entry")
+        entry = value_of(row["value"]).get("entry")
         if not isinstance(entry, Mapping) or entry.get("type") in ("noop", "none"):
             continue
         at_s = rows.second(row["time_ns"])
@@ -243,11 +242,6 @@ def first_row_s(rows: RunRows, wanted: Sequence[Sequence[int]]) -> float:
     second = dict(zip(told["index"].to_pylist(), rows.seconds(told).tolist(), strict=True))
     ends = [max(found) for one in wanted if (found := [second[index] for index in one if index in second])]
     return min(ends, default=rows.end_s)
-
-
-def _value(row: Mapping[str, Any]) -> dict[str, Any]:
-    value = json.loads(row["value"] or "{}")
-    return value if isinstance(value, dict) else {}
 
 
 def _roles(meta: Mapping[str, Any]) -> dict[str, str]:

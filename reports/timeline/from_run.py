@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from reports.rows import value_of
 from reports.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 
@@ -56,8 +56,8 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
     chosen = table.filter(pc.and_(pc.equal(table["kind"], "op"), pc.match_substring(table["value"], '"object"')))
     found = []
     for row in chosen.select(["index", "time_ns", "op", "type", "f", "process", "node", "value"]).to_pylist():
-        value = json.loads(row["value"])
-        if isinstance(value, dict) and "object" in value and "model" in value:
+        value = value_of(row["value"])
+        if "object" in value and "model" in value:
             found.append({**row, "value": value})
     return found
 

@@ -256,7 +256,7 @@ def test_what_is_saved_of_a_host_stays_in_the_run(tmp_path, lead):
         def call(self, do: str, **arguments: object) -> dict[str, str]:
             return {"traces/n.jsonl": b64encode(b"evil").decode()}
 
-    with pytest.raises(MachineError, match=r"n.jsonl"):
+    with pytest.raises(MachineError, match=r"traces"):
         ssh_heal.fetch(Tells(), ["n"], run)
     assert outside.read_text() == "mine"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from chaos.errors import ChaosError, DeploymentError, MachineError
+from chaos import guarded
+from chaos.errors import BadInput, ChaosError, DeploymentError, MachineError
 from chaos.machines.healing import marks, state
 
 T = TypeVar("T")
@@ -33,15 +33,12 @@ def added_to(path: Path) -> BinaryIO:
     where something else is in their place: whoever made the run may have had it lead elsewhere."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = os.fdopen(os.open(path, flags, 0o666), "ab")
+        inside = guarded.below(path.parent.parent, f"{path.parent.name}/{path.name}")
+        return os.fdopen(guarded.appended(inside), "ab")
+    except BadInput as error:
+        raise MachineError(str(error)) from error
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or path.parent.is_symlink():
-        file.close()
-        raise MachineError(f"{path} is not the run's alone: it is a link, has a second name, or is no file")
-    return file
 
 
 def each(heal: Callable[[T], list[str]], items: Iterable[T]) -> list[str]:
