@@ -66,9 +66,18 @@ def say_document(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print an error; each of its lines says that it is one."""
+    """Print errors, one in each line."""
     for line in text.splitlines() or [""]:
         err().print(f"error: {line}", markup=False)
+
+
+def complain_of(text: str) -> None:
+    """Print one error. What follows its first line, such as the end of a program's log, is set in: it is no line of
+    ours, whatever stands there."""
+    first, *more = text.splitlines() or [""]
+    err().print(f"error: {first}", markup=False)
+    for line in more:
+        err().print(f"  {line}", markup=False)
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

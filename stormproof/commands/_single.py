@@ -145,7 +145,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
         return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
-    _console.complain(text)
+    _console.complain_of(text)
     if directory.exists():
         _console.err().print(f"what was recorded is in {directory}", markup=False)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import zlib
 from collections import Counter
@@ -160,7 +161,7 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
 WORDLESS = ("order",)
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
-RANDOM, MORE = range(80), range(80, 2_080)
+RANDOM, MORE = range(80), range(80, 1_080)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 #: Those whose oracles know strict profiles alone.
@@ -217,13 +218,13 @@ def check_harmed(name: str, seed: int, every: int) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
-    check_harmed(name, seed=zlib.crc32(name.encode()), every=16)
+    check_harmed(name, seed=zlib.crc32(name.encode()), every=32)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAIRS)
 def test_all_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
-    for seed in range(8):
+    for seed in range(3):
         check_harmed(name, seed, every=1)
 
 
@@ -240,6 +241,7 @@ def steps(work: Callable[[], object]) -> Counter[str]:
         counted["calls"] += event == "c_call"
 
     before = sys.gettrace(), sys.getprofile()
+    gc.disable()  # a collection that happens to come now has steps of its own: Hypothesis times each
     sys.settrace(trace)
     sys.setprofile(profile)
     try:
@@ -247,6 +249,7 @@ def steps(work: Callable[[], object]) -> Counter[str]:
     finally:
         sys.settrace(before[0])
         sys.setprofile(before[1])
+        gc.enable()
     return counted
 
 

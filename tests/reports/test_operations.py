@@ -12,6 +12,7 @@ import pytest
 
 import reports
 from chaos.history import shards, typed
+from chaos.history.bounded import shard_files
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import read_rows
 from chaos.judging.plan import plan
@@ -91,7 +92,7 @@ def test_rows_that_are_given_in_pieces_come_to_the_same(tmp_path: Path, seed: in
 @pytest.fixture
 def parted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-    monkeypatch.setattr(typed, "BATCH_ROWS", 50)
+    monkeypatch.setattr(shard_files, "BATCH_ROWS", 50)
 
 
 def part(run: Path) -> None:

@@ -17,6 +17,7 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
+from chaos.machines.healing import state
 from stormproof import cli
 from tests.stormproof.small_runs import BUG, EXPERIMENT
 
@@ -87,7 +88,8 @@ def test_the_page_tells_every_input_and_variable() -> None:
     for name, told in ACTION["inputs"].items():
         assert re.search(rf"^\| `{name}` \| {re.escape(_quoted(told.get('default', '')))}", page, re.MULTILINE), name
     named = set(re.findall(r"STORMPROOF_[A-Z]+", page))
-    assert named == {name for name in TEMPLATE["variables"] if name.startswith("STORMPROOF_")}
+    ours = {name for name in TEMPLATE["variables"] if name.startswith("STORMPROOF_")}
+    assert named == {*ours, state.VARIABLE}, "the latter is not the template's alone"
 
 
 def _quoted(default: str) -> str:

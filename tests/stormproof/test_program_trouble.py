@@ -33,9 +33,9 @@ TROUBLES = {
     "silent": (
         "node queue-0 runs, but was not ready within 3 s",
         "waited for a line of its log that matches '^tinyq serves'; it listens at ",
-        "its command: sh -c 'echo warming up; exec sleep 60'\nwarming up",
+        "its command: sh -c 'echo warming up; exec sleep 60'\n  warming up",
     ),
-    "ends": ("node queue-0 ended at its start", "(exit code 3):\nno licence"),
+    "ends": ("node queue-0 ended at its start", "(exit code 3):\n  no licence"),
     "missing": ("node queue-0 ", "127", "no-such-command"),
     "address": (
         "node queue-0 runs, but was not ready within 4 s",

@@ -11,6 +11,7 @@ import reports
 from benchmarks.mutants import EXAMPLES
 from chaos.experiment.reader import load
 from chaos.history import shards, typed
+from chaos.history.bounded import shard_files
 from chaos.history.directory import is_violation, read_verdict
 from chaos.history.recorder import read_rows
 from reports.rows import RunRows
@@ -43,7 +44,7 @@ def page_of_parts(run: Path) -> str:
     """The page of a run as if it had too many rows to hold them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-        patch.setattr(typed, "BATCH_ROWS", 1_000)
+        patch.setattr(shard_files, "BATCH_ROWS", 1_000)
         patch.setattr(typed, "read_rows", None)
         prepare(run)
         assert typed.TypedRun(run).is_large
