@@ -140,7 +140,10 @@ def test_a_run_that_lacks_what_most_have_is_told_by_every_command(
 def test_whatever_a_run_lacks_it_is_told_by_every_command(
     made: dict[str, Path], kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    rows = read_rows(made[kind])[0].to_pylist()
     for name, keep in {**KEPT, **MORE}.items():
+        if all(map(keep, rows)):  # the run has no such rows: nothing is lacking
+            continue
         shutil.copytree(made[kind], tmp_path / name / "other")
         assert_told(capfd, with_rows(made[kind], tmp_path / name / "run", keep), f"{kind}: {name}")
     for name, data in STREAMS.items():
