@@ -73,8 +73,11 @@ def first_acknowledged(rows: Rows) -> Ints:
 
 def first_answers(rows: Rows) -> Ints:
     """A sieve: of each queue, and of all that answered (each node in each epoch, as whatever replica it was asked), the
-    answers that were the first to tell of the queue's end: of a send, a pull, and a look at its bounds."""
-    return np.concatenate([_first(rows, f, by=("queue", "node", "epoch", "from")) for f in ("send", "pull", "bounds")])
+    answers that were the first to tell of the queue's end: of a send, a pull, and a look at its bounds. Those that
+    failed besides: a pull from beyond the end is told where that is."""
+    return np.concatenate(
+        [_first(rows, f, by=("queue", "node", "epoch", "from", "type")) for f in ("send", "pull", "bounds")]
+    )
 
 
 def highest_commits(rows: Rows) -> Ints:
@@ -99,7 +102,7 @@ def lowest_pulls(rows: Rows) -> Ints:
 
 def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
     found = calls(rows, f)
-    mine = np.flatnonzero(found.ok)
+    mine = np.flatnonzero(found.ok if f == "send" else found.ok | found.failed)
     end = found.done[mine]
     mine = mine[(rows.column("offset")[end] if f == "send" else rows.numbers("maximum", end)) >= 0]
     mine = mine[np.argsort(found.done[mine])]
