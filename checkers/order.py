@@ -138,7 +138,7 @@ def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
     are left out of which nobody knows it."""
     sends = rows.memo(views.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
-    between = permits.between(rows, done)
+    between = permits.between(rows.column("epoch")[done])
     asked, done, between = only((rows.column("offset")[done] >= 0) & (between >= 0), asked, done, between)
     return asked, done, between
 

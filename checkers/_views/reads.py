@@ -57,7 +57,7 @@ CONFIRMED_APPENDS = (
     sifted(
         Sieve(
             rows=(own("trace", "confirm", "truncate", "recovered", "bootstrap"),),
-            columns=("node", "incarnation", "step", "position"),
+            columns=("node", "incarnation", "step", "epoch", "position"),
             keep=logs.highest_confirms,
             sure=logs.confirms_before_cuts,
             remember=logs.unreached_confirms,

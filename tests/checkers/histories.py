@@ -253,14 +253,14 @@ class History:
         self.row("final", f="node", node=node, epoch=1, value={"role": role, "confirm": confirm, **value})
         self.row("final", f="complete", node=node)
 
-    def finish(self, *sequences: int, logs: bool = True) -> History:
-        """Recover, drain queue 0, and read three equal replicas to their ends."""
+    def finish(self, *sequences: int, logs: bool = True, epoch: int = 1) -> History:
+        """Recover, drain queue 0 (of the master of this epoch), and read three equal replicas to their ends."""
         self.phase("heal")
         self.phase("recover")
         self.recovered()
         self.phase("drain")
         acked = [row["offset"] for row in self.rows if (row["f"], row["type"], row["queue"]) == ("send", "ok", 0)]
-        self.drain(*sequences, end=max(acked, default=-1) + 1)
+        self.drain(*sequences, end=max(acked, default=-1) + 1, epoch=epoch)
         self.phase("collect")
         for node in BROKERS:
             if logs:

@@ -28,6 +28,7 @@ from checkers import _views as views
 from checkers import in_sync, no_rollback, upload_bound
 from checkers._views import reads
 from checkers._views.arrays import NEVER, Flags
+from checkers._views.nodes.logs import first_confirms
 from checkers._views.reads import own
 from checkers._views.tier import Timeline
 from checkers.roles.elections import Elections
@@ -39,7 +40,7 @@ EVENTS = ("append", "append", "confirm", "confirm", "confirm", "truncate", "reco
 def random_table(rng: Random, count: int) -> pa.Table:
     """Traces of nodes whose confirm offsets mostly grow; rows of a node may stand in another order than it lived."""
     lives = dict.fromkeys(NODES, 1)
-    steps, tops = dict.fromkeys(NODES, 0), dict.fromkeys(NODES, 0)
+    steps, tops, epochs = dict.fromkeys(NODES, 0), dict.fromkeys(NODES, 0), dict.fromkeys(NODES, 1)
     wild = rng.choice((0.0, 0.1, 1.0))
     rows: list[dict[str, Any]] = []
     for _ in range(count):
@@ -47,8 +48,10 @@ def random_table(rng: Random, count: int) -> pa.Table:
         if f == "recovered":
             lives[node], steps[node] = lives[node] + 1, 0
         steps[node] += rng.choice((0, 1, 1))
+        epochs[node] += rng.random() < 0.1
         tops[node] = max(0, tops[node] + (rng.randrange(-30, 30) if rng.random() < wild else rng.choice((0, 3, 10))))
         row = {"kind": "trace", "f": f, "node": node, "incarnation": lives[node], "step": steps[node], "time_ns": 0}
+        row["epoch"] = epochs[node]
         rows.append(row | {"position": tops[node] - rng.choice((0, 0, 10)), "queue": rng.choice((-1, 0, 1))})
         if f == "append":
             size = rng.choice((0, 3, 10))
@@ -64,9 +67,12 @@ def whole(rows: list[dict[str, Any]]) -> pa.Table:
     return table_of([{**empty, **row, "index": index} for index, row in enumerate(rows)])
 
 
-def confirmed(rows: Rows) -> list[int]:
-    found: list[int] = rows.column("index")[views.confirmed_appends(rows).at].tolist()
-    return found
+def confirmed(rows: Rows) -> list[tuple[int, int]]:
+    """The appends that were confirmed, and in which epoch first."""
+    at = views.confirmed_appends(rows).at
+    first = first_confirms(rows, at)
+    epoch = np.where(first >= 0, rows.column("epoch")[first], -1)
+    return [*zip(rows.column("index")[at].tolist(), epoch.tolist(), strict=True)]
 
 
 def known_at_commits(rows: Rows) -> list[tuple[int, int]]:

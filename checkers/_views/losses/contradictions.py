@@ -6,15 +6,17 @@ import numpy as np
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from checkers._views.arrays import Flags, Ints, slots
+from checkers._views.arrays import NEVER, Flags, Ints, any_in, distinct, slots
 from checkers._views.claims import Claims, claims_of, conflicts
 from checkers._views.losses.permitted import UNDECIDED, cuts, cuts_of_read
+from checkers._views.nodes.logs import first_confirms
 
 
 def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Claims) -> tuple[Claims, Ints]:
     """The claims that must hold, and the pairs of them (numbers, as :func:`conflicts` tells them) that contradict each
     other. Of two the one of the older epoch may be gone: what logs held, if what is confirmed may be; what readers and
-    producers were told, if that may be. What the profile permits is counted."""
+    producers were told, if that may be. The newer one may be, if an unclean election lies between all that told of the
+    two. What the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
         epoch = _epochs(rows, claims)
@@ -25,7 +27,47 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
             break
         claims = claims.only(~_like(claims, epoch, earlier[permitted]))
         pairs = conflicts(claims)
-    return claims, pairs
+    return claims, pairs if context.strict else _not_apart(rows, context, found, claims, pairs)
+
+
+def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims, pairs: Ints) -> Ints:
+    """The pairs of claims that no unclean election lies between. What an old master had and never confirmed may be
+    confirmed by one much later, in place of what was confirmed meanwhile in newer epochs."""
+    permits = cuts(rows, context, confirmed=True).unclean
+    if not len(pairs) or not permits:
+        return pairs
+    disputed = np.flatnonzero(any_in(claims.place[pairs[:, 0]], claims.count)[claims.place])
+    first = _first_told(rows, claims.at[disputed])
+    left, sure = (_conflicts_between(claims, disputed, cuts.between(first)) for cuts in (permits, permits.certain))
+    found.count("permitted_by_policy", len(pairs) - len(left))
+    if len(left) < len(sure):
+        found.gap(UNDECIDED)
+    return left
+
+
+def _first_told(rows: Rows, at: Ints) -> Ints:
+    """In which epoch each of these rows first told what it claims: a record of a log when it was called confirmed, what
+    stands there after the run later than all epochs. -1 where nobody knows."""
+    kind, epoch = rows.column("kind")[at], rows.column("epoch")[at]
+    epoch[kind == rows.code("kind", "final")] = NEVER
+    appends = np.flatnonzero(kind == rows.code("kind", "trace"))
+    confirms = first_confirms(rows, at[appends])
+    epoch[appends] = np.where(confirms >= 0, rows.column("epoch")[confirms], -1)
+    return epoch
+
+
+def _conflicts_between(claims: Claims, disputed: Ints, between: Ints) -> Ints:
+    """:func:`conflicts` of these claims, told between the same two cuts. Where it is not known of one of them, those of
+    its place are held against each other as if there were no cut."""
+    unknown = any_in(claims.place[disputed[between < 0]], claims.count)[claims.place[disputed]]
+    number = np.where(unknown, -1, between)
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for one in distinct(number).tolist():
+        mine = disputed[number == one]
+        found.append(mine[conflicts(claims.only(mine))])
+    pairs = np.concatenate(found)
+    other = pairs[:, 1]
+    return pairs[np.lexsort((other, claims.offset[other], claims.queue[other]))]
 
 
 def _epochs(rows: Rows, claims: Claims) -> Ints:

@@ -32,7 +32,8 @@ class Cut:
     """A new master term ``epoch``: what was told in older ones may be gone in it and in later ones. Where nobody tells
     terms (-1), or something carries no epoch: what was told from ``since_ns`` until ``until_ns`` may be gone from
     ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole SyncStateSet
-    had may be gone, not only what producers were told of. ``why``: in words that follow "as"."""
+    had may be gone, not only what producers were told of. ``weakness``: the words of the profile that explain it;
+    ``where``: of which election or fault, in words that follow "allows"."""
 
     epoch: int
     since_ns: int
@@ -40,7 +41,13 @@ class Cut:
     until_ns: int
     certain: bool
     confirmed: bool
-    why: str = ""
+    weakness: str = ""
+    where: str = ""
+
+    @property
+    def why(self) -> str:
+        """In words that follow "as"."""
+        return f"{self.weakness} allows {self.where}"
 
     def loosens(self, epoch: Ints, time_ns: Ints) -> Flags:
         """What of that which was told may be gone."""
@@ -107,12 +114,12 @@ class Cuts:
                     binding &= ~loose
             yield mine, binding
 
-    def between(self, rows: Rows, at: Ints) -> Ints:
-        """Between which cuts each of these rows stands: rows of one number are parted by none. -1 where nobody knows,
-        since a cut, or the row, tells no epoch."""
+    def between(self, epoch: Ints) -> Ints:
+        """Between which cuts what was told in each of these epochs was told: what has one number is parted by no cut.
+        -1 where nobody knows, since a cut, or what was told, has no epoch."""
         if not self.every:
-            return np.zeros(len(at), dtype=np.int64)
-        begins, epoch = np.array(sorted({cut.epoch for cut in self.every})), rows.column("epoch")[at]
+            return np.zeros(len(epoch), dtype=np.int64)
+        begins = np.array(sorted({cut.epoch for cut in self.every}))
         number: Ints = np.searchsorted(begins, epoch, side="right")
         return np.where((epoch >= 0) & (begins[0] >= 0), number, -1)
 
@@ -126,6 +133,11 @@ class Cuts:
     def certain(self) -> Cuts:
         """Those alone that a weakness explains for certain."""
         return replace(self, every=[cut for cut in self.every if cut.certain])
+
+    @property
+    def unclean(self) -> Cuts:
+        """Those alone by which what was never confirmed before may come to stand where something else was."""
+        return replace(self, every=[cut for cut in self.every if cut.weakness == weakness.UNCLEAN])
 
 
 def _told(rows: Rows, at: Ints) -> tuple[Ints, Ints]:
@@ -193,7 +205,7 @@ def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Itera
     who = f"{term.node} (epoch {term.epoch}) at {weakness.at_time(rows, now_ns)}"
 
     def cut(words: str, at: str, *, certain: bool = True, confirmed: bool = True) -> Cut:
-        return Cut(term.epoch, -1, now_ns, now_ns, certain, confirmed, f"{words} allows at {at}")
+        return Cut(term.epoch, -1, now_ns, now_ns, certain, confirmed, words, f"at {at}")
 
     def by_fault(words: str, node: str, until_ns: int, did: Callable[[Fault], bool]) -> Iterator[Cut]:
         sure, perhaps = weakness.struck(rows, node, since_ns, until_ns, did)
@@ -226,15 +238,15 @@ def _of_reigns(rows: Rows, context: RunContext) -> Iterator[Cut]:
     for old, new in pairwise(every):
         if new.node == old.node:
             continue
-        at = f"allows at the switch to {new.node} by {weakness.at_time(rows, new.since_ns)}"
+        at = f"at the switch to {new.node} by {weakness.at_time(rows, new.since_ns)}"
         known, alone = old.in_sync is not None, old.in_sync is None or old.in_sync <= {old.node}
         when = (new.epoch, -1, old.until_ns, new.since_ns)
         if profile.acks != "all":
-            yield Cut(*when, True, False, f"{weakness.acks(profile)} {at}")
+            yield Cut(*when, True, False, weakness.acks(profile), at)
         if profile.unclean and (old.in_sync is None or new.node not in old.in_sync):
-            yield Cut(*when, known, True, f"{weakness.UNCLEAN} {at}")
+            yield Cut(*when, known, True, weakness.UNCLEAN, at)
         if profile.min_in_sync < 2 and alone and _lost_disk(rows, old.node, old.since_ns, new.since_ns):
-            yield Cut(*when, known, True, f"{weakness.ONE_IN_SYNC} {at}")
+            yield Cut(*when, known, True, weakness.ONE_IN_SYNC, at)
     if profile.flush == "async":
         leaders = {reign.node for reign in every}
         for fault in rows.memo(faults):
@@ -245,8 +257,8 @@ def _of_reigns(rows: Rows, context: RunContext) -> Iterator[Cut]:
 
 def _around(rows: Rows, context: RunContext, fault: Fault, words: str, *, certain: bool, confirmed: bool) -> Cut:
     since_ns = fault.began_ns - min(by_faults.window_ns(context), fault.began_ns)
-    why = f"{words} allows at {fault.process} of {weakness.at_time(rows, fault.from_ns)}"
-    return Cut(-1, since_ns, fault.began_ns, fault.until_ns, certain, confirmed, why)
+    where = f"at {fault.process} of {weakness.at_time(rows, fault.from_ns)}"
+    return Cut(-1, since_ns, fault.began_ns, fault.until_ns, certain, confirmed, words, where)
 
 
 def _lost_disk(rows: Rows, node: str, since_ns: int, until_ns: int) -> bool:

@@ -145,14 +145,33 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
     return appends[confirmed]
 
 
+def first_confirms(rows: Rows, at: Ints) -> Ints:
+    """For each of these appends the first confirm offset of its node that reached its end afterwards, -1 for none. Of
+    those that :func:`highest_confirms` keeps, it is one of the same epoch as of all."""
+    found = np.full(len(at), -1, dtype=np.int64)
+    position, node = rows.column("position"), rows.column("node")[at]
+    end = position[at] + np.maximum(rows.numbers("size", at), 1)
+    for mine in parts(node).values():
+        confirms = rows.where(kind="trace", f="confirm", node=rows.text("node", at[mine[0]]))
+        lived = in_node_order(rows, np.append(confirms, at[mine]))
+        rank = np.empty(len(rows), dtype=np.int64)
+        rank[lived] = np.arange(len(lived))
+        confirms = _by(rank, confirms)
+        begins = np.searchsorted(rank[confirms], rank[at[mine]])
+        for one, begin in zip(mine.tolist(), begins.tolist(), strict=True):
+            reached = np.flatnonzero(position[confirms[begin:]] >= end[one])
+            found[one] = confirms[begin + reached[0]] if len(reached) else -1
+    return found
+
+
 def _by(rank: Ints, at: Ints) -> Ints:
     return at[np.argsort(rank[at])]
 
 
 def highest_confirms(rows: Rows) -> Ints:
-    """For each node and each cut of its log, and for the end: the confirm offsets before it that no later one before
-    it reaches. With these alone, a record was confirmed before it was cut off, after it was appended, exactly if it was
-    with all of them (:func:`confirmed_appends`)."""
+    """For each node and each cut of its log, each new epoch, and the end: the confirm offsets before it that no later
+    one before it reaches. With these alone, a record was confirmed before it was cut off, after it was appended,
+    exactly if it was with all of them (:func:`confirmed_appends`), and first in the same epoch."""
     return np.concatenate([np.empty(0, np.int64), *(at for pieces in _unreached(rows) for at in pieces)])
 
 
@@ -167,13 +186,16 @@ def unreached_confirms(rows: Rows) -> Ints:
 
 
 def _unreached(rows: Rows) -> list[list[Ints]]:
-    """For each node: before each cut of its log and before its end, the confirm offsets that no later one reaches."""
+    """For each node: before each cut of its log, each confirm offset of another epoch than the one before, and its
+    end, the confirm offsets that no later one reaches."""
     found = []
-    confirm, position = rows.code("f", "confirm"), rows.column("position")
+    confirm, position, epoch = rows.code("f", "confirm"), rows.column("position"), rows.column("epoch")
     at = np.arange(len(rows))
     for mine in parts(rows.column("node")).values():
         lived = in_node_order(rows, at[mine])
-        cuts = np.flatnonzero(rows.column("f")[lived] != confirm)
+        told = np.flatnonzero(rows.column("f")[lived] == confirm)
+        anew = told[1:][epoch[lived[told[1:]]] != epoch[lived[told[:-1]]]]
+        cuts = distinct(np.append(np.flatnonzero(rows.column("f")[lived] != confirm), anew))
         last, pieces = np.empty(0, dtype=np.int64), []
         for piece in np.split(lived, cuts):
             last = np.concatenate([last, piece[rows.column("f")[piece] == confirm]])
