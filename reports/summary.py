@@ -18,8 +18,8 @@ from reports.rows import RunRows, value_of
 from reports.send_summary import SendSummary
 from reports.served import OUTAGE_S
 
-#: Latencies of so many seconds are sorted at a time.
-WINDOW_S = 600
+#: Throughput is drawn in no more pieces than that: 36 hours of seconds. A row may claim any time.
+MOST_PIECES = 1 << 17
 #: What is drawn of the latencies of one second.
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
@@ -116,7 +116,7 @@ def tell(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Ope
     rows = table if isinstance(table, RunRows) else RunRows(table)
     operations = operations or Operations.of(rows)
     sends = operations.sends()
-    curves, points = _latency(sends, rows.end_s)
+    curves, points = _latency(sends)
     return Story(
         duration_s=rows.end_s,
         phases=_phases(rows),
@@ -317,18 +317,20 @@ def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
     """Until the end of the load: the final reading is none. Of several seconds together the mean. Operations on objects
     where nothing was sent."""
     first = int(np.floor(min(0.0, operations.first_s)))
-    seconds = np.arange(first, int(np.ceil(operations.load_end_s)))
-    begins = np.arange(0, len(seconds), piece_s)
+    span = int(np.ceil(operations.load_end_s)) - first
+    piece_s = max(piece_s, -(-span // MOST_PIECES))
+    begins = np.arange(0, span, piece_s)
+    lasts = np.diff(begins, append=span)
     curves = []
     sent = any(ended for (f, _), ended in operations.by_second.items() if f == "send")
     for (f, kind), ended in operations.by_second.items():
-        if ended and len(seconds) and not (sent and f in OF_OBJECTS):
-            counts = np.zeros(len(seconds))
+        if ended and span > 0 and not (sent and f in OF_OBJECTS):
+            counts = np.zeros(len(begins))
             for second, count in ended.items():
-                counts[min(second - first, len(seconds) - 1)] += count
-            lasts = np.diff(begins, append=len(seconds))
-            x, y = seconds[begins] + lasts / 2, np.add.reduceat(counts, begins) / lasts
-            curves.append(Curve(label=f"{f} {kind}", x=x.tolist(), y=y.tolist()))
+                counts[min(second - first, span - 1) // piece_s] += count
+            curves.append(
+                Curve(label=f"{f} {kind}", x=(first + begins + lasts / 2).tolist(), y=(counts / lasts).tolist())
+            )
     return curves
 
 
@@ -344,37 +346,25 @@ def _piece_s(sends: Sends | SendSummary) -> int:
     return 1 if isinstance(sends, Sends) else sends.latencies.piece_s
 
 
-def _latency(sends: Sends | SendSummary, end_s: float) -> tuple[list[Curve], Curve | None]:
+def _latency(sends: Sends | SendSummary) -> tuple[list[Curve], Curve | None]:
     """Quantiles, and all single ones."""
     if isinstance(sends, Sends):
-        return _quantiles(sends, end_s), _latencies(sends)
+        return _quantiles(sends), _latencies(sends)
     curves = [Curve(label=label, x=x, y=y) for label, x, y in sends.latencies.quantiles() if x]
     x, y = sends.latencies.dots()
     return curves, Curve(label="each send", x=x, y=y) if len(x) else None
 
 
-def _quantiles(sends: Sends, end_s: float) -> list[Curve]:
+def _quantiles(sends: Sends) -> list[Curve]:
     told = _latencies(sends)
     if told is None:
         return []
-    seconds, latencies = np.asarray(told.x), np.asarray(told.y)
-    first = int(np.floor(seconds.min(initial=0.0)))
-    last = max(int(np.ceil(end_s)) + 2, first + 1)
-    windows: list[tuple[int, Any]] = []
-    for begin in range(first, last - 1, WINDOW_S):
-        within = np.flatnonzero((seconds >= begin) & (seconds < min(begin + WINDOW_S, last - 1)))
-        within = within[np.argsort(seconds[within], kind="stable")]
-        edges = np.arange(begin, min(begin + WINDOW_S, last - 1) + 1)
-        bounds = np.searchsorted(seconds[within], edges)
-        windows += [
-            (second, latencies[within[low:high]])
-            for second, low, high in zip(edges[:-1].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-            if high > low
-        ]
-    if not windows:
-        return []
-    x = [float(second) + 0.5 for second, _ in windows]
-    every = [np.quantile(window, list(QUANTILES.values())).tolist() for _, window in windows]
+    whole, latencies = np.floor(np.asarray(told.x)), np.asarray(told.y)
+    order = np.argsort(whole, kind="stable")
+    seconds, starts = np.unique(whole[order], return_index=True)
+    windows = np.split(latencies[order], starts[1:])
+    x = (seconds + 0.5).tolist()
+    every = [np.quantile(window, list(QUANTILES.values())).tolist() for window in windows]
     return [Curve(label=label, x=x, y=[*y]) for label, y in zip(QUANTILES, zip(*every, strict=True), strict=True)]
 
 

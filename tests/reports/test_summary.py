@@ -82,3 +82,24 @@ def test_clients_without_service_are_those_found_one_by_one(seed: int) -> None:
     )
     found = [(bar.lane, bar.start_s, bar.end_s) for bar in summary._client_outages(sends, 9.0)]
     assert found == _one_by_one(sends, 9.0)
+
+
+@pytest.mark.parametrize("late_ns", [1 << 62, 1 << 50])
+def test_a_row_may_claim_any_time(tmp_path: Path, late_ns: int) -> None:
+    """A send that ended in a hundred years, with the end of the load after it, is drawn in a few pieces."""
+    clock = iter((0, SECOND, 2 * SECOND, 3 * SECOND, late_ns, late_ns + 1, late_ns + 2))
+    recorder = Recorder(tmp_path, lambda: next(clock))
+    recorder.record("harness", f="phase", value={"phase": "load"})
+    for _ in range(2):
+        columns = {"f": "send", "process": "producer-0.0", "queue": 0, "message": 1}
+        op = recorder.record("op", type="invoke", **columns)
+        recorder.record("op", type="ok", op=op, **columns)
+    recorder.record("harness", f="phase", value={"phase": "heal"})
+    recorder.record("harness", f="end", value={})
+    recorder.close()
+    with pa.ipc.open_stream(tmp_path / STREAM) as stream:
+        story = tell(stream.read_all(), ())
+    (throughput,) = story.throughput
+    assert len(throughput.x) <= summary.MOST_PIECES
+    assert [curve.x for curve in story.latency] == [[2.5, float(late_ns // SECOND) + 0.5]] * 3
+    assert [curve.y[1] for curve in story.latency] == [(late_ns - 3 * SECOND) / 1e6] * 3
