@@ -132,7 +132,7 @@ def kill_in_a_fault(tmp_path: Path, begin: Begin, moment: int) -> Path:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 50))])
+@pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 20))])
 def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(tmp_path, whole, begin, moment):
     prepare(tmp_path)
     before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()
@@ -187,7 +187,7 @@ BRIEF = STORM.replace("duration: 20s", "duration: 4s").replace("for: 8s", "for: 
     ("on", "moment"),
     [
         pytest.param("process", 0, marks=pytest.mark.process),
-        *(pytest.param("process", moment, marks=[pytest.mark.full, pytest.mark.process]) for moment in range(1, 50)),
+        *(pytest.param("process", moment, marks=[pytest.mark.full, pytest.mark.process]) for moment in range(1, 20)),
         *(pytest.param("netns", moment, marks=[pytest.mark.full, pytest.mark.netns]) for moment in range(20)),
     ],
 )
