@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -229,7 +230,7 @@ class Profile:
     def __post_init__(self) -> None:
         if self.flush not in ("sync", "async"):
             raise ValueError(f"flush: expected sync or async, got {self.flush!r}")
-        if self.acks not in ("all", "master") and not (str(self.acks).isdigit() and int(self.acks) >= 1):
+        if self.acks not in ("all", "master") and not re.fullmatch("[1-9][0-9]{0,8}", str(self.acks)):
             raise ValueError(f"acks: expected all, master or a number of replicas, got {self.acks!r}")
 
     @property

@@ -219,7 +219,8 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
             case "seal" | "gone", [*_, name] if not guarded.is_below(unquote(name)):
                 return False
             case "seal", [length, file_crc, name]:
-                sealed.files.setdefault(unquote(name), []).append(Sum(_number(length), _crc(file_crc)))
+                one = Sum(_number(length), _crc(file_crc))  # raises before the file is known
+                sealed.files.setdefault(unquote(name), []).append(one)
                 sealed.lines[unquote(name)] = number
             case "gone", [name]:
                 sealed.files.pop(unquote(name), None)

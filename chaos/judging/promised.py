@@ -58,7 +58,7 @@ def _profile(profile: Told) -> str:
     if not _whole(profile.get("min_in_sync", 2), fields["min_in_sync"].metadata["within"]):
         return f"min_in_sync is {profile['min_in_sync']!r:.50}"
     acks = profile.get("acks", "all")
-    if not isinstance(acks, str | int) or isinstance(acks, bool) or (str(acks).isdigit() and not 1 <= int(acks) <= 9):
+    if not isinstance(acks, str | int) or isinstance(acks, bool) or (str(acks).isdigit() and len(str(acks)) > 1):
         return f"acks is {acks!r:.50}"
     try:
         Profile(**known)

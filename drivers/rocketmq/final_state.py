@@ -8,6 +8,7 @@ its commit log isn't read, and nothing is said of it.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 
 from chaos.driver import Network, Record
@@ -47,7 +48,7 @@ async def collect_broker(
         confirm = max(confirm, end)
     table = runtime.body.get("table")
     told = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
-    first = int(told) if str(told).isdigit() else -1
+    first = int(told) if re.fullmatch("[0-9]{1,18}", str(told)) else -1
     value = {
         "first": first,
         "end": max(confirm, first),

@@ -174,6 +174,11 @@ def test_what_was_flipped_makes_no_invalid_run_valid(tmp_path: Path, name: str) 
 EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "weaker acks": (lambda run: edit(run, '"acks": "all"', '"acks": "master"'), "run.json is not what was written"),
     "unknown acks": (lambda run: edit(run, '"acks": "all"', '"acks": "alle"'), "run.json: profile: acks"),
+    "acks of many digits": (
+        lambda run: edit(run, '"acks": "all"', '"acks": "%s"' % ("9" * 5000)),
+        "run.json: profile: acks",
+    ),
+    "acks of another alphabet": (lambda run: edit(run, '"acks": "all"', '"acks": "²"'), "run.json: profile: acks"),
     "another key": (lambda run: edit(run, '"acks": "all"', '"ack": "master"'), "run.json: profile: nobody knows 'ack'"),
     "a truth": (lambda run: edit(run, '"unclean": false', '"unclean": 1'), "run.json: profile: unclean"),
     "evidence": (lambda run: edit(run, '"confirm"', '"confirn"'), "run.json: tells: nobody knows 'confirn'"),

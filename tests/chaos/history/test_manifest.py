@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,6 +67,16 @@ def test_a_torn_line_stays_one_when_others_follow(tmp_path: Path) -> None:
         sealing.seal("c", sum_of(b"c"))
     sealed = manifest.read(tmp_path)
     assert sealed.damage == ["manifest: line 2 is damaged"] and list(sealed.files) == ["a", "c"]
+
+
+def test_a_seal_without_a_sum_vouches_for_nothing(tmp_path: Path) -> None:
+    with Manifest(tmp_path) as sealing:
+        sealing.seal("a", sum_of(b"a"))
+    wrong = "1 seal 1 no-sum traces/b"
+    with (tmp_path / manifest.FILE).open("a") as file:
+        file.write(f"{zlib.crc32(wrong.encode()):08x} {wrong}\n")
+    sealed = manifest.read(tmp_path)
+    assert sealed.damage == ["manifest: line 2 is damaged"] and list(sealed.files) == ["a"]
 
 
 def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
