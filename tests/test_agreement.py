@@ -77,6 +77,8 @@ SHORT = pytest.param(ENGINE[0], marks=getattr(pytest.mark, ENGINE[0]))
 
 #: What the kernel does is the same as in containers.
 NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
+#: What nodes do is the same as in containers; the correct system is tried on it.
+PROCESS = pytest.param("process", marks=pytest.mark.full)
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def test_the_correct_system_is_valid_everywhere(
     assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 
-@pytest.mark.parametrize("where", ["sim", "process", NETNS, SHORT, LONG[1]], indirect=True)
+@pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, SHORT, LONG[1]], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []

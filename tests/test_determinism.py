@@ -68,10 +68,10 @@ def digest(file: Path, out: Path, seed: int, hash_seed: int) -> str:
 def test_one_seed_is_one_history_in_fresh_processes(tmp_path: Path) -> None:
     file = tmp_path / "short.yaml"
     file.write_text(SHORT, "utf-8")
-    asked = [(6, 0), (6, 1), (6, 4_294_967_295), (8, 0)]
+    asked = [(6, 0), (6, 4_294_967_295), (8, 0)]
     with ThreadPoolExecutor(2) as two:
-        same, *others, another = two.map(lambda one: digest(file, tmp_path / "runs", *one), asked)
-    assert others == [same, same]
+        same, again, another = two.map(lambda one: digest(file, tmp_path / "runs", *one), asked)
+    assert again == same
     assert another != same  # a digest of nothing would agree as well
 
 

@@ -41,6 +41,7 @@ faults:
     at: 5s
 """
 BROKERS = ("broker-0", "broker-1", "broker-2")
+_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass
@@ -54,8 +55,9 @@ class Recording:
         return Recording([{**row, "v": copy.deepcopy(row["v"])} for row in self.rows], copy.deepcopy(self.meta))
 
     def find(self, kind: str, f: str, type: str = "", **columns: Any) -> list[Row]:
-        wanted = {"kind": kind, "f": f, **({"type": type} if type else {}), **columns}
-        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
+        wanted = {**({"type": type} if type else {}), **columns}
+        found = [row for row in self.rows if row["kind"] == kind and row["f"] == f]
+        return [row for row in found if all(row[name] == value for name, value in wanted.items())]
 
     def drop(self, gone: Callable[[Row], bool]) -> None:
         self.rows = [row for row in self.rows if not gone(row)]
@@ -86,7 +88,7 @@ class Recording:
                 **row,
                 "index": number,
                 "op": place.get(row["op"], -1),
-                "value": json.dumps(row["v"], separators=(",", ":")) if row["v"] else "",
+                "value": _json(row["v"]) if row["v"] else "",
             }
             for number, row in enumerate(self.rows)
         ]

@@ -187,12 +187,12 @@ def check_random(seeds: range) -> None:
 
 
 def test_logs_are_judged_alike_by_few_rows() -> None:
-    check_random(range(60))
+    check_random(range(30))
 
 
 @pytest.mark.full
 def test_logs_are_judged_alike_by_few_rows_of_thousands_of_histories() -> None:
-    check_random(range(60, 1_500))
+    check_random(range(30, 1_500))
 
 
 def check_harmed(every: int) -> None:

@@ -221,7 +221,7 @@ def test_what_was_proven_before_the_kill_is_invalid(tmp_path, abandoned, begin):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.full), signal.SIGTERM])
 def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
     (tmp_path / "storm.yaml").write_text(STORM)
     popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--json")
