@@ -17,7 +17,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -113,9 +113,23 @@ def names(kind: PluginKind) -> tuple[str, ...]:
     package = PACKAGES[kind]
     if wrong := hidden(package.partition(".")[0]):
         raise BadInput(wrong)
-    folders = importlib.import_module(package).__path__
-    built_in = {module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")}
-    return tuple(sorted(built_in | set(_entry_points(kind))))
+    folders = tuple(importlib.import_module(package).__path__)
+    return tuple(sorted(_built_in(folders, tuple(map(_changed_ns, folders))) | set(_entry_points(kind))))
+
+
+@lru_cache(maxsize=64)
+def _built_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> frozenset[str]:
+    """The modules in these folders, listed anew when one has changed: an experiment is read with dozens of names."""
+    return frozenset(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_"))
+
+
+def _changed_ns(folder: str) -> int:
+    """When something was added or removed there; 0 for what is no folder, as a part of a zip file, which is loaded
+    once."""
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

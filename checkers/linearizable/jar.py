@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 from chaos.errors import MachineError
-from chaos.judging.class_archive import find_java
+from chaos.judging.class_archive import JVM_OPTIONS, find_java
 from checkers.linearizable.paths import JAR, JVM
 
 #: Of the packages in :data:`JVM`, the one that is compiled against Spark's jars; the others need the JDK alone.
@@ -115,7 +115,8 @@ def build(*, force: bool = False) -> str:
 
 
 def _compile(javac: Path, files: list[Path], classes: Path, class_path: str) -> None:
-    command = [str(javac), "--release", RELEASE, "-encoding", "UTF-8", "-nowarn", "-implicit:none"]
+    command = [str(javac), *(f"-J{option}" for option in JVM_OPTIONS)]
+    command += ["--release", RELEASE, "-encoding", "UTF-8", "-nowarn", "-implicit:none"]
     command += ["-d", str(classes), "-cp", class_path or str(classes), *map(str, files)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)

@@ -11,6 +11,7 @@ import pytest
 
 from chaos.deployments import process
 from chaos.driver import Profile
+from chaos.experiment.model import Bounds
 from chaos.machines import procfs
 from chaos.run import runner
 from chaos.workload import Load
@@ -22,9 +23,10 @@ from workloads.queue import Queue
 pytestmark = pytest.mark.process
 
 NODE = "broker-0"
+PATIENT = Bounds(recover_s=20.0)
 
 
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> Rows:
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, bounds: Bounds = PATIENT) -> Rows:
     """A run in which somebody sends the broker this signal."""
     original = Queue.run
 
@@ -39,7 +41,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signa
     monkeypatch.setattr(Queue, "run", unlucky)
     deployment = process.create(run_id="toy", directory=tmp_path, seed=1)
     rows = Rows(deployment.now_ns)
-    plan = replace(experiment(duration_s=6.0, recover_s=20.0), profile=Profile(min_in_sync=1))
+    plan = replace(experiment(duration_s=6.0), bounds=bounds, profile=Profile(min_in_sync=1))
     driver = create(Options(queues=1, brokers=1, controllers=1, tier=False))
     runner.run(plan, deployment=deployment, driver=driver, directory=tmp_path, seed=1, recorder=rows)
     assert pending(tmp_path) == [] and not procfs.of_run(tmp_path)
@@ -60,7 +62,7 @@ def test_a_sigkill_of_a_stranger_is_a_fault_on_that_node(tmp_path: Path, monkeyp
 
 
 def test_a_node_that_ends_itself_is_a_crash_and_no_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = played(tmp_path, monkeypatch, signal.SIGABRT)
+    rows = played(tmp_path, monkeypatch, signal.SIGABRT, Bounds(recover_s=2.0, drain_s=3.0))
     assert not rows.where(kind="fault") and not rows.where(kind="harness", f="killed")
     (crash,) = rows.where(kind="harness", f="crash")
     assert crash["value"]["what"].startswith(f"{NODE}, life 1, ended by SIGABRT; ")

@@ -1,5 +1,7 @@
 """Lets the tests of this folder import ``brute_force`` and ``random_histories``, and compiles the tests in Java."""
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.judging.class_archive import JVM_OPTIONS
 from checkers.linearizable import jar
 
 HERE = Path(__file__).parent
@@ -15,9 +18,15 @@ sys.path.insert(0, str(HERE))
 
 @pytest.fixture(scope="session")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checker in Java and its tests, compiled without any warning."""
+    """The checker in Java and its tests, compiled without any warning: once for all processes that run tests."""
     assert shutil.which("javac"), "the checker on the JVM needs a JDK of at least version 17"
-    out = tmp_path_factory.mktemp("classes")
-    sources = [*jar.sources(), *sorted((HERE / "java").glob("*.java"))]
-    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", out, *sources], check=True)
-    return out
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (shared / "classes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "classes").exists():
+            sources = [*jar.sources(), *sorted((HERE / "java").glob("*.java"))]
+            options = [f"-J{option}" for option in JVM_OPTIONS]
+            subprocess.run(["javac", *options, "-Xlint:all", "-Werror", "-d", shared / "new", *sources], check=True)
+            (shared / "new").rename(shared / "classes")
+    return shared / "classes"

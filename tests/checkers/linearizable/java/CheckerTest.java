@@ -443,7 +443,7 @@ public final class CheckerTest {
             event = illegal(script, "bad", event);
             event = illegal(script, "worse", event);
             script.op("good", Function.WRITE, event, event + 1, 1);
-            String json = new Checker(1, MEMORY, threads, true, false).judge(script.history()).toJson(false);
+            String json = new Checker(0.3, MEMORY, threads, true, false).judge(script.history()).toJson(false);
             expect(json.contains("\"valid\":false"), json);
             expect(json.contains("\"violated\":[\"bad\",\"worse\"]"), json);
             expect(json.contains("\"undecided\":[{\"key\":\"hopeless\",\"reason\":\""), json);
