@@ -4,7 +4,7 @@ PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 # Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-full power seeds shrink soak bench-controller rocketmq setup lint lock docs dist clean
+.PHONY: demo test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -12,17 +12,24 @@ setup:
 demo: setup
 	./demo.sh
 
-lint: setup
+format: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+
+lint: format
 	.venv/bin/mypy
 
-# Three processes on two cores: many tests wait for nodes, containers and hosts.
-test: lint
-	$(PYTEST) -n 3 --dist worksteal -m "not full"
+test: WHICH = -m "not full"
+test-full: WHICH =
 
-test-full: lint
-	$(PYTEST) -n 3 --dist worksteal
+# Three processes on two cores: many tests wait for nodes, containers and hosts. Types are checked beside them, and told
+# last. All tests are collected once before, which leaves them compiled: else each process would compile them for itself.
+test test-full: format
+	@nice .venv/bin/mypy >.cache/mypy.log 2>&1 & types=$$!; \
+	$(PYTEST) -q --collect-only $(WHICH) >/dev/null 2>&1; \
+	echo '$(PYTEST) -n 3 --dist worksteal $(WHICH)'; \
+	$(PYTEST) -n 3 --dist worksteal $(WHICH); tests=$$?; \
+	wait $$types; types=$$?; echo .venv/bin/mypy; cat .cache/mypy.log; exit $$((tests | types))
 
 # The site, in .cache/docs/site. It has an environment of its own, and a broken link fails it.
 docs: .cache/docs-env/ready

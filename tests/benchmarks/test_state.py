@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ MUTANT = Mutant(
 )
 
 
-#: One whose file is there.
-FILE = next(mutant for mutant in all_mutants() if mutant.path == "reference/broker/replication.py")
+@cache
+def in_a_file() -> Mutant:
+    """One whose file is there."""
+    return next(mutant for mutant in all_mutants() if mutant.path == "reference/broker/replication.py")
 
 
 def outcome(seed: int, result: Result, mutant: str = MUTANT.id, **more: object) -> Outcome:
@@ -136,9 +139,9 @@ def test_the_raw_score_comes_first_and_counts_no_unknown() -> None:
 
 def test_limits_and_what_was_found_elsewhere_are_groups_with_reasons_and_count_as_survivors() -> None:
     def survivor(verdict: str) -> Fate:
-        ruling = Ruling(mutant=FILE.id, verdict=verdict, reason=f"why it is {verdict}")
-        here = outcome(1, Result.VALID, FILE.id, history="9", reached=1)
-        return replace(fate(here, ruling=ruling), mutant=FILE, reaching=1)
+        ruling = Ruling(mutant=in_a_file().id, verdict=verdict, reason=f"why it is {verdict}")
+        here = outcome(1, Result.VALID, in_a_file().id, history="9", reached=1)
+        return replace(fate(here, ruling=ruling), mutant=in_a_file(), reaching=1)
 
     measured = score(*map(survivor, ("limit", "limit", "found", "open", "equivalent")))
     shown = page.text(measured).split("\n### ")[1:]
@@ -149,7 +152,7 @@ def test_limits_and_what_was_found_elsewhere_are_groups_with_reasons_and_count_a
         "Reached, histories differ, no law looks (1)",
     ]
     reasons = ("why it is equivalent", "why it is limit", "why it is found", "open: why it is open")
-    assert all(f"`{FILE.id}`: {reason}\n" in part for part, reason in zip(shown, reasons, strict=True))
+    assert all(f"`{in_a_file().id}`: {reason}\n" in part for part, reason in zip(shown, reasons, strict=True))
     lines = summary(measured)
     assert lines[2].startswith("survived: 5: 1 equivalent, 2 limits of what a run can show")
     assert "0.0 %" in lines[3] and "that are not equivalent: 4," in lines[4]
@@ -163,16 +166,16 @@ def score(*fates: Fate, **more: object) -> Score:
 def test_seeds_that_come_to_a_change_often_and_cost_little_come_first() -> None:
     def ran(seed: int, rows: int, **lines: int) -> Outcome:
         counts = {line.removeprefix("at"): times for line, times in lines.items()}
-        return outcome(seed, Result.VALID, "", rows=rows, lines={FILE.path: counts})
+        return outcome(seed, Result.VALID, "", rows=rows, lines={in_a_file().path: counts})
 
-    line = str(FILE.change.line)
+    line = str(in_a_file().change.line)
     runs = [ran(1, 900, **{f"at{line}": 9}), ran(2, 100, at1=9), ran(3, 300, **{f"at{line}": 9}), ran(4, 900)]
     known = {("", "swarm", run.seed): run for run in runs}
     reach = Reach([("swarm", run.seed) for run in runs], known)
-    assert reach.order(FILE) == [("swarm", 3), ("swarm", 1)], "the others never come there"
-    assert reach.times(FILE, ("swarm", 3)) == 9 and reach.times(FILE, ("swarm", 2)) == 0
+    assert reach.order(in_a_file()) == [("swarm", 3), ("swarm", 1)], "the others never come there"
+    assert reach.times(in_a_file(), ("swarm", 3)) == 9 and reach.times(in_a_file(), ("swarm", 2)) == 0
     rare = {**known, ("", "swarm", 1): ran(1, 500, **{f"at{line}": 9, "at1": 1, "at2": 1})}
-    assert Reach([("swarm", run.seed) for run in runs], rare).order(FILE)[0] == ("swarm", 1)
+    assert Reach([("swarm", run.seed) for run in runs], rare).order(in_a_file())[0] == ("swarm", 1)
 
 
 def test_a_ruling_about_code_that_has_changed_is_named() -> None:
