@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from names import L
-from recorded import Recording, Row, record
+from recorded import Recording, Row, recording
 
 from chaos import plugins
 from chaos.driver import SELDOM_TOLD, Evidence, tells
@@ -50,8 +50,8 @@ TOLD = [one for one in Evidence if one not in SELDOM_TOLD]
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    return record(tmp_path_factory.mktemp("recorded"))
+def good() -> Recording:
+    return recording().copy()
 
 
 def verdict(run: Recording, directory: Path) -> RunVerdict:

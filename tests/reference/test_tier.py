@@ -27,7 +27,7 @@ from tests.reference.tier_world import (
 )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(25, 60))])
 def test_everything_confirmed_is_tiered_once_and_only_by_masters_in_any_storm(seed: int) -> None:
     world = storm(seed)
     assert world.violations() == []

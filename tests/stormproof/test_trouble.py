@@ -222,7 +222,7 @@ def test_a_run_of_which_only_the_verdict_was_kept_keeps_it(capsys, run):
         (CALM + "  - switch: {mode: [1]}\n    at: 1s\n", "mode: expected 'planned' or 'forced', got [1]"),
         ("name: -rf\n", "a letter or digit first, got '-rf'"),
         ("# " + "x" * (1 << 20), "1,048,578 bytes; at most 1,048,576 are read"),
-        ("[" * 100_000, "nested too deeply"),
+        pytest.param("[" * 100_000, "nested too deeply", marks=pytest.mark.full),
         ("- " * 100_000, "nested too deeply"),
         (CALM.replace("at: 500ms", "every: 0.5ms"), "every: 0.5ms is too short; a period is 1ms at least"),
         (CALM.replace("at: 500ms", "random: {mean: 0.5ms}"), "mean: 0.5ms is too short"),

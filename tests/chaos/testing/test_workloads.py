@@ -39,7 +39,7 @@ class Lending(ReferenceWithMetadata):
 
 def cluster() -> Driver:
     Lending._lender = None
-    return Lending(System(queues=2, metadata=True))
+    return Lending(System(queues=2, controllers=1, metadata=True))
 
 
 @pytest.mark.parametrize("name", sorted({*names(PluginKind.WORKLOAD)} - ELSEWHERE))

@@ -134,13 +134,13 @@ def test_nothing_is_unknown_and_a_first_state_counts() -> None:
 
 def test_long_queues_are_decided_without_a_search() -> None:
     rng = Random(1)
-    values = list(range(3_000))
+    values = list(range(1_500))
     shuffled = values[:]
     rng.shuffle(shuffled)
     rows = [row for value in values for row in put(value)]
-    rows += [row for value in shuffled[:2_000] for row in take(value)]
-    good = history("unordered-queue", *rows, *drain(*shuffled[2_000:]))
-    lossy = history("unordered-queue", *rows, *drain(*shuffled[2_001:]))
+    rows += [row for value in shuffled[:1_000] for row in take(value)]
+    good = history("unordered-queue", *rows, *drain(*shuffled[1_000:]))
+    lossy = history("unordered-queue", *rows, *drain(*shuffled[1_001:]))
     twice = history("unordered-queue", *rows, *take(shuffled[5]))
     results = list(examine([good, lossy, twice], engine="jvm", memory_mib=512))
     assert [one.valid for one in results] == [True, False, False]
