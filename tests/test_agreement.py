@@ -72,12 +72,11 @@ ENGINE = ("docker", "ssh")
 PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
 #: That the correct system is valid on these, the storms of tests/chaos/deployments show in the short suite.
 LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for on in ENGINE]
-SHORT = pytest.param(ENGINE[0], marks=getattr(pytest.mark, ENGINE[0]))
 
 
 #: What the kernel does is the same as in containers.
 NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
-#: What nodes do is the same as in containers; the correct system is tried on it.
+#: In the short suite tests/stormproof/test_killed_harness.py finds a planted bug on processes.
 PROCESS = pytest.param("process", marks=pytest.mark.full)
 
 
@@ -122,7 +121,7 @@ def test_the_correct_system_is_valid_everywhere(
     assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 
-@pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, SHORT, LONG[1]], indirect=True)
+@pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, *LONG], indirect=True)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []

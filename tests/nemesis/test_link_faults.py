@@ -299,7 +299,7 @@ ON_LINKS = ["partition", "slow_link", "loss", "rate_limit", "corruption", "slow_
 ON_LINKS += ["reset", "flapping", "swizzle_clog", "tier_outage"]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(8, 25))])
 def test_faults_on_links_overlap_and_end_in_any_order_and_leave_nothing(tmp_path: Path, seed: int) -> None:
     """At any moment each rule that is up is one that the journal promises to clear, were the harness to die now."""
     rng = Random(seed)

@@ -103,6 +103,7 @@ def test_a_recorded_run_may_be_judged_so_too(folder: Path, capfd: pytest.Capture
         assert any(line.startswith(verdict) for line in lines) and read_verdict(run)["no_loss_by_policy"] == bool(code)
 
 
+@pytest.mark.full  # in the short suite test_engine.py compares both engines
 def test_spark_tells_the_same(folder: Path) -> None:
     class_archive.find_java()
     run = min((folder / "runs").glob("lossy-1-*"))

@@ -51,6 +51,7 @@ def test_a_storm_on_the_packets_of_containers_is_valid_or_refused(engine: Any, t
     assert left_of(engine, run) == []
 
 
+@pytest.mark.full  # the same rules as in containers
 @pytest.mark.ssh
 def test_a_storm_on_the_packets_of_hosts_is_valid_or_refused(hosts: Hosts, tmp_path: Path) -> None:
     _valid_or_refused(tmp_path, "--on", "ssh", "--inventory", str(hosts.file(tmp_path)))

@@ -107,6 +107,7 @@ def test_pressure_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_pa
     assert hosts.footprint() == NOTHING
 
 
+@pytest.mark.full  # test_ssh.py heals hosts, and test_killed_harness.py ends such processes
 def test_heal_ends_what_takes_processors_when_the_harness_was_killed(hosts: Hosts, tmp_path: Path) -> None:
     # The fault lasts: on a crowded machine it takes seconds to look at all hosts.
     lasting = PRESSURE[: PRESSURE.index("  - io_hang")].replace("for: 3s", "for: 10s")
