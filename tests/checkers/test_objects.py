@@ -50,10 +50,11 @@ def told(law: Law, tables: Sequence[pa.Table], context: RunContext, rng: Random)
     return merged([law.examine(Declared(Shard(table), law.needs), context) for table in tables], rng)
 
 
+@pytest.mark.parametrize("seeds", [20, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize("part", [OF_ALL.part, OF_EACH.part])
-def test_what_is_told_in_parts_is_what_is_there(part: str) -> None:
+def test_what_is_told_in_parts_is_what_is_there(part: str, seeds: int) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    for seed in range(60):
+    for seed in range(seeds):
         rng = Random(f"tier {seed}")
         of_each = part == OF_EACH.part
         history = tier(rng, BROKERS[: rng.choice((1, 2))] if of_each else ("store-0",))

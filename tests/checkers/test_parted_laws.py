@@ -157,9 +157,10 @@ def test_no_kernel_needs_a_whole_queue() -> None:
     assert {law.needs.key for law in KERNELS.values()} == {Key.OFFSET, Key.MESSAGE}
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(12, marks=pytest.mark.full)])
 @pytest.mark.parametrize("part", KERNELS)
-def test_shards_of_parted_queues_tell_the_same(part: str) -> None:
-    for seed in range(12):
+def test_shards_of_parted_queues_tell_the_same(part: str, seeds: int) -> None:
+    for seed in range(seeds):
         rng = Random(f"shards {seed}")
         context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
         check_shards(KERNELS[part], clients(rng), context, rng, rng.choice(MOST))

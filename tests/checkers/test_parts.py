@@ -78,7 +78,7 @@ CHECKS = [check_own_disk, check_told_sets, check_sets]
 @pytest.mark.parametrize("check", CHECKS)
 def test_parts_agree_with_their_oracles(check: Callable[[Rows], int]) -> None:
     assert sum(map(check, random_shards(RANDOM))) > len(RANDOM) / 2
-    for rows in harmed_shards(every=16):
+    for rows in harmed_shards(every=48):
         check(rows)
 
 

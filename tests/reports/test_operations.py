@@ -164,7 +164,7 @@ def summed(monkeypatch: pytest.MonkeyPatch, whole: RunRows, table: pa.Table, pie
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 6))])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_what_is_summarised_is_what_all_numbers_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, missing: float
