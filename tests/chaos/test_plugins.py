@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -153,3 +154,14 @@ def test_a_folder_in_front_of_ours_is_told_and_never_silently_empty(tmp_path, pa
     assert done.returncode == 1 and "BadInput" in done.stderr
     assert f"the folder {tmp_path / package} is imported as {package!r}" in done.stderr
     assert f"Stormproof's own {ROOT / package}" in done.stderr
+
+
+def test_a_file_that_is_added_is_found_though_the_folder_was_listed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nemesis = importlib.import_module("nemesis")
+    monkeypatch.setattr(nemesis, "__path__", [*nemesis.__path__, str(tmp_path)])
+    os.utime(tmp_path, ns=(1, 1))  # clocks of file systems may stand still for some milliseconds
+    before = {*plugins.names(PluginKind.FAULT)}
+    (tmp_path / "added.py").touch()
+    assert {*plugins.names(PluginKind.FAULT)} - before == {"added"}

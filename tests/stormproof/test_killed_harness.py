@@ -240,7 +240,8 @@ def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL]
 )
 def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
-    (tmp_path / "calm.yaml").write_text(CALM)
+    few = CALM.replace("rate_per_s: 100", "rate_per_s: 10").replace("rate_per_s: 40", "rate_per_s: 4")
+    (tmp_path / "calm.yaml").write_text(few)
     popen = begin("run", "calm.yaml", "--on", "sim", "--seeds", "0..99", "--engine", "local", "--json")
     deadline_s = time.monotonic() + 30
     while not list((tmp_path / "runs").glob("*/run.json")):
