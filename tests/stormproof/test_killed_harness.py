@@ -237,7 +237,8 @@ def test_a_harness_told_to_end_heals_and_judges(tmp_path, begin, number):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGKILL]
+    "number",
+    [*(pytest.param(number, marks=pytest.mark.full) for number in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL],
 )
 def test_a_sweep_that_is_ended_leaves_no_worker(tmp_path, begin, number):
     few = CALM.replace("rate_per_s: 100", "rate_per_s: 10").replace("rate_per_s: 40", "rate_per_s: 4")

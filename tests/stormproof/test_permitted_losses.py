@@ -114,6 +114,7 @@ def test_spark_tells_the_same(folder: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.full  # a matrix tells it in the short suite
 def test_a_sweep_tells_how_many_of_its_valid_runs_lost_something(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 HISTORIES = 40_000
 
 
-@pytest.mark.parametrize(("seed", "operations"), [(1, 8), (2, 11)])
+@pytest.mark.parametrize(("seed", "operations"), [(1, 8), pytest.param(2, 11, marks=pytest.mark.full)])
 def test_both_searches_agree_with_trying_everything(classes: Path, seed: int, operations: int) -> None:
     """Verdicts, orders, longest branches and memory; in slices of one step; with budgets that refuse."""
     command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classes, "stormproof.search.SearchTest"]

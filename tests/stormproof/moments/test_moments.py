@@ -226,6 +226,7 @@ def decided(failing: Path, tmp_path: Path, which: str, **asked: int) -> tuple[Mo
     return curve.jump
 
 
+@pytest.mark.full
 def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path, tmp_path: Path) -> None:
     """The write of the new value is over by then, and the answer not yet there."""
     before, after = decided(failing, tmp_path, "not-linearizable", moments=8, tries=3, processes=0)
