@@ -57,7 +57,7 @@ def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int 
                     if rows > MOST_ROWS:
                         raise BadInput(f"{directory / STREAM} has more than {MOST_ROWS:,} rows; no more are read")
                     yield block
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are any bytes
             raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
         sound.skip()  # an end mark ends the rows, not what was sealed
         if rows != sound.rows:

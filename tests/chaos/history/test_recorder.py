@@ -7,6 +7,7 @@ import shutil
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from chaos.errors import DamagedHistory, MachineError
@@ -120,6 +121,20 @@ def test_a_history_that_is_deleted_while_it_is_written_ends_its_run(tmp_path):
 def test_an_empty_stream_is_a_damaged_history(tmp_path):
     record(tmp_path).close()
     (tmp_path / STREAM).write_bytes(b"")
+    with pytest.raises(DamagedHistory):
+        read_rows(tmp_path)
+
+
+@pytest.mark.parametrize("name", [b"index", b"ind\xff\xfe"])
+def test_columns_of_any_name_are_no_history(tmp_path, name):
+    """Names in Arrow's schema are bytes, whatever they say."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("index", pa.int8())])) as writer:
+        writer.write(pa.record_batch({"index": pa.array([1], pa.int8())}))
+    data = sink.getvalue().to_pybytes().replace(b"index", name)
+    (tmp_path / STREAM).write_bytes(data)
+    with manifest.Manifest(tmp_path) as sealing:
+        sealing.batch(manifest.Batch(0, manifest.sum_of(data), 1))
     with pytest.raises(DamagedHistory):
         read_rows(tmp_path)
 
