@@ -44,7 +44,7 @@ class RunRows:
             self._phases.setdefault(str(value_of(row["value"]).get("phase")), int(row["time_ns"]))
         self.zero_ns = self._zero()
         times = self.numbers(table, "time_ns")
-        self.end_s = float((times.max() - self.zero_ns) / 1e9) if len(times) else 0.0
+        self.end_s = (int(times.max()) - self.zero_ns) / 1e9 if len(times) else 0.0
 
     def _zero(self) -> int:
         if "load" in self._phases:

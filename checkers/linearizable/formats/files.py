@@ -210,7 +210,7 @@ def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event |
             values = [value for _, value in edn.read(rest or "nil")]
         except edn.EdnError as error:
             if type_ in ("invoke", "ok"):
-                raise BadInput(f"{source.at(row)}: expected a value, got {rest!r} ({error})") from error
+                raise BadInput(f"{source.at(row)}: expected a value, got {rest[:80]!r} ({error})") from error
             values = [None]  # an error message
         value = values[0] if values else None
         why = values[1:] if len(values) > 1 else values if isinstance(value, str) else []
@@ -237,7 +237,7 @@ def value(words: str) -> Any:
     try:
         found = [plain.value(one, 0) for _, one in edn.read(words)]
     except edn.EdnError as error:
-        raise BadInput(f"expected a value as JSON, got {words!r} ({error})") from error
+        raise BadInput(f"expected a value as JSON, got {words[:80]!r} ({error})") from error
     if len(found) != 1:
-        raise BadInput(f"expected one value as JSON, got {words!r}")
+        raise BadInput(f"expected one value as JSON, got {words[:80]!r}")
     return found[0]

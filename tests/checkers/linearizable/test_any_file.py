@@ -201,6 +201,11 @@ def digits_in_edn() -> bytes:
 
 
 @edge("register")
+def digits_in_a_log() -> bytes:
+    return b"0\t:invoke\t:write\t1\n1\t:invoke\t:cas\t[1 0x" + b"f" * 5000 + b"]\n"
+
+
+@edge("register")
 def hexadecimal_digits_in_edn() -> bytes:
     return b"{:process 0, :type :invoke, :f :write, :value 0x" + b"9" * 5000 + b"}"
 
