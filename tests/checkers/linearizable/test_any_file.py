@@ -132,6 +132,7 @@ def told(capfd: pytest.CaptureFixture[str], folder: Path, data: bytes, model: st
     assert time.process_time() - began < PATIENCE_S, data
     assert code in (0, 1, 2, 3) and "Traceback" not in err and "bug of" not in err, (data, err)
     assert (out + err).replace("\n", "").isprintable(), (data, out, err)
+    assert max(map(len, err.splitlines()), default=0) < 3000, (data, err)
     assert sorted(os.listdir(folder)) == before
     verdicts = [json.loads(line)["valid"] for line in out.splitlines() if line.startswith("{")]
     found = [None if verdict == "unknown" else verdict for verdict in verdicts]
