@@ -79,6 +79,8 @@ find_javac() {
     return 1
 }
 
+pip_install() { .venv/bin/python -m pip install -q --disable-pip-version-check "$@"; }
+
 make_environment() {
     python=$(find_python) || {
         can_apt || fail "Python 3.11 or newer is missing: install it (Debian/Ubuntu: apt-get install python3 python3-venv)."
@@ -92,8 +94,14 @@ make_environment() {
     printf 'setup: making .venv from requirements.lock with %s\n' "$python" >&2
     rm -rf .venv
     "$python" -m venv .venv
-    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    # Spark is the largest by far, and everything else takes as long: each by a pip of its own. The lock names all that
+    # either needs, and one entry of it takes several lines.
+    awk '/^[a-z]/ { spark = /^py(spark|4j)==/ } { print >(spark ? ".cache/spark.lock" : ".cache/others.lock") }' \
+        requirements.lock
+    pip_install --no-deps --require-hashes -r .cache/spark.lock &
+    pip_install --no-deps --require-hashes -r .cache/others.lock || fail "pip could not install what requirements.lock names."
+    wait $! || fail "pip could not install pyspark."
+    pip_install --no-deps --no-build-isolation -e .
     printf '%s\n' "$stamp" >.venv/stormproof.stamp
 }
 

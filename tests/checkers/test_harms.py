@@ -25,7 +25,7 @@ from chaos.verdict import RunVerdict, Validity
 from stormproof.judge import Engine, judge, prepare
 
 SEEDS = 1
-MANY = 25
+MANY = 12
 
 
 def judged(run: Recording, directory: Path) -> RunVerdict:

@@ -202,7 +202,7 @@ def test_random_histories_are_judged_as_by_the_oracle(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAIRS)
-def test_thousands_of_random_histories_are_judged_as_by_the_oracle(name: str) -> None:
+def test_many_random_histories_are_judged_as_by_the_oracle(name: str) -> None:
     for table, context in random_histories(name, MORE):
         check_alike(name, table, context)
 

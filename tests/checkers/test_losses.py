@@ -565,6 +565,6 @@ def test_random_losses_are_explained_as_by_the_oracle() -> None:
 
 
 @pytest.mark.full
-def test_thousands_of_random_losses_are_explained_as_by_the_oracle() -> None:
-    for seed in range(300, 6_000):
+def test_many_random_losses_are_explained_as_by_the_oracle() -> None:
+    for seed in range(300, 2_000):
         check_random(seed)

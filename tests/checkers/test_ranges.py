@@ -172,8 +172,8 @@ def test_answers_to_messages_may_be_parted_anywhere() -> None:
 
 
 @pytest.mark.full
-def test_answers_to_messages_may_be_parted_anywhere_in_thousands_of_histories() -> None:
-    check_questions(range(20, 500))
+def test_answers_to_messages_may_be_parted_anywhere_in_many_histories() -> None:
+    check_questions(range(20, 200))
 
 
 class TierReaders(RandomClients):
@@ -203,9 +203,9 @@ def test_what_tiers_hold_may_be_parted_anywhere(part: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", ELSEWHERE[:2])
-def test_what_tiers_hold_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
+def test_what_tiers_hold_may_be_parted_anywhere_in_many_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(20, 500), tier_readers)
+    check_random(law, range(20, 200), tier_readers)
 
 
 @pytest.mark.parametrize("part", UPLOADING)
@@ -216,9 +216,9 @@ def test_what_uploaders_do_may_be_parted_anywhere(part: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", UPLOADING)
-def test_what_uploaders_do_may_be_parted_anywhere_in_thousands_of_histories(part: str) -> None:
+def test_what_uploaders_do_may_be_parted_anywhere_in_many_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(FEW, 500), uploaders)
+    check_random(law, range(FEW, 200), uploaders)
 
 
 def check_beginnings(seeds: range) -> None:
@@ -244,8 +244,8 @@ def test_where_queues_began_is_found_in_parts() -> None:
 
 
 @pytest.mark.full
-def test_where_queues_began_is_found_in_parts_of_thousands_of_histories() -> None:
-    check_beginnings(range(30, 1_500))
+def test_where_queues_began_is_found_in_parts_of_many_histories() -> None:
+    check_beginnings(range(30, 500))
 
 
 def test_which_record_began_a_queue_may_be_found_block_by_block() -> None:
@@ -295,8 +295,8 @@ def test_silence_is_found_in_parts_of_what_was_sent() -> None:
 
 
 @pytest.mark.full
-def test_silence_is_found_in_parts_of_thousands_of_histories() -> None:
-    check_storms(range(60, 3_000))
+def test_silence_is_found_in_parts_of_many_histories() -> None:
+    check_storms(range(60, 800))
 
 
 def test_what_bounds_silence_may_be_found_block_by_block() -> None:
@@ -321,8 +321,8 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
-def test_thousands_of_random_histories_may_be_parted_anywhere(law: Law) -> None:
-    check_random(law, range(FEW, 500))
+def test_many_random_histories_may_be_parted_anywhere(law: Law) -> None:
+    check_random(law, range(FEW, 200))
 
 
 #: The first kernel of each law.
@@ -337,8 +337,8 @@ def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
 def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
-    """Every third harm: which ones differs from kernel to kernel."""
-    check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=3)
+    """Every sixth harm: which ones differs from kernel to kernel."""
+    check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=6)
 
 
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
@@ -427,4 +427,4 @@ def test_all_laws_together_find_the_same_in_parts() -> None:
 
 @pytest.mark.full
 def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
-    check_together(range(2, 60))
+    check_together(range(2, 25))

@@ -69,6 +69,7 @@ def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
     assert laws["durability"] == laws["read-back"] == "INVALID"
 
 
+@pytest.mark.full
 @pytest.mark.process
 def test_a_backup_that_holds_something_else_is_found_by_reading_through_it(tmp_path: Path, site: Path) -> None:
     calm = "  - pause: {target: queue-1}\n    at: 1s\n    for: 300ms\n"

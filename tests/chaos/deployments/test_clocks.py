@@ -112,6 +112,7 @@ def test_a_program_sees_its_wall_clock_jump_and_nothing_else_change(engine: Any)
     assert shared == ["clock"], "a kill leaves nothing in memory"
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_clocks_in_containers_jump_and_drift_over_the_lives_of_a_node(engine: Any, tmp_path: Path) -> None:
     async def script(world: World) -> None:

@@ -164,6 +164,7 @@ def test_overlapping_rules_go_one_by_one_in_any_order(world: World) -> None:
     world.run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(world: World) -> None:
     async def script(world: World) -> None:
@@ -187,6 +188,7 @@ def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(wor
     world.run(script)
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_a_node_that_is_told_to_end_loses_nothing(world: World) -> None:
     async def script(world: World) -> None:
@@ -236,6 +238,7 @@ def _held_back(program: Any) -> int:
     return int(told["cpu_stats"]["throttling_data"]["throttled_periods"])
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_a_throttled_link_takes_its_time(world: World) -> None:
     async def took_s(world: World) -> float:
@@ -392,7 +395,7 @@ def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 10))])
+@pytest.mark.parametrize("moment", [0, *(pytest.param(moment, marks=pytest.mark.full) for moment in range(1, 5))])
 def test_heal_removes_what_a_killed_harness_left(engine: Any, abandoned: None, tmp_path: Path, moment: int) -> None:
     (tmp_path / "storm.yaml").write_text(STORM)
     before, clock_s = state(str(tmp_path), tmp_path), wall_clock_s()

@@ -67,6 +67,7 @@ def test_a_disk_obeys_its_rules_over_all_lives_and_what_a_node_ended_of_is_no_cr
     world.run(script)
 
 
+@pytest.mark.full
 def test_syncs_hang_until_they_are_released_also_in_the_next_life(world: World) -> None:
     async def script(world: World) -> None:
         it = world.deployment
@@ -87,6 +88,7 @@ def test_syncs_hang_until_they_are_released_also_in_the_next_life(world: World) 
     world.run(script)
 
 
+@pytest.mark.full
 def test_a_node_out_of_descriptors_makes_no_new_connections_also_when_it_was_paused_meanwhile(world: World) -> None:
     async def script(world: World) -> None:
         it = world.deployment

@@ -25,6 +25,7 @@ async def _took_s(world: World) -> float:
     return time.monotonic() - begin_s
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_a_shaped_link_is_slow_until_its_rule_goes_and_other_rules_hold_besides(
     world: World, monkeypatch: pytest.MonkeyPatch

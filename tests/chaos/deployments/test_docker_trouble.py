@@ -79,7 +79,7 @@ def set_up(directory: Path) -> str:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("part", ["_machine", "_program"])
+@pytest.mark.parametrize("part", ["_program", pytest.param("_machine", marks=pytest.mark.full)])
 def test_a_container_that_dies_during_set_up_is_named(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -107,7 +107,9 @@ def test_an_engine_without_addresses_for_one_more_network_says_how_to_get_some()
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("flavour", iptables.FLAVOURS)
+@pytest.mark.parametrize(
+    "flavour", [iptables.FLAVOURS[0], *(pytest.param(one, marks=pytest.mark.full) for one in iptables.FLAVOURS[1:])]
+)
 def test_rules_act_together_in_either_flavour_of_the_packet_filter(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flavour: str
 ) -> None:
@@ -193,7 +195,7 @@ def lossy(engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("asks", [8, 25])
+@pytest.mark.parametrize("asks", [25, pytest.param(8, marks=pytest.mark.full)])
 def test_an_engine_that_ends_during_set_up_is_one_sentence_and_heal_removes_what_is_left(
     engine: Any, lossy: Lossy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: int
 ) -> None:

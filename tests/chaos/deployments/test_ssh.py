@@ -161,6 +161,7 @@ def test_a_cut_holds_between_its_two_nodes_alone_also_where_they_share_a_host(wo
     assert world.hosts.footprint() == NOTHING
 
 
+@pytest.mark.full
 @pytest.mark.ssh
 def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: World) -> None:
     async def script(world: World) -> None:
@@ -204,12 +205,14 @@ def test_faults_on_one_node_compose_and_a_kill_loses_what_was_not_synced(world: 
     assert sorted(path.name for path in (world.directory / "traces").iterdir()) == [f"toy-{n}.jsonl" for n in range(4)]
 
 
+@pytest.mark.full
 @pytest.mark.ssh
 def test_a_disk_changes_behind_the_back_of_its_node(world: World) -> None:
     world.run(damage.all_of_it)
     assert world.deployment.crashes == ()
 
 
+@pytest.mark.full
 @pytest.mark.ssh
 def test_a_node_joins_on_the_host_that_has_the_fewest_under_the_rules_that_stand(world: World) -> None:
     spec = NodeSpec(name="toy-4", role="toy", package="toy_nodes")
@@ -238,6 +241,7 @@ def test_a_node_joins_on_the_host_that_has_the_fewest_under_the_rules_that_stand
     assert (world.directory / "traces" / "toy-4.jsonl").stat().st_size > 0
 
 
+@pytest.mark.full
 @pytest.mark.ssh
 def test_hosts_behind_a_jump_host_work_the_same(hosts: Hosts, tmp_path: Path) -> None:
     """Clients come through SSH; the user is none that is root."""

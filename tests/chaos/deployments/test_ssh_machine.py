@@ -127,6 +127,7 @@ def test_heal_ends_what_takes_processors_when_the_harness_was_killed(hosts: Host
     assert hosts.footprint() == NOTHING
 
 
+@pytest.mark.full
 def test_clocks_on_hosts_jump_and_drift_over_the_lives_of_a_node(world: World) -> None:
     async def script(world: World) -> None:
         it = world.deployment

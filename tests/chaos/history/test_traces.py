@@ -128,7 +128,7 @@ def test_random_lines_are_read_as_if_one_by_one(block: int, tmp_path: Path, monk
 
 @pytest.mark.full
 def test_many_random_lines_are_read_as_if_one_by_one(tmp_path: Path) -> None:
-    for seed in range(6, 1500):
+    for seed in range(6, 500):
         check(tmp_path / str(seed), random_files(seed))
 
 

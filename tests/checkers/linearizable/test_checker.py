@@ -254,6 +254,7 @@ def test_a_java_that_does_not_start_says_why(fresh, tmp_path, monkeypatch):
 # The jar.
 
 
+@pytest.mark.full
 def test_the_same_sources_give_the_same_jar(tmp_path, monkeypatch):
     first = _jar.JAR.read_bytes()
     monkeypatch.setattr(_jar, "JAR", tmp_path / "stormproof.jar")

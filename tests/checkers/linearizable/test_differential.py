@@ -24,7 +24,7 @@ from checkers.linearizable.python.checker import examine
 
 F = Function
 HISTORIES = 500
-FULL_HISTORIES = 30_000
+FULL_HISTORIES = 15_000
 
 #: What can be done to one object, two values wide.
 ALPHABETS: dict[str, list[tuple[Function, tuple[Argument, ...]]]] = {
