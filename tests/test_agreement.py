@@ -76,8 +76,8 @@ LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for
 
 #: What the kernel does is the same as in containers.
 NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
-#: In the short suite tests/stormproof/test_killed_harness.py finds a planted bug on processes, and a storm in namespaces
-#: is VALID.
+#: In the short suite tests/stormproof/test_killed_harness.py finds a planted bug on processes, and a storm in
+#: namespaces is VALID.
 PROCESS = pytest.param("process", marks=pytest.mark.full)
 
 

@@ -19,6 +19,7 @@ SHORT = {
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.originalname not in SHORT:
-            if item.callspec.params.get("world") == "docker":
-                item.add_marker(pytest.mark.full)
+        drawn = getattr(item, "callspec", None)
+        in_containers = drawn is not None and drawn.params.get("world") == "docker"
+        if in_containers and getattr(item, "originalname", "") not in SHORT:
+            item.add_marker(pytest.mark.full)
