@@ -20,7 +20,7 @@ lint: format
 	.venv/bin/mypy
 
 test: WHICH = -m "not full"
-test-full: WHICH =
+test-full: WHICH = --durations=80
 
 # Three processes on two cores: many tests wait for nodes, containers and hosts. Types are checked beside them, and told
 # last. All tests are collected once before, which leaves them compiled: else each process would compile them for itself.
