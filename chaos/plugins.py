@@ -119,7 +119,7 @@ def names(kind: PluginKind) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _built_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> frozenset[str]:
-    """The modules in these folders, listed anew when one has changed: an experiment is read with dozens of names."""
+    """The modules in these folders, listed again when one has changed: an experiment is read with dozens of names."""
     return frozenset(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_"))
 
 

@@ -74,7 +74,7 @@ def first_acknowledged(rows: Rows) -> Ints:
 def first_answers(rows: Rows) -> Ints:
     """A sieve: of each queue, and of all that answered (each node in each epoch, as whatever replica it was asked), the
     answers that were the first to tell of the queue's end: of a send, a pull, and a look at its bounds. Those that
-    failed besides: a pull from beyond the end is told where that is."""
+    failed besides: the answer to a pull from beyond the end says where that is."""
     return np.concatenate(
         [_first(rows, f, by=("queue", "node", "epoch", "from", "type")) for f in ("send", "pull", "bounds")]
     )

@@ -98,7 +98,7 @@ def check_random(seeds: Sequence[int]) -> None:
 
 
 def test_readers_are_judged_alike_in_parts_of_queues() -> None:
-    check_random([*range(6), 149])  # in the last one a pull from beyond the end is the first to be told of it
+    check_random([*range(6), 149])  # in the last one a pull from beyond the end is the first that shows it
 
 
 @pytest.mark.full

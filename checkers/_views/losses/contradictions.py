@@ -15,8 +15,8 @@ from checkers._views.nodes.logs import first_confirms
 def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Claims) -> tuple[Claims, Ints]:
     """The claims that must hold, and the pairs of them (numbers, as :func:`conflicts` tells them) that contradict each
     other. Of two the one of the older epoch may be gone: what logs held, if what is confirmed may be; what readers and
-    producers were told, if that may be. The newer one may be, if an unclean election lies between all that told of the
-    two. What the profile permits is counted."""
+    producers were told, if that may be. The newer one may be, if an unclean election lies between all rows that show
+    the one and all that show the other. What the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
         epoch = _epochs(rows, claims)
@@ -37,7 +37,7 @@ def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims,
     if not len(pairs) or not permits:
         return pairs
     disputed = np.flatnonzero(any_in(claims.place[pairs[:, 0]], claims.count)[claims.place])
-    first = _first_told(rows, claims.at[disputed])
+    first = _first_shown(rows, claims.at[disputed])
     left, sure = (_conflicts_between(claims, disputed, cuts.between(first)) for cuts in (permits, permits.certain))
     found.count("permitted_by_policy", len(pairs) - len(left))
     if len(left) < len(sure):
@@ -45,9 +45,9 @@ def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims,
     return left
 
 
-def _first_told(rows: Rows, at: Ints) -> Ints:
-    """In which epoch each of these rows first told what it claims: a record of a log when it was called confirmed, what
-    stands there after the run later than all epochs. -1 where nobody knows."""
+def _first_shown(rows: Rows, at: Ints) -> Ints:
+    """In which epoch each of these rows first showed what it claims: a record of a log when it was called confirmed,
+    what stands there after the run later than all epochs. -1 where that is unknown."""
     kind, epoch = rows.column("kind")[at], rows.column("epoch")[at]
     epoch[kind == rows.code("kind", "final")] = NEVER
     appends = np.flatnonzero(kind == rows.code("kind", "trace"))
@@ -57,8 +57,8 @@ def _first_told(rows: Rows, at: Ints) -> Ints:
 
 
 def _conflicts_between(claims: Claims, disputed: Ints, between: Ints) -> Ints:
-    """:func:`conflicts` of these claims, told between the same two cuts. Where it is not known of one of them, those of
-    its place are held against each other as if there were no cut."""
+    """:func:`conflicts` of these claims, shown between the same two cuts. Where that is unknown of one of them, those
+    of its place are held against each other as if there were no cut."""
     unknown = any_in(claims.place[disputed[between < 0]], claims.count)[claims.place[disputed]]
     number = np.where(unknown, -1, between)
     found = [np.empty((0, 2), dtype=np.int64)]

@@ -115,8 +115,8 @@ class Cuts:
             yield mine, binding
 
     def between(self, epoch: Ints) -> Ints:
-        """Between which cuts what was told in each of these epochs was told: what has one number is parted by no cut.
-        -1 where nobody knows, since a cut, or what was told, has no epoch."""
+        """Number the stretches between cuts, and return that of each of these epochs: no cut parts what has one number.
+        -1 where it is unknown, since a cut, or what was asked about, has no epoch."""
         if not self.every:
             return np.zeros(len(epoch), dtype=np.int64)
         begins = np.array(sorted({cut.epoch for cut in self.every}))

@@ -193,9 +193,9 @@ def _unreached(rows: Rows) -> list[list[Ints]]:
     at = np.arange(len(rows))
     for mine in parts(rows.column("node")).values():
         lived = in_node_order(rows, at[mine])
-        told = np.flatnonzero(rows.column("f")[lived] == confirm)
-        anew = told[1:][epoch[lived[told[1:]]] != epoch[lived[told[:-1]]]]
-        cuts = distinct(np.append(np.flatnonzero(rows.column("f")[lived] != confirm), anew))
+        confirms = np.flatnonzero(rows.column("f")[lived] == confirm)
+        new_epoch = confirms[1:][epoch[lived[confirms[1:]]] != epoch[lived[confirms[:-1]]]]
+        cuts = distinct(np.append(np.flatnonzero(rows.column("f")[lived] != confirm), new_epoch))
         last, pieces = np.empty(0, dtype=np.int64), []
         for piece in np.split(lived, cuts):
             last = np.concatenate([last, piece[rows.column("f")[piece] == confirm]])
