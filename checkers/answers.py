@@ -46,8 +46,8 @@ PROMISE = Promise(
 QUESTIONS = Needs(
     part="questions",
     key=Key.RUN,
-    rows=(own("op", "question"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.OPERATIONS),
+    rows=(own("op", "question"), own("trace", "applied"), reads.RUN, reads.FAULTS),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
     uses=(Use.LIMITS,),
 )
 #: Sends are as many as messages: they are looked at where their queues are, each with its answer.
@@ -195,15 +195,16 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
 
 
 def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
-    """Each request that was made again and again, while no fault had been in force for the bound of service, was
-    answered. Real machines are late now and then: there it must have been made for as long as service may pause."""
+    """Each request that was made again and again, while no fault had been in force for the bound of service, and
+    somebody could be master, was answered. Real machines are late now and then: there it must have been made for as
+    long as service may pause."""
     bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
     least_ns = int(ANSWER_S * 1e9) if context.one_clock else max(int(ANSWER_S * 1e9), bound_ns)
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
     asked_ns = rows.column("time_ns")[calls.invoke]
     quiet = (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0)
     stretch = np.zeros(len(asked_ns), dtype=np.int64)  # how many faults were over by then
-    for began_ns, over_ns in _unquiet(rows):
+    for began_ns, over_ns in _unquiet(rows, context):
         until_ns = min(over_ns, end) + bound_ns
         quiet &= (asked_ns < began_ns) | (asked_ns >= until_ns)
         stretch += asked_ns >= until_ns
@@ -216,12 +217,15 @@ def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: 
                 _tell_silent(rows, found, calls, mine, question, node, "while no fault was in force")
 
 
-def _unquiet(rows: Rows) -> list[tuple[int, int]]:
-    """From when until when faults were in force, or the harness itself stood still."""
+def _unquiet(rows: Rows, context: RunContext) -> list[tuple[int, int]]:
+    """From when until when faults were in force, the harness itself stood still, or nobody could be master, since the
+    run had destroyed the only sure copy."""
     stalls = rows.where(kind="harness", f="stall").tolist()
     ended = [(int(rows.column("time_ns")[at]), float(rows.value(at).get("ms", 0))) for at in stalls]
     faults = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults)]
-    return [*faults, *((now - int(ms * 1e6), now) for now, ms in ended if ms > STALL_MS)]
+    stood_still = [(now - int(ms * 1e6), now) for now, ms in ended if ms > STALL_MS]
+    destroyed, (_, led_again_ns, _) = views.only_copy_destroyed(rows, context), views.service_ended(rows, context)
+    return [*faults, *stood_still, *([(destroyed.fault.began_ns, led_again_ns)] if destroyed else [])]
 
 
 def _tell_silent(

@@ -27,27 +27,29 @@ from checkers._views.reads import own
 from checkers.roles.promise import DAMAGE_WITHOUT_FAULT, EPOCHS_FORGOTTEN, PROMISE
 
 _RARE = ("start", "damaged", "truncate", "recovered", "bootstrap_begun", "bootstrap")
+_OFTEN = ("append", "synced", "confirm")
 #: An epoch and the position at which its records begin.
 Piece = tuple[int, int]
 
 
 def telling(rows: Rows) -> Ints:
-    """Rare rows; the first record of each epoch, and behind each rare row; and the last word of what is durable before
-    each rare row, and in the end."""
-    every = np.concatenate([rows.where(kind="trace", f=f) for f in (*_RARE, "append", "synced")])
+    """Rare rows; the first record of each epoch, and behind each rare row; and before each rare row, and in the end,
+    the last word of what is durable and the highest confirm offset."""
+    every = np.concatenate([rows.where(kind="trace", f=f) for f in (*_RARE, *_OFTEN)])
     found = [np.empty(0, np.int64)]
-    f, epoch = rows.column("f"), rows.column("epoch")
+    f, epoch, position = rows.column("f"), rows.column("epoch"), rows.column("position")
     for mine in parts(rows.column("node")[every]).values():
         lived = in_node_order(rows, every[mine])
-        is_append, is_synced = (f[lived] == rows.code("f", name) for name in ("append", "synced"))
-        rare = ~is_append & ~is_synced
+        is_append, is_synced, is_confirm = (f[lived] == rows.code("f", name) for name in _OFTEN)
+        rare = ~is_append & ~is_synced & ~is_confirm
         before = np.maximum.accumulate(np.where(rare | is_append, np.arange(len(lived)), -1))
         before = np.append(-1, before[:-1])[: len(lived)]
         goes_on = (before >= 0) & ~rare[np.maximum(before, 0)] & (epoch[lived] == epoch[lived[np.maximum(before, 0)]])
-        said = lived[is_synced]
-        segment = np.cumsum(rare)[is_synced]
-        last = np.append(segment[1:] != segment[:-1], True)[: len(said)]
-        found += [lived[rare], lived[is_append & ~goes_on], said[last]]
+        said, segment = lived[is_synced], np.cumsum(rare)
+        last = np.append(np.diff(segment[is_synced]) > 0, True)[: len(said)]
+        confirmed = lived[is_confirm][np.lexsort((position[lived[is_confirm]], segment[is_confirm]))]
+        highest = np.append(np.diff(segment[is_confirm]) > 0, True)[: len(confirmed)]
+        found += [lived[rare], lived[is_append & ~goes_on], said[last], confirmed[highest]]
     return np.sort(np.concatenate(found))
 
 
@@ -58,9 +60,9 @@ DISKS = Needs(
         own("trace", *_RARE),
         Reads(
             kind="trace",
-            f=("append", "synced"),
+            f=_OFTEN,
             sieve=Sieve(
-                rows=(own("trace", "append", "synced", *_RARE),),
+                rows=(own("trace", *_OFTEN, *_RARE),),
                 columns=("node", "incarnation", "step", "epoch", "position"),
                 keep=telling,
                 streamed=True,
@@ -88,7 +90,7 @@ class Disks:
         every = telling(rows)
         for mine in parts(rows.column("node")[every]).values():
             found = Findings(PROMISE)  # for each, so that what is told does not depend on who shares a shard
-            disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(views.faults))
+            disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(views.faults), context)
             for at in in_node_order(rows, every[mine]).tolist():
                 disk.tell(at)
             told = told.merge(found.partial())
@@ -100,14 +102,17 @@ class Disks:
 
 @dataclass(slots=True)
 class _Disk:
-    """One node's disk, as the node tells of it. ``sure``: what is durable of its log by its own word; ``cut``: where a
-    cut began that may not have ended, -1 for none; ``whole``: the row by which the disk was read to its end."""
+    """One node's disk, as the node tells of it. ``sure``: what is durable of its log by its own word; ``confirmed``: up
+    to where the node called it confirmed; ``cut``: where a cut began that may not have ended, -1 for none; ``whole``:
+    the row by which the disk was read to its end."""
 
     rows: Rows
     found: Findings
     node: str
     faults: Sequence[Fault]
+    context: RunContext
     sure: int = 0
+    confirmed: int = 0
     witness: int = -1
     cut: int = -1
     whole: int = -1
@@ -124,13 +129,15 @@ class _Disk:
         elif f == "synced":
             self.sure, self.witness = where, at
             self.cut = -1 if where > self.cut else self.cut
+        elif f == "confirm":
+            self.confirmed = max(self.confirmed, where)
         elif f == "truncate":
-            self.sure, self.cut = min(self.sure, where), where
+            self.sure, self.confirmed, self.cut = min(self.sure, where), min(self.confirmed, where), where
             self.pieces = [piece for piece in self.pieces if piece[1] < where]
         elif f == "bootstrap_begun":
             self.cut = self.sure
         elif f == "damaged":
-            self._declares(at, "found its disk damaged")
+            self._declares(at, "found its disk damaged", where)
         elif f == "start":
             self._starts(at)
         elif f == "bootstrap":
@@ -144,20 +151,21 @@ class _Disk:
             self.pieces.append((epoch, position))
 
     def _is_whole(self, at: int, end: int) -> None:
-        self.sure, self.witness, self.cut, self.is_declared = end, at, -1, False
+        self.sure, self.confirmed, self.witness, self.cut, self.is_declared = end, 0, at, -1, False
 
     def _starts(self, at: int) -> None:
         told = self.rows.value(at)
         disk, generation = str(told.get("disk", "")), int(told.get("generation", self.generation + 1))
         if self.disk and disk and disk != self.disk and self.whole >= 0:
-            self._declares(at, "began a life on a disk that it had not had before")
+            self._declares(at, "began a life on a disk that it had not had before", self.sure)
         self.is_new = disk != self.disk or generation <= self.generation
         self.disk, self.generation = disk, generation
 
-    def _declares(self, at: int, did: str) -> None:
-        """Says that what was on the disk is gone. What may be gone lawfully: the first bytes, before anything was
-        called durable, and what a cut takes that had begun."""
-        excused = self.is_declared or self.sure <= 0 or self.cut >= 0
+    def _declares(self, at: int, did: str, end: int) -> None:
+        """Says that what was on the disk is gone; ``end``: where the log ends that is left. What may be gone lawfully:
+        the first bytes, before anything was called durable; what a cut takes that had begun; and in a crash what was
+        confirmed before it was durable."""
+        excused = self.is_declared or self.sure <= 0 or self.cut >= 0 or self._lost_unflushed(at, end)
         self.is_declared = True
         if excused or self._may_be_harmed(at):
             return
@@ -195,13 +203,19 @@ class _Disk:
             )
             return
 
-    def _may_be_harmed(self, now: int) -> bool:
-        """Was a fault in force since the disk was last read to its end that takes from it what it held, or may?"""
+    def _lost_unflushed(self, now: int, end: int) -> bool:
+        """Under asynchronous flush records are confirmed before they are durable. Did a crash take such ones, and left
+        all that was durable?"""
+        confirmed_more = self.context.profile.flush == "async" and self.sure <= end < self.confirmed
+        return confirmed_more and self._may_be_harmed(now, Effect.MAY_CRASH)
+
+    def _may_be_harmed(self, now: int, effect: Effect = Effect.LOSES_DISK) -> bool:
+        """Was a fault in force since the disk was last read to its end that has this effect on it, or may have?"""
         since_ns, now_ns = (int(self.rows.column("time_ns")[at]) if at >= 0 else -1 for at in (self.whole, now))
         return any(
             fault.began_ns <= now_ns
             and fault.until_ns >= since_ns
-            and (self.node in fault.hits(Effect.LOSES_DISK) or fault.may_hit(self.node))
+            and (self.node in fault.hits(effect) or fault.may_hit(self.node))
             for fault in self.faults
         )
 

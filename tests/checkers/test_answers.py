@@ -188,6 +188,29 @@ def test_while_the_harness_stood_still_nobody_knows_who_answers(stall_ms: int, n
     history.expect(ANSWERS, *names)
 
 
+@pytest.mark.parametrize(
+    ("fault", "led_again", "names"),
+    [("wipe", False, ()), ("wipe", True, (A.UNANSWERED,)), ("kill", False, (A.UNANSWERED,))],
+)
+def test_while_nobody_can_be_master_nobody_need_answer(fault: str, led_again: bool, names: tuple[str, ...]) -> None:
+    """The run took the only sure copy itself. An election begins service anew, and a fault that took nothing excuses
+    nothing."""
+    history = run()
+    history.undo(fault, history.inject(fault, "broker-1"))
+    entry: dict[str, Any] = {"type": "apply_id", "group": "g", "broker": "broker-1", "removed": ["broker-1"], "set": []}
+    history.trace("controller-0", "applied", position=7, epoch=1, value={"entry": entry})
+    if led_again:
+        entry = {"type": "elect", "group": "g", "master": "broker-0", "set": ["broker-0"], "set_epoch": 9}
+        history.trace("controller-0", "applied", position=8, epoch=1, value={"entry": entry})
+    history.wait(11)
+    for _ in range(3):
+        ask(history, "", type="info")
+        history.wait(3)
+    history.phase("heal")
+    ask(recover(history), "code 29")
+    history.expect(ANSWERS, *names)
+
+
 def test_who_did_not_ask_long_enough_or_at_all_knows_nothing() -> None:
     early, never, unrecovered = run(), run(), run()
     ask(early, "code 29")

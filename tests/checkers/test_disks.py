@@ -95,6 +95,55 @@ def test_a_fault_from_before_the_disk_was_read_to_its_end_excuses_nothing() -> N
     assert names(history) == [A.DAMAGE_WITHOUT_FAULT]
 
 
+ASYNC = {"flush": "async"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "confirmed", "end", "profile", "found"),
+    [
+        ("kill", 4, 3, ASYNC, False),
+        ("odd", 4, 3, ASYNC, False),  # it declares no effects, so it may have crashed the replica
+        ("kill", 3, 3, ASYNC, True),  # no confirmed record is gone
+        ("kill", 4, 2, ASYNC, True),  # a durable one is
+        ("kill", 4, 4, ASYNC, True),  # nothing is
+        ("kill", 4, 3, {}, True),  # under synchronous flush what is confirmed is durable
+        ("pause", 4, 3, ASYNC, True),  # no crash
+    ],
+)
+def test_under_asynchronous_flush_a_crash_may_take_what_was_confirmed_and_not_durable(
+    fault: str, confirmed: int, end: int, profile: dict[str, str], found: bool
+) -> None:
+    history = run(synced=3)
+    history.meta["profile"] = profile
+    history.confirm(NODE, confirmed * SIZE)
+    history.undo(fault, history.inject(fault, NODE, effects=None if fault == "odd" else "usual"))
+    starts(history, 2)
+    history.trace(NODE, "damaged", incarnation=2, position=end * SIZE)
+    assert names(history) == [A.DAMAGE_WITHOUT_FAULT] * found
+
+
+def test_what_an_earlier_life_confirmed_or_a_cut_took_excuses_no_damage() -> None:
+    history = run(synced=3)
+    history.meta["profile"] = ASYNC
+    history.confirm(NODE, 4 * SIZE)
+    starts(history, 2)
+    recovers(history, 2, 4 * SIZE, [[1, 0], [2, 200]])
+    history.undo("kill", history.inject("kill", NODE))
+    starts(history, 3)
+    history.trace(NODE, "damaged", incarnation=3, position=4 * SIZE)
+    assert names(history) == [A.DAMAGE_WITHOUT_FAULT]
+    history = run(synced=3)
+    history.meta["profile"] = ASYNC
+    history.confirm(NODE, 4 * SIZE)
+    history.trace(NODE, "truncate", position=2 * SIZE, epoch=3)
+    history.append(NODE, 2, epoch=3)
+    history.trace(NODE, "synced", position=3 * SIZE)
+    history.undo("kill", history.inject("kill", NODE))
+    starts(history, 2)
+    history.trace(NODE, "damaged", incarnation=2, position=3 * SIZE)
+    assert names(history) == [A.DAMAGE_WITHOUT_FAULT]
+
+
 def test_what_was_never_called_durable_may_be_gone() -> None:
     history = run(synced=0)
     declares(history)
@@ -195,8 +244,9 @@ def test_the_sieve_keeps_all_that_is_judged_by(seed: int) -> None:
     """A random life, cut into blocks: what the sieve keeps of each is judged as the whole is."""
     rng = np.random.default_rng(seed)
     history, end, synced, life = run(0), 4, 0, 1
+    history.meta["profile"] = ASYNC
     for _ in range(60):
-        match int(rng.integers(6)):
+        match int(rng.integers(8)):
             case 0 | 1 | 2:
                 history.append(NODE, end, epoch=int(rng.integers(1, 4)), incarnation=life)
                 end += 1
@@ -207,11 +257,15 @@ def test_the_sieve_keeps_all_that_is_judged_by(seed: int) -> None:
                 end = int(rng.integers(0, end + 1))
                 history.trace(NODE, "truncate", incarnation=life, position=end * SIZE, epoch=3)
                 synced = min(synced, end)
+            case 5 | 6:
+                history.confirm(NODE, int(rng.integers(0, end + 1)) * SIZE, incarnation=life)
             case _:
                 life += 1
+                if rng.random() < 0.7:
+                    history.undo("kill", history.inject("kill", NODE))
                 starts(history, life)
-                if rng.random() < 0.3:
-                    history.trace(NODE, "damaged", incarnation=life, position=0)
+                if rng.random() < 0.5:
+                    history.trace(NODE, "damaged", incarnation=life, position=int(rng.integers(0, 3)) and synced * SIZE)
                 recovers(history, life, synced * SIZE, [[int(rng.integers(1, 4)), 0]])
                 end = synced
     whole = names(history)
@@ -227,7 +281,8 @@ def test_the_sieve_keeps_all_that_is_judged_by(seed: int) -> None:
 def _kept(rows: list[dict[str, Any]]) -> set[int]:
     shard = Shard(table_of(rows))
     chosen = {int(shard.column("index")[at]) for at in telling(shard)}
-    return chosen | {row["index"] for row in rows if row["kind"] != "trace" or row["f"] not in ("append", "synced")}
+    often = ("append", "synced", "confirm")
+    return chosen | {row["index"] for row in rows if row["kind"] != "trace" or row["f"] not in often}
 
 
 def test_it_keeps_the_contract_of_laws() -> None:
