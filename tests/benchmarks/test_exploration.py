@@ -58,7 +58,7 @@ def test_a_new_part_of_a_member_is_noticed() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("scope", _NAMES)
 def test_the_correct_members_keep_the_laws_in_many_states(scope: str) -> None:
-    found = explored(scope)
+    found = explored(scope, most_states=LONG // 3)  # `python -m benchmarks.exploration` goes on to the end
     assert found.violation == "", found.path
 
 
