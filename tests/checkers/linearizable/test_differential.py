@@ -185,8 +185,9 @@ def same_element(history: History, blocked: int) -> set[int]:
 
 
 def _concerns_all(operation: Operation) -> bool:
-    empty = operation.f is F.DRAINED or (operation.f is F.DEQUEUE and operation.arguments[0] == NIL)
-    return empty or (operation.f is F.READ and not tells_nothing(operation))
+    if operation.f is F.DEQUEUE:  # one that completed took whatever was there
+        return operation.arguments[0] == NIL or (operation.arguments[0] is None and operation.ret is not None)
+    return operation.f is F.DRAINED or (operation.f is F.READ and not tells_nothing(operation))
 
 
 def compare(histories: Sequence[History], results: Iterable[Result], undecided: int = 0) -> None:

@@ -17,7 +17,7 @@ from checkers.linearizable import jar as _jar
 from checkers.linearizable import total_queue
 from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats.files import of_events, read
-from checkers.linearizable.history import NIL, Function, History
+from checkers.linearizable.history import NIL, Function, History, Operation
 
 F = Function
 ENGINES = ["jvm", "python"]
@@ -121,6 +121,20 @@ def test_a_queue_without_order(what: str) -> None:
     one = history("unordered-queue", *PUT, *rows)
     assert verdicts(one) == {valid}
     assert linearizable(one) is valid
+
+
+@pytest.mark.parametrize(("ended", "valid"), [(3, False), (None, True)])
+def test_a_dequeue_that_does_not_say_what_it_took_took_something_unless_it_crashed(
+    ended: int | None, valid: bool
+) -> None:
+    """The Java engine judged each value alone, and such a dequeue with none: nothing was missing then."""
+    operations = [
+        Operation(process="0", f=F.ENQUEUE, arguments=("1",), call=0, ret=1),
+        Operation(process="1", f=F.DEQUEUE, arguments=(None,), call=2, ret=ended),
+        Operation(process="2", f=F.DEQUEUE, arguments=("1",), call=4, ret=5),
+    ]
+    one = History(id="taken", model="unordered-queue", operations=operations)
+    assert verdicts(one) == {valid} and linearizable(one) is valid
 
 
 def test_nothing_is_unknown_and_a_first_state_counts() -> None:

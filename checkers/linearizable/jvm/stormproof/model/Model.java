@@ -10,8 +10,9 @@ public interface Model {
     /**
      * The part of the object that an operation concerns, where objects consist of parts that don't depend on each other
      * (the elements of a set): as long as no operation concerns the {@link #WHOLE}, each part is an object of its own.
+     * An operation that crashed need not have taken effect.
      */
-    default long part(int function, long[] arguments) {
+    default long part(int function, long[] arguments, boolean crashed) {
         return WHOLE;
     }
 

@@ -17,7 +17,7 @@ final class SetModel implements Model {
 
     /** The elements are independent of each other, but for reads of all of them. */
     @Override
-    public long part(int function, long[] arguments) {
+    public long part(int function, long[] arguments, boolean crashed) {
         return function == Function.READ ? WHOLE : arguments[0];
     }
 

@@ -19,13 +19,17 @@ final class UnorderedQueueModel implements Model {
         return "unordered-queue";
     }
 
-    /** Values are independent of each other where nothing ever saw the queue empty. */
+    /**
+     * Values are independent of each other where nothing ever saw the queue empty, and every dequeue that took one says
+     * which. One that crashed may have taken nothing.
+     */
     @Override
-    public long part(int function, long[] arguments) {
-        if (function == Function.DRAINED || arguments[0] == Function.NIL) {
+    public long part(int function, long[] arguments, boolean crashed) {
+        boolean unknown = arguments[0] == Function.UNKNOWN;
+        if (function == Function.DRAINED || arguments[0] == Function.NIL || (unknown && !crashed)) {
             return WHOLE;
         }
-        return arguments[0] == Function.UNKNOWN ? -1 : arguments[0];
+        return unknown ? -1 : arguments[0];
     }
 
     @Override

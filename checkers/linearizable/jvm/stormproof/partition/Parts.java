@@ -12,10 +12,10 @@ import stormproof.util.LongInterner;
 public final class Parts {
     /** The operations of each part; the object itself, undivided, when one operation concerns the whole. */
     public static List<Operations> of(Operations whole, Model model) {
-        long[] partOfKind = new long[whole.kinds];
-        for (int kind = 0; kind < whole.kinds; kind++) {
-            partOfKind[kind] = model.part(whole.function[kind], whole.arguments[kind]);
-            if (partOfKind[kind] == Model.WHOLE) {
+        long[] part = new long[whole.count];
+        for (int op = 0; op < whole.count; op++) {
+            part[op] = model.part(whole.functionOf(op), whole.argumentsOf(op), whole.crashed(op));
+            if (part[op] == Model.WHOLE) {
                 return List.of(whole);
             }
         }
@@ -26,7 +26,7 @@ public final class Parts {
         int[] place = new int[whole.count];
         int[] end = new int[whole.count + 1];
         for (int op = 0; op < whole.count; op++) {
-            place[op] = places.place(partOfKind[whole.kind[op]]);
+            place[op] = places.place(part[op]);
             end[place[op] + 1]++;
         }
         for (int i = 1; i <= places.size(); i++) {
