@@ -15,7 +15,7 @@ from chaos.experiment.reader import load
 ROOT = Path(__file__).parent.parent
 SWARM = (ROOT / "examples" / "swarm.yaml").read_text()
 SEEDS = 2
-MANY = 100
+MANY = 40
 TIMEOUT_S = 40 * 60
 DRAWN = re.MULTILINE | re.DOTALL  # for the lines of the profile that seeds draw
 SHAPES = {

@@ -224,8 +224,7 @@ def test_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAIRS)
 def test_all_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
-    for seed in range(3):
-        check_harmed(name, seed, every=1)
+    check_harmed(name, seed=0, every=1)
 
 
 def steps(work: Callable[[], object]) -> Counter[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(30)
+SEEDS = range(15)
 TIMEOUT_S = 40 * 60
 
 

@@ -185,7 +185,7 @@ def told(capfd: pytest.CaptureFixture[str], folder: Path, content: bytes) -> Non
     assert os.listdir(folder) == [path.name]
 
 
-@pytest.mark.parametrize("amount", [20, pytest.param(4_000, marks=pytest.mark.full)], ids=["few", "many"])
+@pytest.mark.parametrize("amount", [20, pytest.param(2_000, marks=pytest.mark.full)], ids=["few", "many"])
 def test_any_file_is_refused_by_a_command_in_sentences_and_in_time(
     amount: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
