@@ -23,7 +23,8 @@ test: WHICH = -m "not full"
 test-full: WHICH = --durations=80
 
 # Three processes on two cores: many tests wait for nodes, containers and hosts. Types are checked beside them, and
-# reported last. All tests are collected once before, which leaves them compiled: else each process would compile them for itself.
+# reported last. All tests are collected once before, which leaves them compiled: else each process would compile them
+# for itself.
 test test-full: format
 	@nice .venv/bin/mypy >.cache/mypy.log 2>&1 & types=$$!; \
 	$(PYTEST) -q --collect-only $(WHICH) >/dev/null 2>&1; \

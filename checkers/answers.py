@@ -196,7 +196,7 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
 
 def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
     """Each request that was made again and again, while no fault had been in force for the bound of service, and
-    somebody could be master, was answered. Real machines are late now and then: there it must have been made for as
+    a replica could be master, was answered. Real machines are late now and then: there it must have been made for as
     long as service may pause."""
     bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
     least_ns = int(ANSWER_S * 1e9) if context.one_clock else max(int(ANSWER_S * 1e9), bound_ns)
@@ -218,8 +218,8 @@ def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: 
 
 
 def _unquiet(rows: Rows, context: RunContext) -> list[tuple[int, int]]:
-    """From when until when faults were in force, the harness itself stood still, or nobody could be master, since the
-    run had destroyed the only sure copy."""
+    """From when until when faults were in force, the harness itself stood still, or no replica could be master, since a
+    fault had destroyed the only sure copy."""
     stalls = rows.where(kind="harness", f="stall").tolist()
     ended = [(int(rows.column("time_ns")[at]), float(rows.value(at).get("ms", 0))) for at in stalls]
     faults = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults)]

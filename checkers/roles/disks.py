@@ -102,7 +102,7 @@ class Disks:
 
 @dataclass(slots=True)
 class _Disk:
-    """One node's disk, as the node tells of it. ``sure``: what is durable of its log by its own word; ``confirmed``: up
+    """One node's disk, as the node reports it. ``sure``: what is durable of its log by its own word; ``confirmed``: up
     to where the node called it confirmed; ``cut``: where a cut began that may not have ended, -1 for none; ``whole``:
     the row by which the disk was read to its end."""
 

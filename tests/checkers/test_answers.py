@@ -192,9 +192,9 @@ def test_while_the_harness_stood_still_nobody_knows_who_answers(stall_ms: int, n
     ("fault", "led_again", "names"),
     [("wipe", False, ()), ("wipe", True, (A.UNANSWERED,)), ("kill", False, (A.UNANSWERED,))],
 )
-def test_while_nobody_can_be_master_nobody_need_answer(fault: str, led_again: bool, names: tuple[str, ...]) -> None:
-    """The run took the only sure copy itself. An election begins service anew, and a fault that took nothing excuses
-    nothing."""
+def test_while_no_replica_can_be_master_no_answer_is_owed(fault: str, led_again: bool, names: tuple[str, ...]) -> None:
+    """The run took the only sure copy itself. With an election service is owed again, and a fault that took nothing
+    excuses nothing."""
     history = run()
     history.undo(fault, history.inject(fault, "broker-1"))
     entry: dict[str, Any] = {"type": "apply_id", "group": "g", "broker": "broker-1", "removed": ["broker-1"], "set": []}

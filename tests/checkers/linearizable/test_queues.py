@@ -124,9 +124,7 @@ def test_a_queue_without_order(what: str) -> None:
 
 
 @pytest.mark.parametrize(("ended", "valid"), [(3, False), (None, True)])
-def test_a_dequeue_that_does_not_say_what_it_took_took_something_unless_it_crashed(
-    ended: int | None, valid: bool
-) -> None:
+def test_a_dequeue_of_an_unknown_value_took_something_unless_it_crashed(ended: int | None, valid: bool) -> None:
     """The Java engine judged each value alone, and such a dequeue with none: nothing was missing then."""
     operations = [
         Operation(process="0", f=F.ENQUEUE, arguments=("1",), call=0, ret=1),
