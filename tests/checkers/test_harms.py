@@ -167,7 +167,7 @@ def check_hidden(change: Change, every: int, directory: Path) -> None:
 
 @pytest.mark.parametrize("change", HIDE_NOTHING, ids=lambda change: change.__name__)
 def test_what_changes_nothing_hides_no_harm(change: Change, tmp_path: Path) -> None:
-    check_hidden(change, 6, tmp_path)
+    check_hidden(change, 12, tmp_path)
 
 
 @pytest.mark.full
@@ -193,7 +193,7 @@ def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_shards_of_a_harmed_run_tell_the_same_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_shards([*HARMS, *EMPTIED][::40], tmp_path, monkeypatch)
+    check_shards([*HARMS, *EMPTIED][::80], tmp_path, monkeypatch)
 
 
 @pytest.mark.full
@@ -234,7 +234,7 @@ def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("every", [32, pytest.param(1, marks=pytest.mark.full)])
 def test_spark_finds_what_the_local_engine_finds(every: int, tmp_path: Path) -> None:
     harms: list[Harm] = [*HARMS, *EMPTIED][::every]
     prepared = [harmed(harm, 1).write(tmp_path / harm.__name__) for harm in harms]

@@ -161,7 +161,7 @@ PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
 WORDLESS = ("order",)
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
-RANDOM, MORE = range(55), range(55, 1_080)
+RANDOM, MORE = range(55), range(55, 700)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 #: Those whose oracles know strict profiles alone.
@@ -224,7 +224,7 @@ def test_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", PAIRS)
 def test_all_harmed_runs_are_judged_as_by_the_oracle(name: str) -> None:
-    check_harmed(name, seed=0, every=1)
+    check_harmed(name, seed=zlib.crc32(name[::-1].encode()), every=2)
 
 
 def steps(work: Callable[[], object]) -> Counter[str]:
@@ -277,7 +277,8 @@ def check_as_many(some: Counter[str], more: Counter[str]) -> None:
 @pytest.mark.parametrize("number", KERNELS, ids=str)
 def test_ten_times_the_rows_or_the_queues_take_as_many_steps(number: KernelId) -> None:
     law = KERNELS[number]
-    taken(law, 60)  # what is imported at its first use
+    for queues in (2, 20):  # what is imported at the first use
+        taken(law, 600, queues=queues)
     few = taken(law, 60)
     check_as_many(few, taken(law, 600))
     check_as_many(few, taken(law, 600, queues=20))

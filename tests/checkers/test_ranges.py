@@ -331,7 +331,7 @@ FIRST = {number: law for number, law in KERNELS.items() if number == min(one for
 
 @pytest.mark.parametrize("law", FIRST.values(), ids=map(str, FIRST))
 def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
-    check_harmed(law, seed=1, every=120)
+    check_harmed(law, seed=1, every=200)
 
 
 @pytest.mark.full
@@ -422,9 +422,9 @@ def check_together(seeds: range) -> None:
 
 
 def test_all_laws_together_find_the_same_in_parts() -> None:
-    check_together(range(2))
+    check_together(range(1))
 
 
 @pytest.mark.full
 def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
-    check_together(range(2, 25))
+    check_together(range(1, 20))

@@ -181,7 +181,7 @@ def test_a_snapshot_that_makes_no_sense_as_a_whole_is_dropped_with_its_last_piec
     [
         ("parallel", 2200),
         pytest.param("parallel", 10_000, marks=pytest.mark.full),
-        pytest.param("classic", 10_000, marks=pytest.mark.full),
+        pytest.param("classic", 2200, marks=pytest.mark.full),
     ],
 )
 def test_brokers_that_all_reconnect_at_once_are_served_or_told_to_come_again(mode: str, count: int) -> None:

@@ -16,7 +16,7 @@ from tests.stormproof import forged, hostile
 from tests.stormproof.test_bent import broken, calm, check
 
 #: So many inputs in `make test`, and in all.
-FEW, MANY = 20, 3_000
+FEW, MANY = 20, 1_500
 #: Commands by how often each is tried.
 OFTEN = (
     "check",

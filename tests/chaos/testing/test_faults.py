@@ -51,7 +51,12 @@ def group_of_controllers() -> Driver:
     return system(System(queues=1))
 
 
-@pytest.mark.parametrize("name", [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULATED])
+SIMULATED = [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULATED]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in SIMULATED[::2] else pytest.mark.full) for one in SIMULATED]
+)
 def test_every_shipped_fault_keeps_its_promises(name: str) -> None:
     where = group_of_controllers if name in OF_CONTROLLERS else cluster
     report = check_fault(load(PluginKind.FAULT, name), where, **HOW.get(name, {}))
