@@ -41,10 +41,11 @@ class ContainerMachine:
         self._incarnation = 0
 
     def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
+        incarnation = self._incarnation  # before the state, which may be that of the next one already, and never older
         state = self.containers.state()
         return {
             self.name: Life(
-                incarnation=self._incarnation,
+                incarnation=incarnation,
                 pid=state.pid,
                 started=state.started,
                 state="paused" if state.paused else "running" if state.running else "",
@@ -56,7 +57,6 @@ class ContainerMachine:
         }
 
     def start(self, launch: Launch) -> None:
-        self._incarnation = launch.incarnation
         it = self.containers
         files = replace(
             launch,
@@ -65,6 +65,8 @@ class ContainerMachine:
             disk_rules=it.file_inside(NodeFile.DISK_RULES),
         )
         it.start(replace(files, disk=it.disk, trace=it.trace, gate=it.gate))
+        # Only now: until it has started, the engine says how the life before has ended.
+        self._incarnation = launch.incarnation
 
     def signal(self, node: str, number: Signal) -> None:
         match number:

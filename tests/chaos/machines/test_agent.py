@@ -24,8 +24,10 @@ from chaos.machines.procfs import Process, session_of
 from chaos.machines.ssh import boot as sshboot
 from chaos.machines.ssh.agent import HostAgent
 
-PARENT = "import os, time\nos.fork()\nopen('ready', 'w').close()\ntime.sleep(600)\n"
-SLEEPER = "import time\nopen('ready', 'w').close()\ntime.sleep(600)\n"
+#: Ready once it has closed what it opened.
+READY = "part = f'ready.{os.getpid()}'\nopen(part, 'w').close()\nos.rename(part, 'ready')\n"
+PARENT = f"import os, time\nos.fork()\n{READY}time.sleep(600)\n"
+SLEEPER = f"import os, time\n{READY}time.sleep(600)\n"
 
 #: Seconds that a busy machine may take to end or stop a process.
 PATIENCE_S = 60.0
