@@ -103,7 +103,7 @@ def test_readers_are_judged_alike_in_parts_of_queues() -> None:
 
 @pytest.mark.full
 def test_readers_are_judged_alike_in_parts_of_hundreds_of_histories() -> None:
-    check_random(range(6, 200))
+    check_random(range(6, 120))
 
 
 def check_harmed(seed: int, every: int) -> None:
@@ -191,7 +191,7 @@ def test_waiting_readers_are_judged_alike_in_parts_of_queues() -> None:
 
 @pytest.mark.full
 def test_waiting_readers_are_judged_alike_in_parts_of_hundreds_of_histories() -> None:
-    check_waiting_in_parts(range(8, 400))
+    check_waiting_in_parts(range(8, 250))
 
 
 class Owners(RandomConsumers):

@@ -180,7 +180,7 @@ def test_a_snapshot_that_makes_no_sense_as_a_whole_is_dropped_with_its_last_piec
     ("mode", "count"),
     [
         ("parallel", 2200),
-        pytest.param("parallel", 10_000, marks=pytest.mark.full),
+        pytest.param("parallel", 5_000, marks=pytest.mark.full),
         pytest.param("classic", 2200, marks=pytest.mark.full),
     ],
 )

@@ -28,7 +28,7 @@ from tests.stormproof.test_trouble import CALM
 
 TRACE = "traces/broker-0.jsonl"
 #: Bytes drawn of what isn't flipped byte by byte.
-DRAWN = 1_000
+DRAWN = 600
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,14 @@ class Containers:
 
 
 def launch(incarnation: int) -> Launch:
-    return Launch(spec=NodeSpec(name="n", role="r", package="reference"), nodes=("n",), incarnation=incarnation, seed=0, disk="", trace="")
+    return Launch(
+        spec=NodeSpec(name="n", role="r", package="reference"),
+        nodes=("n",),
+        incarnation=incarnation,
+        seed=0,
+        disk="",
+        trace="",
+    )
 
 
 def test_while_a_killed_node_is_started_again_its_end_is_not_taken_for_one_of_the_next_life(tmp_path: Path) -> None:
