@@ -257,4 +257,6 @@ def test_a_planted_bug_is_told_while_processes_go_on(tmp_path: Path, begin: Begi
     broken = [one["name"] for one in told if one["event"] == "violation"]
     assert broken and set(broken) <= set(told[-1]["anomalies"])
     before = [one for one in told if one["event"] == "so_far"]
-    assert len(before) > 2 and all(one["laws"]["order"] == "no violation so far" for one in before[-3:])
+    recorded = [one["recorded"] for one in before]  # how often it looks depends on how busy the machine is
+    assert len(before) > 2 and recorded == sorted(recorded) and recorded[0] < recorded[-1]
+    assert all(one["laws"]["order"] == "no violation so far" for one in before[-3:])

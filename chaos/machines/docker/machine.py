@@ -41,7 +41,7 @@ class ContainerMachine:
         self._incarnation = 0
 
     def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
-        incarnation = self._incarnation  # before the state, which may be that of the next one already, and never older
+        incarnation = self._incarnation  # read first: the state may then be a later life's, never an earlier one's
         state = self.containers.state()
         return {
             self.name: Life(
