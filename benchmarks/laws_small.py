@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks._common import Figure, parser, show
 from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.run_meta import RunMeta
 from chaos.law import RunContext
 from chaos.ops import message_id
 from chaos.verdict import Validity, worst
@@ -47,7 +48,7 @@ def context() -> RunContext:
     nodes = [{"name": name, "role": "broker"} for name in BROKERS]
     tells = ["operations", "final-logs", "confirm"]
     meta = {"deployment": "sim", "brokers": list(BROKERS), "nodes": nodes, "tells": tells}
-    return RunContext(run="benchmark", seed=1, meta=meta)
+    return RunContext(run="benchmark", seed=1, meta=RunMeta.of(meta))
 
 
 class _Rows:

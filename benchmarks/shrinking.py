@@ -84,7 +84,7 @@ def measured(
         told = minimal.finish(place, case, best)
     except ChaosError as error:
         return {"error": str(error)}
-    found_by = store.read_meta(run.directory)["seed"]
+    found_by = store.read_meta(run.directory).seed
     return {**told, "found_by": found_by, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
 
 

@@ -6,7 +6,6 @@ never see a cluster, and never read another file. The same shard gives the same 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.driver import SELDOM_TOLD, Evidence, Profile
+from chaos.driver import Evidence, Profile
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, Verdict
 from chaos.workload import Use
 
@@ -190,26 +190,10 @@ class Needs:
     on_prefix: bool = False
 
 
-def one_clock(meta: Mapping[str, Any]) -> bool:
-    """Whether ``index`` orders rows of different nodes in the run of this ``run.json``: simulated ones trace into one
-    history as it happens."""
-    return meta.get("deployment") == "sim"
-
-
-#: What a profile tells.
-_PROFILED = frozenset(field.name for field in dataclasses.fields(Profile))
-
-
-def profile_of(meta: Mapping[str, Any]) -> Profile:
-    """What the system was configured to promise in the run of this ``run.json``; the default profile where it has
-    none."""
-    profile = meta.get("profile") or {}
-    return Profile(**{name: value for name, value in profile.items() if name in _PROFILED})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What is known of a run besides its rows: ``run.json``, and what damage the loader met.
+    """What is known of a run besides its rows: what it is, and what damage the loader met. ``without_accidents``: it is
+    judged as if it had had no accident (:mod:`chaos.run.accidents`).
 
     ``unfinished``: the run goes on, and the rows are a prefix of it: the harness's rows up to some batch, and whole
     steps of each node's trace up to somewhere, not all of them to the same moment. A kernel then finds only what stays
@@ -218,24 +202,20 @@ class RunContext:
 
     run: str
     seed: int
-    meta: Mapping[str, Any]
+    meta: RunMeta
     damage: Sequence[str] = ()
     unfinished: bool = False
+    without_accidents: bool = False
 
     @property
     def tells(self) -> frozenset[str]:
-        """The evidence that the driver declared. A run that doesn't say counts as having declared everything that was
-        known when runs began to say it, so that what is missing makes it UNKNOWN."""
-        declared = self.meta.get("tells")
-        if declared is None:
-            return frozenset(Evidence) - SELDOM_TOLD
-        told = frozenset(map(str, declared))
-        return told | {Evidence.TIER_CONTENT} if Evidence.TIER in told else told
+        """See :attr:`RunMeta.reported <chaos.history.run_meta.RunMeta.reported>`."""
+        return self.meta.reported
 
     @property
     def uses(self) -> frozenset[str]:
         """What the run's workloads use; queues where nobody says."""
-        return frozenset(map(str, self.meta.get("uses") or (Use.QUEUES,)))
+        return self.meta.uses or frozenset((Use.QUEUES,))
 
     @property
     def uses_queues(self) -> bool:
@@ -249,18 +229,18 @@ class RunContext:
 
     @property
     def one_clock(self) -> bool:
-        """See :func:`one_clock`."""
-        return one_clock(self.meta)
+        """See :attr:`RunMeta.one_clock <chaos.history.run_meta.RunMeta.one_clock>`."""
+        return self.meta.one_clock
 
     @property
     def jitter_ns(self) -> int:
         """In the simulator a message takes up to so long beyond the latency of its link; 0 where nobody tells."""
-        return round(float(self.meta.get("jitter_s") or 0) * 1e9)
+        return round(self.meta.jitter_s * 1e9)
 
     @property
     def profile(self) -> Profile:
-        """See :func:`profile_of`."""
-        return profile_of(self.meta)
+        """See :attr:`RunMeta.promises <chaos.history.run_meta.RunMeta.promises>`."""
+        return self.meta.promises
 
     @property
     def strict(self) -> bool:

@@ -191,7 +191,7 @@ class _Members:
 
 
 def _votes(rows: Rows, context: RunContext, found: Findings, applied: Sequence[int]) -> None:
-    beginning = frozenset(map(str, context.meta.get("controllers") or ()))
+    beginning = frozenset(context.meta.controllers)
     changed = [_members(rows, at).voters for at in rows.where(kind="trace", f="members").tolist()]
     given = votes.votes_of(rows)
     votes.votes_given_once(rows, context, found, given)
@@ -217,7 +217,7 @@ def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
                 int(index[at]),
             )
     found.count("memberships", len(known))
-    before, witness = _Members(frozenset(map(str, context.meta.get("controllers") or ())), frozenset()), -1
+    before, witness = _Members(frozenset(context.meta.controllers), frozenset()), -1
     if told and not before.voters:
         found.gap("nothing tells who the controllers were before their members changed")
     for number in sorted(known):
@@ -433,7 +433,7 @@ class Service:
             ("answered", "no request about an object was answered"),
             ("owed", "at no time is it known that enough controllers were well for service to be owed"),
         ]
-        none = "" if context.meta.get("controllers") else "the system has no controllers"
+        none = "" if context.meta.controllers else "the system has no controllers"
         return decide(PROMISE, partial, needs=needs, unless=unless or none)
 
 

@@ -238,7 +238,7 @@ def _tell_returned(rows: Rows, context: RunContext, found: Findings, topic: _Del
 def _nothing_unasked(rows: Rows, context: RunContext, found: Findings, deleted: Set[str]) -> None:
     """Judge each topic that is there in the end, but for those that a deletion did not end, by all that anybody asked
     to create and that was not definitely refused. A system that the run took as it was may have had any."""
-    if context.meta.get("deployment") == AS_IT_IS:
+    if context.meta.deployment == AS_IT_IS:
         return
     asked, there = rows.memo(_asked), _there(rows, context)
     index = rows.column("index")
@@ -258,7 +258,7 @@ def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[i
     found: dict[str, tuple[int, str, tuple[int, ...]]] = {
         name: (look.queues, look.said(rows, name), (look.invoke, look.done)) for name, look in rows.memo(_looks).items()
     }
-    listed, first = _of_the_last_master(rows), {str(one.get("topic")) for one in context.meta.get("queues") or ()}
+    listed, first = _of_the_last_master(rows), {queue.topic for queue in context.meta.queues}
     named = {name for f in OPERATIONS for name in rows.words("topic", views.calls(rows, f).invoke)}
     any_name = bool(first) and Use.LIMITS not in context.uses
     for name, queues in listed.of.items() if listed is not None else ():

@@ -11,11 +11,10 @@ def render(run: Path) -> Path:
     Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """
     from chaos.errors import MachineError
-    from chaos.history.directory import read_verdict
-    from chaos.judging import promised
+    from chaos.history.directory import read_meta, read_verdict
     from reports.run_report import html, junit
 
-    verdict, meta = read_verdict(run), promised.read(run)
+    verdict, meta = read_verdict(run), read_meta(run)
     try:
         junit.write(run, verdict, meta)
         return html.write(run, verdict, meta)

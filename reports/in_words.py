@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from chaos.errors import DamagedHistory
-from chaos.history.directory import is_violation, read_verdict
+from chaos.history.directory import is_violation, read_meta, read_verdict
 from chaos.history.recorder import SCHEMA, read_rows
-from chaos.judging import promised
+from chaos.history.run_meta import RunMeta
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.story import calm, sentence
@@ -29,7 +29,7 @@ class JudgedRun:
     of the violations, in the report's order. ``damage``: what could not be read, a sentence each."""
 
     directory: Path
-    meta: Mapping[str, Any]
+    meta: RunMeta
     verdict: Mapping[str, Any]
     rows: RunRows
     story: Story
@@ -39,7 +39,7 @@ class JudgedRun:
 
 def read(run: Path) -> JudgedRun:
     """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is no run."""
-    verdict, meta = read_verdict(run), promised.read(run)
+    verdict, meta = read_verdict(run), read_meta(run)
     table, damage = _rows(run)
     findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     drawn = tell(table, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))

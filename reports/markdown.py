@@ -74,8 +74,8 @@ def _told(run: Path) -> dict[str, Any]:
     told |= {"by_policy": "", "story": "", "replay": "", "run": str(run)}
     try:
         meta = read_meta(run)
-        told.update({"name": str(meta.get("name") or run.name), "replay": replay_of(meta)})
-        told.update({"seed": meta.get("seed", -1), "deployment": str(meta.get("deployment", ""))})
+        told.update({"name": meta.name or run.name, "replay": replay_of(meta)})
+        told.update({"seed": meta.seed, "deployment": meta.deployment})
         verdict = read_verdict(run)
         if verdict["verdict"] not in ORDER:
             return {**told, "story": f"the verdict is {verdict['verdict']!r}"}

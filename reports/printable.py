@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Any
+
+from chaos.history.run_meta import RunMeta
 
 INSTEAD = "\N{REPLACEMENT CHARACTER}"
 #: What may stand between the lines of a document, and within them.
@@ -47,10 +47,10 @@ def argument(path: object) -> str:
     return f"./{word}" if word.startswith("-") else word
 
 
-def replay_of(meta: Mapping[str, Any]) -> str:
+def replay_of(meta: RunMeta) -> str:
     """The command that ``run.json`` says does the run again, for people to copy: "" where it says something else than
     we write, for the run may be a stranger's."""
-    told = str(meta.get("replay", ""))
+    told = meta.replay
     try:
         words = shlex.split(told)
     except ValueError:

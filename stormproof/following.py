@@ -24,6 +24,7 @@ from chaos.history import manifest
 from chaos.history.columns import Kind
 from chaos.history.parted.choosing import Chooser, Chosen
 from chaos.history.prefix import Prefix, read_prefix
+from chaos.history.run_meta import UP, RunMeta
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM
 from chaos.judging.shard import Shard
@@ -118,7 +119,7 @@ def conclude(
 
 def is_at_work(run: Path) -> bool:
     """Whether the process that recorded a run is still there, so that it may write its verdict."""
-    pid = int(store.read_meta(run).get("pid", 0))
+    pid = store.read_meta(run).pid
     if pid <= 0 or pid == os.getpid():
         return False
     try:
@@ -130,12 +131,12 @@ def is_at_work(run: Path) -> bool:
     return True
 
 
-def _going_on(run: Path) -> Mapping[str, Any] | None:
+def _going_on(run: Path) -> RunMeta | None:
     try:
         meta = store.read_meta(run)
     except BadInput:
         raise _gone(run) from None
-    if meta.get("state") == store.UP and not guarded.is_there(run / STREAM):
+    if meta.state == UP and not guarded.is_there(run / STREAM):
         raise BadInput(f"{run} is a cluster for use by hand, which records nothing that could be followed")
     return meta if store.goes_on(meta) else None
 
@@ -151,7 +152,7 @@ def _gone(run: Path) -> BadInput:
     return BadInput(f"{run}: the run is gone; it was removed while it was followed")
 
 
-def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | None:
+def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
     """What is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by what is
     seen now: only what lasts is told, since a line that is being written seems damaged too."""
     began = time.perf_counter()
@@ -162,7 +163,7 @@ def _judged(run: Path, meta: Mapping[str, Any], damage: set[str]) -> State | Non
         lasting = tuple(one for one in prefix.damage if one in damage)
         damage.clear()
         damage.update(prefix.damage)
-        context = RunContext(run=run.name, seed=int(meta.get("seed", -1)), meta=meta, damage=lasting)
+        context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=lasting)
         laws = _laws(prefix, Path(folder), context)
         rows = _told(prefix, laws)
     return State(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,12 +24,12 @@ from chaos.history.digests import digest_of
 from chaos.history.manifest import Sealed
 from chaos.history.rare import Rare
 from chaos.history.recorder import read_rows, row_blocks
+from chaos.history.run_meta import RUNNING, RunMeta
 from chaos.history.shards import Part
 from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
-from chaos.judging import promised
-from chaos.judging.shard import WITHOUT_ACCIDENTS, are_accidents
-from chaos.law import Needs, RunContext, profile_of
+from chaos.judging.shard import are_accidents
+from chaos.law import Needs, RunContext
 from chaos.ops import OpType
 from chaos.run import unanswered
 from chaos.verdict import Permitted, RunVerdict, Validity, Verdict, worst
@@ -60,7 +60,7 @@ class Prepared:
     the experiment; ``accidents`` tell what befell which nodes. It travels between processes."""
 
     directory: Path
-    meta: Mapping[str, Any]
+    meta: RunMeta
     shards: tuple[Path, ...]
     digest: str
     damage: tuple[str, ...] = ()
@@ -72,8 +72,7 @@ class Prepared:
 
     @property
     def context(self) -> RunContext:
-        seed = int(self.meta.get("seed", -1))
-        return RunContext(run=self.directory.name, seed=seed, meta=self.meta, damage=self.damage)
+        return RunContext(run=self.directory.name, seed=self.meta.seed, meta=self.meta, damage=self.damage)
 
 
 def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> Prepared:
@@ -85,13 +84,11 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
     """
     sealed = manifest.read(run)
-    meta: dict[str, Any] = {}
+    meta = RunMeta()
     try:
-        told = store.read_meta(run)
-        _refuse_trimmed(run, told)
-        promised.check(told)
-        meta = told
-        damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.get("state") != store.RUNNING)]
+        meta = store.read_meta(run)
+        _refuse_trimmed(run, meta)
+        damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
         with Spool(run) as rows:
             told = _taken(run, sealed, rows, damage)
             ready = _prepared(run, meta, rows, told, damage, apart)
@@ -120,11 +117,9 @@ def _taken(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Tabl
     return told.table()
 
 
-def _prepared(
-    run: Path, meta: Mapping[str, Any], rows: Spool, told: pa.Table, damage: list[str], apart: Path | None
-) -> Prepared:
-    expected = meta.get("rows")
-    if isinstance(expected, int) and expected > rows.num_rows:
+def _prepared(run: Path, meta: RunMeta, rows: Spool, told: pa.Table, damage: list[str], apart: Path | None) -> Prepared:
+    expected = meta.rows
+    if expected is not None and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
     damage = [*damage, *_odd(told)]
     parts = _plan(rows, meta)
@@ -154,24 +149,24 @@ def _looked_at(run: Prepared, rows: Spool) -> Prepared:
     return replace(run, examined=examined, seconds=time.perf_counter() - began)
 
 
-def _refuse_trimmed(run: Path, meta: Mapping[str, Any]) -> None:
-    if meta.get("trimmed"):
+def _refuse_trimmed(run: Path, meta: RunMeta) -> None:
+    if meta.trimmed:
         raise BadInput(
             f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
             f" do it again with `{replay_of(meta) or 'stormproof run'}`"
         )
 
 
-def _looked(rows: Spool | None, told: pa.Table | None, meta: Mapping[str, Any]) -> tuple[Sighting, ...]:
+def _looked(rows: Spool | None, told: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
     """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
     among many some find no moment. Without rows nobody knows."""
     from chaos.judging.goals import Sighting, look
 
-    wanted = [str(goal) for goal in meta.get("reach") or ()]
-    drawn = {str(name): f"effect of {name}" for name in meta.get("drawn_faults") or ()}
+    wanted = meta.reach
+    drawn = {name: f"effect of {name}" for name in meta.drawn_faults}
     if rows is None or told is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
-    seen = look(rows.blocks(), wanted, RunContext(run="", seed=int(meta.get("seed", -1)), meta=meta)) if wanted else ()
+    seen = look(rows.blocks(), wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
     effective = _effective(told) if drawn else Counter()
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
@@ -190,7 +185,7 @@ def _shards_apart(rows: Spool, parts: Sequence[Part], folder: Path) -> list[Path
     return sharding.write(folder, rows, parts, REPLANNED)
 
 
-def _plan(rows: Spool, meta: Mapping[str, Any]) -> tuple[Part, ...]:
+def _plan(rows: Spool, meta: RunMeta) -> tuple[Part, ...]:
     """How these rows are parted for the laws. Those of a small run stand together, whatever the laws want."""
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
@@ -287,7 +282,7 @@ def _accidents(table: pa.Table) -> tuple[str, ...]:
 
 def _without_accidents(run: RunInput) -> RunInput:
     """The same run, to be judged as if it had had no accident."""
-    context = replace(run.context, meta={**run.context.meta, WITHOUT_ACCIDENTS: True})
+    context = replace(run.context, without_accidents=True)
     return replace(run, context=context, examined=None)
 
 
@@ -308,7 +303,7 @@ def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequenc
 
 def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool) -> RunVerdict:
     permitted = _permitted(laws, run.meta)
-    forbidden = no_loss_by_policy or bool(run.meta.get("no_loss_by_policy"))
+    forbidden = no_loss_by_policy or run.meta.no_loss_by_policy
     if forbidden:
         laws = [_forbidden(law, sound=not run.damage) for law in laws]
     validity = worst(law.validity for law in laws)
@@ -324,7 +319,7 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, 
         digest=run.digest,
         engine=engine,
         seconds=seconds,
-        skipped_faults=tuple(run.meta.get("skipped_faults", ())),
+        skipped_faults=run.meta.skipped_faults,
         why=tuple(why),
         not_judged=tuple(_not_judged(laws)),
         reached={one.goal: one.times for one in run.goals},
@@ -334,10 +329,10 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, 
     )
 
 
-def _permitted(laws: Sequence[Verdict], meta: Mapping[str, Any]) -> tuple[Permitted, ...]:
+def _permitted(laws: Sequence[Verdict], meta: RunMeta) -> tuple[Permitted, ...]:
     """What the profile permits, the most frequent first. Where a law knows no more than the profile, all that is weaker
     in that is the reason."""
-    weak = ", ".join(profile_of(meta).weaknesses)
+    weak = ", ".join(meta.promises.weaknesses)
     numbers: Counter[tuple[str, str, str]] = Counter()
     for law in laws:
         for anomaly in law.anomalies:
@@ -358,23 +353,17 @@ def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
     return replace(law, anomalies=anomalies, validity=Validity.INVALID if sound else law.validity)
 
 
-def _not_enough(meta: Mapping[str, Any], laws: Sequence[Verdict]) -> list[str]:
+def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
     """Why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
     experiment demands."""
     from chaos.judging.registry import registry
 
     judged = {law.law for law in laws if law.validity is not Validity.NOT_APPLICABLE}
-    why = [
-        f"the experiment demands the law {law}, which was not judged" for law in _demanded(meta) if law not in judged
-    ]
+    why = [f"the experiment demands the law {law}, which was not judged" for law in meta.laws if law not in judged]
     of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
     if not judged & of_clients:
         why.append("no law judged what clients did")
     return why
-
-
-def _demanded(meta: Mapping[str, Any]) -> list[str]:
-    return [str(law) for law in meta.get("laws") or ()]
 
 
 def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
@@ -421,7 +410,7 @@ def _missing(needs: Needs, tells: Set[str], uses: Set[str]) -> str:
     return ""
 
 
-def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
+def _lacking(table: pa.Table, meta: RunMeta) -> list[str]:
     """Why this run can't be VALID, whatever the laws say of what it recorded: it is torn, or it shows nothing."""
     kind, f, type = (table[name].cast(pa.string()) for name in ("kind", "f", "type"))
 
@@ -431,7 +420,7 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
             mask = pc.and_(mask, more)
         return table.filter(mask)
 
-    why = [f"run.json has no field {name!r}" for name in NEEDED if name not in meta]
+    why = [f"run.json has no field {name!r}" for name in NEEDED if name not in meta.json]
     is_op, is_ok = pc.equal(kind, str(Kind.OP)), pc.equal(type, str(OpType.OK))
     ends = _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "end")))
     phases = [value.get("phase") for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "phase")))]
@@ -439,10 +428,10 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(f"the run did not come to its end: its last phase was {phases[-1] if phases else 'none'}")
     elif ends[-1].get("interrupted"):
         why.append("the run was interrupted")
-    elif meta.get("state") == store.RUNNING:
+    elif meta.state == RUNNING:
         why.append("the harness was ended before it had sealed all that the run left")
-    elif meta.get("state") == "failed":
-        why.append(f"the harness failed: {meta.get('error', 'no reason is recorded')}")
+    elif meta.state == "failed":
+        why.append(f"the harness failed: {meta.error or 'no reason is recorded'}")
     asked = pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE))
     uses_queues = RunContext(run="", seed=-1, meta=meta).uses_queues
     writes = pa.array(["send"] if uses_queues else CHANGES)
@@ -459,8 +448,8 @@ def _lacking(table: pa.Table, meta: Mapping[str, Any]) -> list[str]:
         why.append(str(value.get("what", "a host could not be reached")))
     for value in _values(rows(pc.equal(kind, str(Kind.HARNESS)), pc.equal(f, "overrun"))):
         why.append(f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s")
-    effective, drawn = _effective(table), set(meta.get("drawn_faults", ()))
-    idle = sorted(set(meta.get("faults", ())) - set(effective) - drawn)
+    effective, drawn = _effective(table), set(meta.drawn_faults)
+    idle = sorted(set(meta.faults) - set(effective) - drawn)
     why.extend(f"no {name} took effect, though the experiment asks for it" for name in idle)
     if drawn and not drawn & set(effective):
         why.append("no fault of the swarm took effect")

@@ -7,10 +7,8 @@ programs of it on real machines says which deployment that is, and names the hos
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError
@@ -18,6 +16,7 @@ from chaos.experiment.inventory import Inventory
 from chaos.experiment.model import Experiment
 from chaos.history import directory as store
 from chaos.history import manifest
+from chaos.history.run_meta import RunMeta
 from stormproof.launch import SIM, SSH, Launch, versions
 
 ATTACH = "attach"
@@ -32,12 +31,12 @@ class Recorded:
     version than then."""
 
     directory: Path
-    meta: Mapping[str, Any]
+    meta: RunMeta
     notes: tuple[str, ...] = ()
 
     @property
     def simulated(self) -> bool:
-        return self.meta["deployment"] == SIM
+        return self.meta.deployment == SIM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +53,10 @@ class Repetition:
 def recorded(run: Path) -> Recorded:
     """Read what is needed to do a run again. Raises :class:`BadInput` when it isn't there, or isn't what was
     written."""
-    from chaos.judging import promised
-
     meta = store.read_meta(run)
-    if meta.get("trimmed"):
-        raise BadInput(f"{run}: only the verdict of this run was kept; do it again with `{meta.get('replay', '?')}`")
-    if missing := [name for name in NEEDED if name not in meta]:
+    if meta.trimmed:
+        raise BadInput(f"{run}: only the verdict of this run was kept; do it again with `{meta.replay or '?'}`")
+    if missing := [name for name in NEEDED if name not in meta.json]:
         raise BadInput(f"{run} can't be replayed: its {store.META} has no {missing[0]!r}")
     if not guarded.is_there(run / store.EXPERIMENT):
         raise BadInput(f"{run} can't be replayed: it has no {store.EXPERIMENT}")
@@ -67,11 +64,10 @@ def recorded(run: Path) -> Recorded:
     problems = [manifest.altered(run, sealed, store.META, newest=2), manifest.altered(run, sealed, store.EXPERIMENT)]
     if damage := [*sealed.damage, *filter(None, problems)]:
         raise BadInput(f"{run} can't be replayed: {'; '.join(damage)}")
-    promised.check(meta)
     now = versions()
     notes = [
         f"recorded with {name} {then}, this is {now.get(name, 'missing')}"
-        for name, then in meta["versions"].items()
+        for name, then in meta.versions.items()
         if now.get(name) != then
     ]
     return Recorded(directory=run, meta=meta, notes=tuple(notes))
@@ -84,7 +80,7 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
 
     meta = run.meta
     file = run.directory / store.EXPERIMENT
-    experiment = named(run.directory, load(file, deployment=deployment, mutant=meta["mutant"]), meta)
+    experiment = named(run.directory, load(file, deployment=deployment, mutant=meta.mutant), meta)
     if deployment == SSH and experiment.hosts and not inventory:
         raise BadInput(
             f"{file} names hosts, and keys or passwords for them, which no recorded run may choose: name them with"
@@ -94,12 +90,12 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
         experiment=experiment,
         file=file,
         deployment=deployment,
-        seed=meta["seed"],
-        mutant=meta["mutant"],
+        seed=meta.seed,
+        mutant=meta.mutant,
         out=out,
         inventory=inventory,
         inventory_file=inventory_file,
-        no_loss_by_policy=bool(meta.get("no_loss_by_policy")),
+        no_loss_by_policy=meta.no_loss_by_policy,
         replayed=run.directory,
         elsewhere=deployment != SIM or not run.simulated,
     )
@@ -108,7 +104,7 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
 def deployment_of(run: Recorded, asked: str) -> str:
     """Where a run is done again: where the user has ``asked`` for, or else in the simulator. Raises :class:`BadInput`
     where that would be another place than the recorded run's, or a cluster of others."""
-    then = str(run.meta["deployment"])
+    then = run.meta.deployment
     if not asked and not run.simulated:
         raise BadInput(
             f"{run.directory} ran on {then}: its experiment would start programs there, and a run may come from"
@@ -117,15 +113,15 @@ def deployment_of(run: Recorded, asked: str) -> str:
     if asked == ATTACH:
         raise BadInput(
             f"what a recorded run attached to may be anybody's: look at {run.directory / store.EXPERIMENT}, and run"
-            f" that file, with `stormproof run FILE --on {ATTACH} --seed {run.meta['seed']}`"
+            f" that file, with `stormproof run FILE --on {ATTACH} --seed {run.meta.seed}`"
         )
     return asked or SIM
 
 
-def named(run: Path, experiment: Experiment, meta: Mapping[str, Any]) -> Experiment:
+def named(run: Path, experiment: Experiment, meta: RunMeta) -> Experiment:
     """An experiment of a run, under the name that it had: without one of its own it has that of its file, which was
     another one. Raises :class:`BadInput` for a name that would lead elsewhere, for a directory is named after it."""
-    name = str(meta.get("name") or experiment.name)
+    name = meta.name or experiment.name
     if not store.is_run_name(name):
         raise BadInput(f"{run / store.META} names the experiment {name!r:.200}, which is no name of a run")
     return dataclasses.replace(experiment, name=name)
@@ -163,6 +159,5 @@ def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
     )
 
 
-def _ended(meta: Mapping[str, Any]) -> bool:
-    summary = meta.get("summary")
-    return meta.get("state") == "finished" and isinstance(summary, dict) and not summary.get("interrupted")
+def _ended(meta: RunMeta) -> bool:
+    return meta.state == "finished" and meta.ended is not None and not meta.ended.interrupted

@@ -49,7 +49,7 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
     with _alone(lock, needed=asked.on != SIM):
         prepared = _run(launch)
     (verdict,) = judge([prepared], engine=Engine.LOCAL)
-    if prepared.meta.get("summary", {}).get("interrupted"):
+    if prepared.meta.ended is not None and prepared.meta.ended.interrupted:
         raise KeyboardInterrupt
     return ScenarioRun(directory=prepared.directory, seed=seed, verdict=verdict, replay=launch.replay)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from chaos.history.run_meta import RunMeta
+
 Span = tuple[int, int]
 NEVER = 2**63 - 1
 
@@ -38,7 +40,7 @@ class Meeting:
     phase: Phase
 
 
-def meetings(table: pa.Table, meta: Mapping[str, Any]) -> set[Meeting]:
+def meetings(table: pa.Table, meta: RunMeta) -> set[Meeting]:
     """All that a run shows. ``meta`` is its ``run.json``."""
     rows = [row for row in table.to_pylist() if row["kind"] in ("fault", "trace")]
     for row in rows:
@@ -67,13 +69,13 @@ def _faults(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str],
             yield found[0]["f"], sorted(nodes), found[0]["time_ns"], max(undone, default=NEVER) + 1
 
 
-def _roles(rows: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> Callable[[str, int], str]:
+def _roles(rows: Sequence[Mapping[str, Any]], meta: RunMeta) -> Callable[[str, int], str]:
     """What a node was at a time, in ns."""
     known: dict[str, list[tuple[int, str]]] = {}
     for row in rows:
         if row["f"] in TELLING and (word := row["v"].get("role")):
             known.setdefault(row["node"], []).append((row["time_ns"], str(word)))
-    started = {node["name"]: node["role"] for node in meta.get("nodes", ())}
+    started = {node.name: node.role for node in meta.nodes}
 
     def role(node: str, time_ns: int) -> str:
         told = known.get(node, [])

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from chaos.driver import Evidence
 from chaos.history import shards
+from chaos.history.run_meta import RunMeta
 from chaos.judging import plan
 from chaos.judging.engine import Examined, Session, examine_shard, verdicts
 from chaos.judging.masters import parse
@@ -29,7 +30,9 @@ PARTED = "parted"
 CONTEXT = RunContext(
     run="benchmark",
     seed=0,
-    meta={"tells": [Evidence.OPERATIONS, Evidence.FINAL_LOGS], "brokers": ["broker-0"], "deployment": "process"},
+    meta=RunMeta.of(
+        {"tells": [Evidence.OPERATIONS, Evidence.FINAL_LOGS], "brokers": ["broker-0"], "deployment": "process"}
+    ),
 )
 
 

@@ -69,7 +69,9 @@ class Longer:
         (to / EXPERIMENT).write_bytes((self._run / EXPERIMENT).read_bytes())
         with Manifest(to) as sealing:
             sealing.seal_files([EXPERIMENT, *trace_files(to)])
-        write_json(to / META, read_meta(self._run) | {"run": to.name, "directory": str(to), "rows": self._rows})
+        write_json(
+            to / META, {**read_meta(self._run).json} | {"run": to.name, "directory": str(to), "rows": self._rows}
+        )
 
     # Where it is cut
 
@@ -98,7 +100,7 @@ class Longer:
         return last + 50_000_000
 
     def _found(self) -> Moves:
-        queues = len(read_meta(self._run)["queues"])
+        queues = len(read_meta(self._run).queues)
         moves = Moves(time_ns=self._end_ns - self._begin_ns, requests=1_000_000)
         moves.steps = {node: trace.steps for node, trace in self._traces.items()}
         sent = self._are("op", "send")

@@ -26,6 +26,7 @@ from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history.directory import read_meta
 from chaos.history.recorder import STREAM
+from chaos.history.run_meta import RunMeta
 from chaos.shell.node_process import die_with
 from chaos.verdict import RunVerdict, Validity
 from stormproof.judge import Engine, judge, prepare
@@ -154,7 +155,7 @@ def _run(file: Path, trial: Trial, out: Path) -> dict[str, Any]:
     experiment = load(file, deployment=SIM)
     directory = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=trial.seed, mutant="", out=out))
     meta = read_meta(directory)
-    told = {"history": _digest(directory, meta), "rows": int(meta.get("rows", 0))}
+    told = {"history": _digest(directory, meta), "rows": meta.rows or 0}
     if trial.correct is not None and trial.correct.history == told["history"]:
         return told | {"result": trial.correct.result, "goals": trial.correct.goals}
     return told | _judged(judge([prepare(directory)], engine=Engine.LOCAL)[0])
@@ -167,9 +168,9 @@ def _under(file: Path, profile: str, folder: Path) -> Path:
     return other
 
 
-def _digest(directory: Path, meta: Mapping[str, Any]) -> str:
+def _digest(directory: Path, meta: RunMeta) -> str:
     """Of all that a verdict depends on."""
-    of_the_run = {key: value for key, value in meta.items() if key not in _OF_THE_PROCESS}
+    of_the_run = {key: value for key, value in meta.json.items() if key not in _OF_THE_PROCESS}
     digest = hashlib.sha256((directory / STREAM).read_bytes())
     digest.update(json.dumps(of_the_run, sort_keys=True).encode())
     return digest.hexdigest()[:16]

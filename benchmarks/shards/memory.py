@@ -22,6 +22,7 @@ from benchmarks._common import Figure, parser, show
 from benchmarks.shards.rows import copies
 from chaos.history import shards
 from chaos.history.recorder import read_rows
+from chaos.history.run_meta import RunMeta
 
 #: Rows of a block, as ``check`` reads them.
 BLOCK_ROWS = 1 << 17
@@ -104,7 +105,9 @@ def _examine(run: Path, shard: Path) -> str:
     meta = json.loads((run / "run.json").read_text())
     kernels = registry().kernels
     columns = plan.columns([kernels[number] for number in plan.served(shard.stem, kernels) or ()])
-    found = examine_shard(shard.stem, Shard.read(shard, columns), RunContext(run="tiled", seed=0, meta=meta))
+    found = examine_shard(
+        shard.stem, Shard.read(shard, columns), RunContext(run="tiled", seed=0, meta=RunMeta.of(meta))
+    )
     return "; ".join(gap for _, partial in found for gap in partial.gaps if "crashed" in gap)
 
 

@@ -17,6 +17,9 @@ from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
 from chaos.history import manifest
 from chaos.history.format import UnknownFormat, refuse_unknown
 from chaos.history.manifest import Manifest, Sealed, sum_of
+from chaos.history.run_meta import RUNNING as RUNNING
+from chaos.history.run_meta import UP as UP
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import RunVerdict, Validity, Verdict
 
 META = "run.json"
@@ -30,18 +33,6 @@ HOSTS = "hosts.json"
 ATTACHED = "attached.json"
 ATTACHED_HOSTS = "attached_hosts.json"
 LATEST = "latest"
-#: What ``run.json`` may hold, where others rely on it; :mod:`chaos.judging.promised` says what it may mean.
-META_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("seed", "rows", "pid"), int),
-    **dict.fromkeys(("queues", "nodes", "brokers", "controllers", "workloads", "uses", "faults", "drawn_faults"), list),
-    **dict.fromkeys(("skipped_faults", "tells", "laws", "reach"), list),
-    **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
-    "profile_from": dict,
-    **dict.fromkeys(
-        ("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error", "readers_see"), str
-    ),
-    **dict.fromkeys(("trimmed", "no_loss_by_policy"), bool),
-}
 _JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
 #: What ``verdict.json`` must hold.
 VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
@@ -77,8 +68,6 @@ VERDICT_FORM: Mapping[str, Any] = {
     "run?": str,
     "no_loss_by_policy?": bool,
 }
-#: The state of a run whose harness has not come to its end; and of one that is a cluster for use by hand.
-RUNNING, UP = "running", "up"
 
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
@@ -143,17 +132,21 @@ def _typed(path: Path, value: dict[str, Any], types: Mapping[str, type]) -> dict
     return value
 
 
-def write_meta(run: Path, meta: Mapping[str, Any]) -> None:
+def write_meta(run: Path, json: Mapping[str, Any]) -> None:
     """Write ``run.json``, in one step."""
-    write_json(run / META, dict(meta))
+    write_json(run / META, dict(json))
 
 
-def read_meta(run: Path) -> dict[str, Any]:
-    """``run.json``. Raises :class:`BadInput` if this is no run directory, or one of a newer format,
-    :class:`DamagedHistory` if it is torn."""
-    meta = _read_json(run / META, f"is no run directory (it has no {META})")
-    refuse_unknown(run / META, meta)
-    return _typed(run / META, meta, {name: type for name, type in META_TYPES.items() if name in meta})
+def read_meta(run: Path) -> RunMeta:
+    """What ``run.json`` says. Raises :class:`BadInput` if this is no run directory, or one of a newer format,
+    :class:`DamagedHistory` if it is torn, or says what nobody knows."""
+    return RunMeta.of(_meta_json(run))
+
+
+def _meta_json(run: Path) -> dict[str, Any]:
+    json = _read_json(run / META, f"is no run directory (it has no {META})")
+    refuse_unknown(run / META, json)
+    return json
 
 
 def refuse_newer(run: Path) -> None:
@@ -167,13 +160,11 @@ def refuse_newer(run: Path) -> None:
         return
 
 
-def update_meta(run: Path, **changes: object) -> dict[str, Any]:
+def update_meta(run: Path, **changes: object) -> None:
     """Change some fields of ``run.json``, in one step. If it wasn't what had been written, the new one isn't either:
     nothing vouches for it."""
     sound = not manifest.altered(run, manifest.read(run), META, newest=2)
-    meta = {**read_meta(run), **changes}
-    write_json(run / META, meta, sealed=sound)
-    return meta
+    write_json(run / META, {**_meta_json(run), **changes}, sealed=sound)
 
 
 def trace_files(run: Path) -> list[str]:
@@ -309,7 +300,7 @@ def trim(run: Path) -> None:
 def is_trimmed(run: Path) -> bool:
     """Whether only the verdict was kept of a run; not where nobody can tell."""
     try:
-        return bool(read_meta(run).get("trimmed"))
+        return read_meta(run).trimmed
     except (ChaosError, OSError):
         return False
 
@@ -350,13 +341,15 @@ def uncleared(file: Path) -> bool:
         return True
 
 
-def goes_on(meta: Mapping[str, Any]) -> bool:
+def goes_on(meta: RunMeta) -> bool:
     """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
-    if meta.get("state") != RUNNING:
-        return meta.get("state") == UP
+    if meta.state != RUNNING:
+        return meta.state == UP
+    if not meta.pid:
+        return False
     try:
-        os.kill(int(meta["pid"]), 0)
-    except (KeyError, ProcessLookupError):
+        os.kill(meta.pid, 0)
+    except ProcessLookupError:
         return False
     except PermissionError:
         return True

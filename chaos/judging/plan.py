@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,11 @@ import pyarrow as pa
 
 from chaos.history.parted import choosing
 from chaos.history.parted.choosing import OF_QUEUES, Chosen, Part
+from chaos.history.run_meta import RunMeta
 from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Rows, Sieve, one_clock, profile_of
+from chaos.law import Key, Law, Needs, Reads, Rows, Sieve
 
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
@@ -46,12 +46,12 @@ class _Family:
                 one.needs.append(needs)
         return [*found.values()]
 
-    def part(self, meta: Mapping[str, Any] | None) -> Part:
+    def part(self, meta: RunMeta | None) -> Part:
         reads = [_fitted(one, meta) for needs in self.needs for one in needs.rows]
         reads = [replace(one, sieve=None) if _is_in_the_way(one, reads) else one for one in reads]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
         sifts = self.parted or self.key in (Key.RUN, Key.NODE)
-        sifted = [one for one in reads if sifts and _is_sifted(one, meta is None or one_clock(meta))]
+        sifted = [one for one in reads if sifts and _is_sifted(one, meta is None or meta.one_clock)]
         here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
             name=self.name,
@@ -93,7 +93,7 @@ def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
     return tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None))
 
 
-def plan(kernels: Mapping[KernelId, Law], meta: Mapping[str, Any] | None = None) -> tuple[Part, ...]:
+def plan(kernels: Mapping[KernelId, Law], meta: RunMeta | None = None) -> tuple[Part, ...]:
     """How the rows of a large run are to be parted for these kernels. ``meta``: the ``run.json`` of that run; a plan
     without one leaves less out, and does for every run."""
     return tuple(family.part(meta) for family in _families(kernels))
@@ -149,11 +149,11 @@ def _in_full(reads: Reads) -> bool:
     return reads.everywhere and not reads.beside
 
 
-def _fitted(reads: Reads, meta: Mapping[str, Any] | None) -> Reads:
+def _fitted(reads: Reads, meta: RunMeta | None) -> Reads:
     """With the sieve for a run of this profile, or without one if it is unknown."""
     if reads.sieve is None or reads.sieve.fitted is None:
         return reads
-    return replace(reads, sieve=None if meta is None else reads.sieve.fitted(profile_of(meta)))
+    return replace(reads, sieve=None if meta is None else reads.sieve.fitted(meta.promises))
 
 
 def _is_in_the_way(reads: Reads, family: Sequence[Reads]) -> bool:

@@ -24,8 +24,6 @@ from chaos.verdict import Anomaly
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
 MOST_PARSED = 1 << 15
 
-#: In ``meta`` of a context: its run is to be judged as if it had had no accident.
-WITHOUT_ACCIDENTS = "without_accidents"
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
@@ -71,7 +69,7 @@ def are_accidents(table: pa.Table) -> pa.ChunkedArray:
 
 def seen_by(context: RunContext, table: pa.Table) -> pa.Table:
     """The rows of a shard that laws are to see."""
-    return table.filter(pc.invert(are_accidents(table))) if context.meta.get(WITHOUT_ACCIDENTS) else table
+    return table.filter(pc.invert(are_accidents(table))) if context.without_accidents else table
 
 
 class Shard:

@@ -21,11 +21,11 @@ class Causes:
 
     def __init__(self, rows: Rows, context: RunContext) -> None:
         self.after_ns = int(1e9 * max(AFTER_S, bound(context, "available_s", AFTER_S)))
-        self.controllers = frozenset(map(str, context.meta.get("controllers") or ()))
+        self.controllers = frozenset(context.meta.controllers)
         self.began_ns = phase_time(rows, "load")
         self.faults = rows.memo(faults)
         told = {rows.text("f", at) for at in rows.where(kind="fault").tolist()}
-        asked = set(map(str, context.meta.get("faults") or ())) - set(map(str, context.meta.get("drawn_faults") or ()))
+        asked = set(context.meta.faults) - set(context.meta.drawn_faults)
         self._untold = bool(asked - told)
         times = rows.column("time_ns")
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]

@@ -128,7 +128,7 @@ def of(rows: Rows) -> Requests:
 def owed(rows: Rows, context: RunContext) -> list[Owed]:
     """When a majority of the controllers was well, and no fault was in force that may have hindered requests besides.
     Each change in who is well begins a new such time. Who has lost its disk has one bound more to get it all anew."""
-    controllers = frozenset(map(str, context.meta.get("controllers") or ()))
+    controllers = frozenset(context.meta.controllers)
     begin, end = phase_time(rows, "load"), phase_time(rows, "collect")
     if not controllers or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
         return []

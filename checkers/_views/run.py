@@ -12,13 +12,13 @@ from checkers._views.arrays import Ints
 
 def bound(context: RunContext, name: str, usual: float) -> float:
     """One of the run's ``bounds``, in seconds; the ``usual`` one where the run names none."""
-    return float((context.meta.get("bounds") or {}).get(name, usual))
+    return context.meta.bounds.get(name, usual)
 
 
 def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[str, ...]:
     """All replicas: those that ``run.json`` lists and those that were added to them, at any time or until ``at_ns``;
     else those that told something which only a broker tells."""
-    known = context.meta.get("brokers")
+    known = context.meta.brokers
     if known:
         return (*known, *(node for added_ns, node in rows.memo(_added) if at_ns is None or added_ns <= at_ns))
     told = {rows.text("node", at) for f in ("start", "recovered", "role") for at in rows.where(kind="trace", f=f)}

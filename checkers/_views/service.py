@@ -118,8 +118,7 @@ def _outsiders(rows: Rows) -> Mapping[str, frozenset[str]]:
 
 def _named(context: RunContext, role: str) -> frozenset[str]:
     """The nodes that ``run.json`` lists with this role."""
-    nodes = context.meta.get("nodes") or ()
-    return frozenset(str(node.get("name")) for node in nodes if node.get("role") == role)
+    return frozenset(context.meta.named(role))
 
 
 def _interferes(fault: Fault, harmless: Sequence[Effect]) -> bool:
@@ -159,7 +158,7 @@ def _enough_left(
         return Owed.NO
     if not out:
         return Owed.YES
-    controllers: Sequence[str] = context.meta.get("controllers") or ()
+    controllers = context.meta.controllers
     members = _set_at(rows, at_ns) if rows.memo(_sets) else names
     enough = 2 * sum(name not in out for name in controllers) > len(controllers) - (not controllers)
     for group in _by_group(rows, names):

@@ -34,17 +34,17 @@ def upload_bound_s(context: RunContext) -> float:
 def has_tier(context: RunContext) -> bool:
     """Does the system have an object store, or a tier that is no node? Where ``run.json`` lists no nodes, nobody knows:
     then it should."""
-    return not context.meta.get("nodes") or has_store(context) or has_own_tiers(context)
+    return not context.meta.nodes or has_store(context) or has_own_tiers(context)
 
 
 def has_store(context: RunContext) -> bool:
     """Is one of the nodes an object store?"""
-    return any(node.get("role") == "objectstore" for node in context.meta.get("nodes") or ())
+    return bool(context.meta.named("objectstore"))
 
 
 def has_own_tiers(context: RunContext) -> bool:
     """Does each replica have a tier of its own, of which the driver tells what it holds in the end? No node is one."""
-    return not has_store(context) and Evidence.TIER_CONTENT in (context.meta.get("tells") or ())
+    return not has_store(context) and Evidence.TIER_CONTENT in (context.meta.evidence or ())
 
 
 def judge(promise: Promise, partial: Partial, context: RunContext, needs: Sequence[tuple[str, str]]) -> Verdict:

@@ -72,7 +72,7 @@ class Elections:
 def _settled(rows: Rows, context: RunContext, entries: Mapping[int, int]) -> dict[int, int]:
     """The entries from the first of the log on, up to the first that is missing, or of which a controller may tell
     something else yet that would count: where controllers disagree, the word of the first of them does."""
-    first = min(map(str, context.meta.get("controllers") or ("",)))
+    first = min(context.meta.controllers or ("",))
 
     def is_known(number: int) -> bool:
         return number in entries and (context.one_clock or rows.text("node", entries[number]) == first)

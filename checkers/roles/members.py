@@ -95,9 +95,9 @@ def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:
                     of = str(rows.value(before).get("group", ""))
                     yield _Gap(name, of, frozenset(map(str, members)), int(times[before]), until_ns, before)
             last[group] = at
-    for node in context.meta.get("nodes") or ():
-        if node.get("role") == "nameserver" and node.get("name") not in names and names:
-            yield _Gap(str(node["name"]), "", frozenset(), 0, views.NEVER, -1)
+    for name in context.meta.named("nameserver"):
+        if name not in names and names:
+            yield _Gap(name, "", frozenset(), 0, views.NEVER, -1)
 
 
 def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:

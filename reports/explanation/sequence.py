@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history.directory import is_violation, read_verdict
+from chaos.history.directory import is_violation, read_meta, read_verdict
 from chaos.history.recorder import read_rows
-from chaos.judging import promised
+from chaos.history.run_meta import RunMeta
 from reports.explanation.happens_before import happens_before
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, selection
@@ -80,7 +80,7 @@ def explain(run: Path, which: str = "1") -> Explanation:
 
     Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
-    meta, found = promised.read(run), violations(run)
+    meta, found = read_meta(run), violations(run)
     number = number_of(run, which, found)
     anomaly = found[number - 1][1]
     if not anomaly["rows"]:
@@ -101,18 +101,18 @@ def violations(run: Path) -> list[tuple[str, Mapping[str, Any]]]:
     return [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
 
 
-def rows_of(told: RunRows, meta: Mapping[str, Any]) -> Rows:
+def rows_of(told: RunRows, meta: RunMeta) -> Rows:
     """The rows of the run that ``run.json`` is about."""
-    return Rows(told, one_clock=meta.get("deployment") == SIMULATED)
+    return Rows(told, one_clock=meta.one_clock)
 
 
 def of_violation(
-    run: Path, meta: Mapping[str, Any], found: Sequence[tuple[str, Mapping[str, Any]]], number: int, rows: Rows
+    run: Path, meta: RunMeta, found: Sequence[tuple[str, Mapping[str, Any]]], number: int, rows: Rows
 ) -> Explanation:
     """The slice of the violation ``number`` of all that were ``found``, each with its law; without arrows where its
     rows are not in the history."""
     law, anomaly = found[number - 1]
-    arrows, left_out = sequence(anomaly, rows, meta.get("decided_by", {}))
+    arrows, left_out = sequence(anomaly, rows, meta.decided_by)
     return Explanation(
         run=run, law=law, name=anomaly["name"], text=str(anomaly["explanation"]), number=number, of=len(found),
         arrows=arrows, notes=_notes(rows, left_out),

@@ -16,9 +16,8 @@ from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput
-from chaos.history.directory import VERDICT, is_violation, read_verdict
+from chaos.history.directory import VERDICT, is_violation, read_meta, read_verdict
 from chaos.history.recorder import read_rows
-from chaos.judging import promised
 from reports.printable import replay_of
 from reports.rows import RunRows, value_of
 from reports.run_report.story import message_name
@@ -56,7 +55,7 @@ class _Clock:
 
 def export(run: Path) -> bytes:
     """The trace of a run as JSON. A run that was judged shows its violations too."""
-    meta = promised.read(run)
+    meta = read_meta(run)
     table, _ = read_rows(run)
     rows, story = RunRows(table), tell(table, ())
     if not table.num_rows:
@@ -72,7 +71,7 @@ def export(run: Path) -> bytes:
         *_flows(rows, clock, nodes),
         *_findings(run, rows, clock),
     ]
-    told = {name: meta[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.get(name)}
+    told = {name: meta.json[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.json.get(name)}
     told |= {"replay": again} if (again := replay_of(meta)) else {}
     whole = {
         "traceEvents": events,

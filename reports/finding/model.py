@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def find(run: Path, number: int) -> Finding:
     cause = judged.causes[number - 1]
     drawn = strip(cause, judged.rows)
     meta = judged.meta
-    configured = {name: meta[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.get(name)}
+    configured = {name: meta.json[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.json.get(name)}
     return Finding(
         number=number,
         of=len(judged.causes),
@@ -87,7 +88,7 @@ def find(run: Path, number: int) -> Finding:
         strip=drawn,
         told=_told(judged, drawn.events if drawn is not None else ()),
         logs=_logs(run),
-        versions={str(name): str(version) for name, version in meta.get("versions", {}).items()},
+        versions=dict(meta.versions),
         configuration=json.dumps(configured, indent=2, sort_keys=True),
         experiment=_experiment(run),
         replay=replay_of(meta),
@@ -131,14 +132,14 @@ def _experiment(run: Path) -> str:
 
 def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
     """Of the judged runs of this experiment beside this one, with the same deployment and planted bug."""
-    kinds, same = {kind.name for kind in cause.kinds}, ("name", "deployment", "mutant")
+    kinds, same = {kind.name for kind in cause.kinds}, attrgetter("name", "deployment", "mutant")
     found = whole = 0
     for run in directory.runs(judged.directory.parent):
         try:
             meta, verdict = directory.read_meta(run), directory.read_verdict(run)
         except ChaosError:
             continue
-        if all(meta.get(name) == judged.meta.get(name) for name in same):
+        if same(meta) == same(judged.meta):
             whole += 1
             found += bool(kinds & set(verdict["anomalies"]))
     return found, whole
@@ -160,7 +161,7 @@ def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
                 f"Of {kind.whole:,} × {kind.name} in the run only {kind.told:,} are told one by one; "
                 "the others may have another cause."
             )
-    if judged.meta.get("deployment") != SIMULATED:
+    if not judged.meta.one_clock:
         yield "The replay command repeats the schedule of the faults, not the interleaving: it may end otherwise."
     yield from (f"{why}." for why in judged.verdict["why"])
     yield from (f"Damaged: {problem}." for problem in judged.damage)

@@ -14,6 +14,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory, manifest
+from chaos.history.run_meta import RUNNING, UP, RunMeta
 from chaos.verdict import Validity
 from reports import sweeps as of_sweeps
 
@@ -103,15 +104,14 @@ def line(run: Path) -> RunLine:
         meta = directory.read_meta(run)
     except (ChaosError, OSError) as error:
         return RunLine(directory=run, verdict=Unjudged.DAMAGED, why=(readable(str(error)),))
-    duration = meta.get("duration_s")
     what: dict[str, Any] = {
         "directory": run,
-        "experiment": meta.get("name", ""),
-        "deployment": meta.get("deployment", ""),
-        "mutant": meta.get("mutant", ""),
-        "seed": meta.get("seed", -1),
-        "started": str(meta.get("started", "")),
-        "duration_s": float(duration) if isinstance(duration, int | float) else -1.0,
+        "experiment": meta.name,
+        "deployment": meta.deployment,
+        "mutant": meta.mutant,
+        "seed": meta.seed,
+        "started": meta.started,
+        "duration_s": -1.0 if meta.duration_s is None else float(meta.duration_s),
     }
     if not guarded.is_there(run / directory.VERDICT):
         return RunLine(**what, **_unjudged(meta))
@@ -132,12 +132,11 @@ def _judged(verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _unjudged(meta: Mapping[str, Any]) -> dict[str, Any]:
-    state = meta.get("state")
-    if state == directory.UP:
+def _unjudged(meta: RunMeta) -> dict[str, Any]:
+    if meta.state == UP:
         return {"verdict": Unjudged.UP}
-    if state == directory.RUNNING:
+    if meta.state == RUNNING:
         return {"verdict": Unjudged.RUNNING if directory.goes_on(meta) else Unjudged.CUT_SHORT}
-    if state == "failed":
-        return {"verdict": Unjudged.FAILED, "why": (meta.get("error", "no reason is recorded"),)}
+    if meta.state == "failed":
+        return {"verdict": Unjudged.FAILED, "why": (meta.error or "no reason is recorded",)}
     return {"verdict": Unjudged.NOT_JUDGED}

@@ -64,19 +64,18 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
     verdict, meta = read_verdict(run), read_meta(run)
     counts = {law["law"]: law["counts"] for law in verdict["laws"]}
     told = _measured(run, experiment)
-    recovered = (meta.get("summary") or {}).get("recovered_s")
     return Note(
         row=row,
         column=column,
-        on=str(meta.get("deployment", "")),
+        on=meta.deployment,
         digest=digest,
         seed=int(verdict["seed"]),
-        started=str(meta.get("started", "")),
+        started=meta.started,
         verdict=str(verdict["verdict"]),
         laws={str(law["law"]): str(law["validity"]) for law in verdict["laws"]},
         anomalies={str(name): int(count) for name, count in verdict["anomalies"].items()},
         acked=int(counts.get("durability", {}).get("acked", 0)),
-        recovered_s=float(recovered) if isinstance(recovered, int | float) else None,
+        recovered_s=meta.ended.recovered_s if meta.ended else None,
         by_policy=sum(int(one["count"]) for one in verdict.get("by_policy", ())),
         line=line_of(verdict),
         run=run.name,

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
+from chaos.history.run_meta import RunMeta
 from reports.rows import RunRows, value_of
 from reports.run_report.lost_tails import Copy, LostTail, LostTails, lost_tails
 from reports.run_report.master_terms import EpochChange, MasterTerm, change_after, change_to, master_terms
@@ -207,10 +208,9 @@ class _History:
         return sorted(found, key=lambda fault: not nodes & {n for hit in fault.proven.values() for n in hit})
 
 
-def queue_groups(meta: Mapping[str, Any]) -> dict[int, str]:
+def queue_groups(meta: RunMeta) -> dict[int, str]:
     """The group of each queue, where ``run.json`` tells it."""
-    queues = [queue for queue in meta.get("queues", []) if isinstance(queue, dict)]
-    return {queue["index"]: str(queue.get("group", "")) for queue in queues if isinstance(queue.get("index"), int)}
+    return {queue.index: queue.group for queue in meta.queues}
 
 
 def group(

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from chaos.history.run_meta import RunMeta
 from reports.explanation import diagram
 from reports.explanation.sequence import Arrow, Explanation, of_violation, rows_of
 from reports.explanation.subject import Subject, subject
@@ -50,7 +51,7 @@ def quoted(arrow: Arrow) -> Sequence[int]:
 
 
 def explained(
-    run: Path, meta: Mapping[str, Any], causes: Sequence[Cause], broken: Sequence[tuple[str, Mapping[str, Any]]],
+    run: Path, meta: RunMeta, causes: Sequence[Cause], broken: Sequence[tuple[str, Mapping[str, Any]]],
     table: RunRows,
 ) -> Mapping[int, Explained]:  # fmt: skip
     """By number of the cause. ``broken`` are all violations of the run, each with its law, as the verdict orders them;
@@ -66,7 +67,7 @@ def explained(
     return found
 
 
-def subjects(causes: Sequence[Cause], table: RunRows, meta: Mapping[str, Any]) -> list[Subject]:
+def subjects(causes: Sequence[Cause], table: RunRows, meta: RunMeta) -> list[Subject]:
     """What the violations that may be explained are about."""
     rows = rows_of(table, meta)
     return [subject(violation.anomaly, rows) for cause in causes[:EXPLAINED] for violation in _violations(cause)]

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from chaos import guarded
 from chaos.history.directory import EXPERIMENT, is_violation, line_of, qualifiers_of
-from chaos.law import profile_of
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Permitted
 from reports.explanation.subject import WITNESSES
 from reports.moments import picture
@@ -50,7 +50,7 @@ SCRIPTS = ("report_axis.js", "report_strips.js")
 STRIPS = 20
 
 
-def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
+def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     """Write ``report.html`` into the run directory and return its path."""
     findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
     broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
@@ -76,7 +76,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         qualifiers=coded(qualifiers_of(verdict)),
         by_policy=_by_policy(verdict),
         not_judged=_not_judged(verdict),
-        weaker="" if profile_of(meta).strict else profile_of(meta).words,
+        weaker="" if meta.promises.strict else meta.promises.words,
         meta=meta,
         replay=replay_of(meta),
         facts=facts(meta, verdict),
@@ -97,7 +97,7 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
         script=Markup(script),
         script_hash=digest(script),
         timeline=part(list(objects.values()), background(story), calls=CALLS, unit="row") if objects else None,
-        meta_json=json.dumps(meta, indent=2, sort_keys=True),
+        meta_json=json.dumps(meta.json, indent=2, sort_keys=True),
     )  # fmt: skip
     path = run / "report.html"
     guarded.replace(path, page.encode())  # a full disk must not leave half a page

@@ -12,12 +12,13 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from chaos import guarded
 from chaos.history.directory import is_violation, line_of, qualifiers_of
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Permitted
 from reports.printable import replay_of
 from reports.run_report.story import profile_told
 
 
-def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
+def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
     profile permits it is a property, and the output of the law's case and of ``run``.
@@ -26,11 +27,11 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
     planted bug and replay command are properties. The time of ``run`` is how long judging took, in seconds; that of a
     single law is not measured."""
-    verdict, meta = _all_printable(verdict), _all_printable(meta)
-    name = f"stormproof.{_word(meta.get('name'), run.name)}.{_word(meta.get('deployment'), 'unknown')}"
+    verdict, meta = _all_printable(verdict), RunMeta.of(_all_printable(meta.json))
+    name = f"stormproof.{_word(meta.name, run.name)}.{_word(meta.deployment, 'unknown')}"
     suite = TestSuite(name)
-    if started := str(meta.get("started", "")):
-        suite.timestamp = started
+    if meta.started:
+        suite.timestamp = meta.started
     for key, value in _properties(run, verdict, meta):
         suite.add_property(key, value)
     for law in verdict["laws"]:
@@ -54,11 +55,11 @@ def write(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Pat
     return path
 
 
-def _properties(run: Path, verdict: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _properties(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Iterator[tuple[str, str]]:
     yield "run", _printable(run.name)
     yield "seed", str(verdict["seed"])
     yield "digest", str(verdict.get("digest", ""))
-    yield from ((name, str(told)) for name, told in (("planted bug", meta.get("mutant")), ("replay", replay_of(meta)))
+    yield from ((name, str(told)) for name, told in (("planted bug", meta.mutant), ("replay", replay_of(meta)))
                 if told)  # fmt: skip
     if told := qualifiers_of(verdict):
         yield "lost by policy", told

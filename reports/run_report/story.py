@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chaos.law import profile_of
+from chaos.history.run_meta import RunMeta
 from chaos.ops import SEQUENCE_BITS
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import Copy
@@ -142,39 +142,37 @@ def calm(story: Story) -> str:
     return ", ".join(parts)
 
 
-def facts(meta: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(meta: RunMeta, verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was tested, as pairs of a word and its value; what ``run.json`` doesn't tell is left out."""
-    versions = meta.get("versions", {})
-    system = str(meta.get("system", ""))
+    versions, system = meta.versions, meta.system
     version = versions.get(system, f"Stormproof {versions['stormproof']}" if "stormproof" in versions else "")
-    started = str(meta.get("started", ""))
+    started = meta.started
     told = [
-        ("experiment", meta.get("name", "")),
+        ("experiment", meta.name),
         ("system", f"{system} ({version})" if version else system),
         ("profile", profile_told(meta)),
-        ("deployment", meta.get("deployment", "")),
+        ("deployment", meta.deployment),
         ("date", started[:16].replace("T", " ") + (" UTC" if started.endswith("+00:00") else "")),
         ("seed", verdict["seed"]),
-        ("planted bug", meta.get("mutant") or ""),
+        ("planted bug", meta.mutant),
     ]
     return [(name, str(value)) for name, value in told if value != ""]
 
 
-def profile_told(meta: Mapping[str, Any]) -> str:
+def profile_told(meta: RunMeta) -> str:
     """What the system was set up to promise, in the experiment's words, and who says so; "" where nobody does."""
-    if not meta.get("profile"):
+    if meta.profile is None:
         return ""
-    told, line = profile_of(meta).words, meta.get("profile_from", {}).get("line")
-    said = {"driver": "the driver's own", "experiment": f"line {line} of the experiment"}
-    who = said.get(meta.get("profile_from", {}).get("by", ""), "")
-    return f"{told} ({who})" if who else told
+    said = {"driver": "the driver's own", "experiment": f"line {meta.profile_line} of the experiment"}
+    who = said.get(meta.profile_by, "")
+    return f"{meta.profile.words} ({who})" if who else meta.profile.words
 
 
-def environment(meta: Mapping[str, Any]) -> str:
+def environment(meta: RunMeta) -> str:
     """On what the run took place, as one line: versions, machine, and the commit of Stormproof where they are told."""
-    machine = meta.get("machine", {})
+    machine = meta.machine
     cores = machine.get("cores")
-    told = [f"{name} {version}" for name, version in meta.get("versions", {}).items()]
+    told = [f"{name} {version}" for name, version in meta.versions.items()]
     told += [str(machine[name]) for name in ("os", "cpu") if machine.get(name)]
     told += [_number(cores, "core")] if isinstance(cores, int) else []
     told += [f"Java {machine['java']}"] if machine.get("java") else []

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.fault import Effect
+from chaos.history.run_meta import RunMeta
 from reports.rows import RunRows, value_of
 from reports.summary import FaultLine, fault_lines
 from reports.sweeps.row import Seen
@@ -128,7 +129,7 @@ def _last(steps: _Steps, at_s: float) -> int:
     return int(steps[1][at]) if at >= 0 else -1
 
 
-def observe(rows: RunRows, meta: Mapping[str, Any]) -> Seen:
+def observe(rows: RunRows, meta: RunMeta) -> Seen:
     """What a run went through; ``meta`` is its ``run.json``. Of a system that traces nothing there are the faults, and
     what clients were told."""
     faults = [fault for fault in fault_lines(rows) if fault.effective == "yes"]
@@ -244,12 +245,9 @@ def first_row_s(rows: RunRows, wanted: Sequence[Sequence[int]]) -> float:
     return min(ends, default=rows.end_s)
 
 
-def _roles(meta: Mapping[str, Any]) -> dict[str, str]:
-    nodes = meta.get("nodes")
-    return {str(node["name"]): str(node.get("role", "node")) for node in nodes} if isinstance(nodes, list) else {}
+def _roles(meta: RunMeta) -> dict[str, str]:
+    return {node.name: node.role for node in meta.nodes}
 
 
-def _groups(meta: Mapping[str, Any]) -> int:
-    queues = meta.get("queues")
-    names = {str(queue.get("group", "")) for queue in queues} if isinstance(queues, list) else set()
-    return max(1, len(names))
+def _groups(meta: RunMeta) -> int:
+    return max(1, len({queue.group for queue in meta.queues}))

@@ -13,7 +13,7 @@ import click
 from chaos import plugins
 from chaos.errors import BadInput
 from chaos.history import directory
-from chaos.history.directory import RUNNING, UP
+from chaos.history.run_meta import RUNNING, UP, RunMeta
 from chaos.machines.healing import marks, state
 from chaos.machines.healing.runs import each
 from chaos.plugins import PluginKind
@@ -52,11 +52,11 @@ def _function(name: str, function: str) -> Callable[..., Any] | None:
 def heal_run(run: Path) -> list[str]:
     """End what one run has left, by its mark and by what the system itself knows; what was done, in sentences."""
     mark = marks.read(run)
-    told = {} if mark is not None else directory.read_meta(run)
-    name = mark.deployment if mark is not None else told.get("deployment", DEFAULT)
+    meta = RunMeta() if mark is not None else directory.read_meta(run)
+    name = mark.deployment if mark is not None else meta.deployment or DEFAULT
     heal = _function(name, HEAL)
     done: list[str] = heal(run) if heal is not None else []
-    if told.get("state") in (RUNNING, UP) and (made := _moved_from(run, told)):
+    if meta.state in (RUNNING, UP) and (made := _moved_from(run, meta)):
         raise BadInput(
             *done,
             f"{run} says that it was made in {printable(str(made))}, where it is no more; if it is yours,"
@@ -90,8 +90,8 @@ def heal_trusted(run: Path, inventory: Inventory, *, yes: bool) -> list[str]:
     if marks.read(run) is not None:
         return heal_run(run)
     state.folder()
-    told = directory.read_meta(run)
-    name, made = told.get("deployment", DEFAULT), _moved_from(run, told) or run.resolve()
+    meta = directory.read_meta(run)
+    name, made = meta.deployment or DEFAULT, _moved_from(run, meta) or run.resolve()
     claimed = _function(name, CLAIMED)
     if claimed is None:
         raise BadInput(f"{run}: --trust is nothing for a run on {name}: leave it out")
@@ -129,10 +129,10 @@ def show(where: object, done: list[str]) -> None:
         _console.say(f"{where}: nothing to heal")
 
 
-def _moved_from(run: Path, told: Mapping[str, Any]) -> Path | None:
+def _moved_from(run: Path, meta: RunMeta) -> Path | None:
     """Where a run says that it was made, if that is elsewhere and nothing is there any more (else it is a copy of what
     is there). A hint: whoever wrote the run may have written this, too."""
-    made = Path(str(told.get("directory", "")).replace("\0", ""))
+    made = Path(meta.directory.replace("\0", ""))
     try:
         gone = made.is_absolute() and made != run.resolve() and not made.exists()
     except OSError:

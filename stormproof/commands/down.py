@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
-from chaos.history.directory import UP
+from chaos.history.run_meta import UP
 from chaos.machines.healing.runs import each
 from stormproof.commands import _console
 from stormproof.commands._healing import heal_run, show
@@ -22,7 +22,7 @@ def down(out: Path) -> None:
     ended: list[Path] = []
 
     def end(run: Path) -> list[str]:
-        if directory.read_meta(run).get("state") == UP:
+        if directory.read_meta(run).state == UP:
             ended.append(run)
             show(run, heal_run(run))
             directory.update_meta(run, state="finished")

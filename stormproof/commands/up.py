@@ -9,7 +9,7 @@ import click
 
 from chaos.errors import BadInput
 from chaos.history import directory as store
-from chaos.history.directory import UP
+from chaos.history.run_meta import UP
 from stormproof.commands import _console
 from stormproof.commands._healing import DEFAULT, HEAL, healers
 from stormproof.commands._hosts import hosts_of, inventory_option

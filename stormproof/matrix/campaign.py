@@ -69,8 +69,8 @@ def recorded(run: Path, cells: Sequence[Cell]) -> Note:
     """A note of a judged run that was made otherwise, of the cell whose experiment and deployment it had. Raises
     :class:`BadInput` where no cell has, and for a run that was interrupted."""
     meta = store.read_meta(run)
-    document, on = source.read(run / store.EXPERIMENT, links=False).root, meta.get("deployment")
-    if (meta.get("summary") or {}).get("interrupted"):
+    document, on = source.read(run / store.EXPERIMENT, links=False).root, meta.deployment
+    if meta.ended is not None and meta.ended.interrupted:
         raise BadInput(f"{run}: it was interrupted, so that it is no run of its experiment")
     for cell in cells:
         if cell.on == on and isinstance(document, dict) and cell.digest == digest_of(document):

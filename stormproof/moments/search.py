@@ -22,6 +22,7 @@ import numpy as np
 from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
+from chaos.history.run_meta import RunMeta
 from reports.explanation.history import Row, Rows
 from reports.explanation.sequence import number_of, rows_of, violations
 from reports.explanation.words import words
@@ -110,7 +111,7 @@ def _moments(rows: RunRows, last: int) -> tuple[list[int], list[int]]:
 
 
 def _signature(
-    run: Path, rows: RunRows, found: Sequence[tuple[str, Mapping[str, Any]]], number: int, meta: Mapping[str, Any]
+    run: Path, rows: RunRows, found: Sequence[tuple[str, Mapping[str, Any]]], number: int, meta: RunMeta
 ) -> Signature:
     law, anomaly = found[number - 1]
     for cause in group(rows, fault_lines(rows), found, groups=queue_groups(meta)):

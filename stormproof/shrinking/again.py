@@ -11,6 +11,7 @@ from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.history import manifest
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Validity
 from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
@@ -33,12 +34,12 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
     """Replay a run in ``scratch``. Raises :class:`BadInput` in a sentence when it isn't a failing simulated run, or
     when its replay gives another history. ``verb``: what can't be done then, such as "shrunk"."""
     meta, verdict = failed(run)
-    if meta.get("deployment") != SIM:
+    if meta.deployment != SIM:
         raise BadInput(
-            f"{run}: it ran on {meta.get('deployment', 'something unknown')}; only simulated runs can be {verb}, since"
+            f"{run}: it ran on {meta.deployment or 'something unknown'}; only simulated runs can be {verb}, since"
             f" no other run comes again as it was"
         )
-    seed, mutant = int(meta["seed"]), str(meta.get("mutant", ""))
+    seed, mutant = meta.seed, meta.mutant
     file = run / store.EXPERIMENT
     experiment = named(run, load(file, deployment=SIM, mutant=mutant), meta)
     launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=scratch)
@@ -53,7 +54,7 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
     return Again(run=run, experiment=experiment, seed=seed, mutant=mutant, trial=trial)
 
 
-def failed(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def failed(run: Path) -> tuple[RunMeta, dict[str, Any]]:
     """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other, and for one in
     which nothing is wrong but what its profile permits."""
     meta = store.read_meta(run)
@@ -71,10 +72,10 @@ def failed(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return meta, verdict
 
 
-def _another_history(run: Path, meta: dict[str, Any]) -> str:
-    recorded = meta.get("versions", {}).get("stormproof", "an unknown version")
+def _another_history(run: Path, meta: RunMeta) -> str:
+    recorded = meta.versions.get("stormproof", "an unknown version")
     if recorded != VERSION:
         why = f"it was recorded by stormproof {recorded}, this is {VERSION}"
     else:
         why = "the code has changed since it was recorded"
-    return f"{run}: its replay gives another history ({why}); do it again with `{meta.get('replay', 'stormproof run')}`"
+    return f"{run}: its replay gives another history ({why}); do it again with `{meta.replay or 'stormproof run'}`"

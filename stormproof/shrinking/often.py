@@ -51,14 +51,14 @@ class Failed:
 def failed_once(run: Path, law: str, times: int) -> Failed:
     """Read a run that failed elsewhere than in the simulator; nothing is run. Raises :class:`BadInput` when it can't be
     shrunk."""
-    deployment = str(store.read_meta(run).get("deployment"))
+    deployment = store.read_meta(run).deployment
     if asked := ELSEWHERE & inspect.signature(plugins.load(PluginKind.DEPLOYMENT, deployment).create).parameters.keys():
         raise BadInput(
             f"{run}: it ran on {deployment}, which needs {' and '.join(sorted(asked))}; only what runs on this machine"
             f" alone is run again and again"
         )
     meta, verdict = failed(run)
-    mutant = str(meta.get("mutant", ""))
+    mutant = meta.mutant
     table, _ = read_rows(run)
     failures = [signature for signature, _ in recorded(RunRows(table), verdict, meta)]
     wanted = next((failure for failure in failures if law in ("", failure.law)), None)
@@ -68,7 +68,7 @@ def failed_once(run: Path, law: str, times: int) -> Failed:
     experiment = load(run / store.EXPERIMENT, deployment=deployment, mutant=mutant)
     return Failed(
         experiment=named(run, experiment, meta),
-        seed=int(meta["seed"]),
+        seed=meta.seed,
         before=size(table, meta),
         often=Often(deployment=deployment, mutant=mutant, wanted=wanted, times=times),
     )

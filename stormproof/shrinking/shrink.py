@@ -91,7 +91,7 @@ def replayed(run: Path, scratch: Path, law: str = "", times: int = 1) -> Case:
     """Read a run, do it again in ``scratch``, and find its failure: that of the ``law``, or else the first one of the
     report. A run that is not simulated is done again so many ``times``. Raises :class:`BadInput` when it can't be
     shrunk, in a sentence that says why."""
-    if store.read_meta(run).get("deployment") != SIM:
+    if store.read_meta(run).deployment != SIM:
         return _repeated(run, scratch, law, times)
     again = done_again(run, scratch, "shrunk")
     failures = [failure for failure in again.trial.failures if law in ("", failure.law)]

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from chaos.history.directory import is_violation, verdict_json
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import RunVerdict
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group, queue_groups
@@ -46,18 +47,18 @@ class Signature:
         return f"{', '.join(self.anomalies)} ({self.law}); cause: {self.origin}"
 
 
-def signatures(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> tuple[Signature, ...]:
+def signatures(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> tuple[Signature, ...]:
     """All failures of a run: for each cause, in the order of the report, each law that is broken by it. None for a run
     that isn't INVALID. ``meta``: its ``run.json``."""
     return tuple(dict.fromkeys(signature for signature, _ in failing(rows, verdict, meta)))
 
 
-def failing(rows: RunRows, verdict: RunVerdict, meta: Mapping[str, Any]) -> Iterator[tuple[Signature, Cause]]:
+def failing(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
     """Each failure of a run with its cause, in the order of the report; one signature may come with several causes."""
     yield from recorded(rows, verdict_json(verdict), meta)
 
 
-def recorded(rows: RunRows, told: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[tuple[Signature, Cause]]:
+def recorded(rows: RunRows, told: Mapping[str, Any], meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
     """The same of a verdict as ``verdict.json`` has it."""
     broken = [
         (law["law"], anomaly) for law in told["laws"] for anomaly in law["anomalies"] if is_violation(told, anomaly)

@@ -15,6 +15,7 @@ from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
+from chaos.history.run_meta import RunMeta
 from reports.rows import RunRows
 from reports.summary import fault_lines
 from stormproof.judge import PROBE, Engine, Prepared, judge, prepare, violation
@@ -88,7 +89,8 @@ def record(launch: Launch) -> Prepared:
     begun: list[Path] = []
     try:
         directory = start(launch, on_directory=begun.append)
-        if store.read_meta(directory)["summary"]["interrupted"]:  # the run has healed everything, and has ended
+        ended = store.read_meta(directory).ended
+        if ended is not None and ended.interrupted:  # the run has healed everything, and has ended
             raise KeyboardInterrupt
         return prepare(directory)
     except (MachineError, BadInput):
@@ -109,24 +111,23 @@ def examined(run: Prepared) -> Trial:
         failures=signatures(rows, verdict, run.meta),
         size=size(table, run.meta),
         digest=verdict.digest,
-        nodes=tuple(node["name"] for node in run.meta["nodes"]),
+        nodes=tuple(node.name for node in run.meta.nodes),
         hit=_hit(rows),
     )
 
 
-def size(table: pa.Table, meta: Mapping[str, object]) -> Size:
+def size(table: pa.Table, meta: RunMeta) -> Size:
     """Measure a run by its rows and its ``run.json``. What the harness asks by itself is no operation."""
     rows = RunRows(table)
     begun = rows.select("op")
     begun = begun.filter(pc.equal(begun["type"], "invoke"))
     begun = begun.filter(pc.invert(pc.starts_with(begun["process"].cast(pa.string()), PROBE)))
-    nodes, length_s = meta.get("nodes"), meta.get("duration_s")
     return Size(
         operations=begun.num_rows,
         messages=begun.filter(pc.equal(begun["f"], "send")).num_rows,
         faults=len(fault_lines(rows)),
-        nodes=len(nodes) if isinstance(nodes, list) else 0,
-        seconds=float(length_s) if isinstance(length_s, int | float) else 0.0,
+        nodes=len(meta.nodes),
+        seconds=float(meta.duration_s or 0.0),
     )
 
 

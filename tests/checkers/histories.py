@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from chaos.history.columns import COLUMNS, INTEGERS, WORDS
+from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.law import RunContext
 from chaos.ops import message_id
@@ -274,7 +275,7 @@ class History:
 
     def context(self) -> RunContext:
         meta = {"deployment": "sim", "brokers": list(BROKERS), "bounds": {}, "tells": list(TELLS), **self.meta}
-        return RunContext(run="test", seed=1, meta=meta)
+        return RunContext(run="test", seed=1, meta=RunMeta.of(meta))
 
     def table(self) -> pa.Table:
         return table_of(self.rows)

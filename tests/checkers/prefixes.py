@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.history.prefix import end_of_whole_steps
+from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.judging.so_far import SoFar, able, judge_so_far
 from chaos.law import RunContext
@@ -21,7 +22,7 @@ Name = tuple[str, str, int, int]
 
 
 def context(meta: dict[str, Any]) -> RunContext:
-    return RunContext(run="run", seed=int(meta.get("seed", 0)), meta=meta)
+    return RunContext(run="run", seed=int(meta.get("seed", 0)), meta=RunMeta.of(meta))
 
 
 def as_processes(table: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -126,7 +126,7 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT, *, chan
     if not changes:
         whole(rows, "v")
     assert set(rows[0]) == {*INTEGERS, *WORDS, "v"}
-    return Recording(rows, read_meta(run))
+    return Recording(rows, read_meta(run).json)
 
 
 @functools.cache

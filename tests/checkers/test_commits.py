@@ -15,6 +15,7 @@ from recorded import recording
 from test_sieves import partial_of, whole
 
 from chaos.history import shards
+from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.law import RunContext
 from checkers import agreement
@@ -60,7 +61,7 @@ def check(table: pa.Table, context: RunContext) -> tuple[int, int]:
 
 
 def check_random(seeds: range) -> None:
-    context = RunContext(run="random", seed=0, meta={"deployment": "process", "tells": [*TELLS]})
+    context = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "process", "tells": [*TELLS]}))
     found = [check(replicas(Random(f"commits {seed}")), context) for seed in seeds]
     anomalies, left_out = (sum(some) for some in zip(*found, strict=True))
     assert anomalies > len(seeds) and left_out > 10 * len(seeds)
@@ -80,4 +81,4 @@ def test_replicas_are_judged_alike_by_few_commits_of_harmed_runs() -> None:
     for number, harm in enumerate([*HARMS, *EMPTIED]):
         run = recording().copy()
         harm(run, Random(f"commits {number}"))
-        check(run.table(), RunContext(run=harm.__name__, seed=0, meta=run.meta))
+        check(run.table(), RunContext(run=harm.__name__, seed=0, meta=RunMeta.of(run.meta)))

@@ -11,6 +11,7 @@ from harms import HARMS
 from names import LAWS
 from recorded import EXPERIMENT, Recording, record
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.registry import registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
@@ -41,7 +42,7 @@ def test_every_law_keeps_the_contract(name: str, good: Recording) -> None:
             harm(run, Random(1))
             bad.append((run.table(), _violations(run, name)))
             assert anomaly in bad[-1][1]
-    context = RunContext(run="r", seed=1, meta=good.meta)
+    context = RunContext(run="r", seed=1, meta=RunMeta.of(good.meta))
     check_law(kernels, bad=bad, near_miss=[good.table()], context=context)
 
 
@@ -50,7 +51,7 @@ def test_every_law_keeps_the_contract(name: str, good: Recording) -> None:
     [({"rows": ()}, "which it does not declare"), ({"columns": ("time_ns",)}, "which it does not declare")],
 )
 def test_a_law_that_declares_too_little_is_found(cut: dict[str, Any], words: str, good: Recording) -> None:
-    context = RunContext(run="r", seed=1, meta=good.meta)
+    context = RunContext(run="r", seed=1, meta=RunMeta.of(good.meta))
     order = next(law for law in registry().kernels.values() if law.promise.name == "order")
     with pytest.raises(AssertionError, match=words):
         check_law(type(order)(needs=replace(order.needs, **cut)), bad=[], near_miss=[good.table()], context=context)
@@ -59,6 +60,6 @@ def test_a_law_that_declares_too_little_is_found(cut: dict[str, Any], words: str
 def _violations(run: Recording, law: str) -> list[str]:
     from chaos.judging.engine import judge_rows
 
-    context = RunContext(run="r", seed=1, meta=run.meta)
+    context = RunContext(run="r", seed=1, meta=RunMeta.of(run.meta))
     found = next(verdict for verdict in judge_rows([("all-0", run.table())], context) if verdict.law == law)
     return sorted({anomaly.name for anomaly in found.anomalies if not anomaly.lawful})

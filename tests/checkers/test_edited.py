@@ -18,6 +18,7 @@ from test_given import KERNELS, USES, together
 from test_given import told as told_of_deliveries
 from test_kernels import DEPLOYMENTS, PAIRS, check_alike
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Partial, RunContext
@@ -85,7 +86,10 @@ def given_to_groups() -> Recording:
 @given(st.data(), st.sampled_from(DEPLOYMENTS))
 def test_an_edited_run_is_judged_as_by_each_oracle(data: st.DataObject, deployment: str) -> None:
     run = data.draw(edited(recording()))
-    table, context = run.table(), RunContext(run="edited", seed=0, meta={**run.meta, "deployment": deployment})
+    table, context = (
+        run.table(),
+        RunContext(run="edited", seed=0, meta=RunMeta.of({**run.meta, "deployment": deployment})),
+    )
     for name in PAIRS:
         check_alike(name, table, context)
 
@@ -94,7 +98,11 @@ def test_an_edited_run_is_judged_as_by_each_oracle(data: st.DataObject, deployme
 @given(st.data())
 def test_an_edited_run_of_groups_is_judged_as_by_the_oracle(data: st.DataObject) -> None:
     run = data.draw(edited(given_to_groups()))
-    rows, context, oracle = Shard(run.table()), RunContext(run="edited", seed=0, meta=run.meta), Deliveries()
+    rows, context, oracle = (
+        Shard(run.table()),
+        RunContext(run="edited", seed=0, meta=RunMeta.of(run.meta)),
+        Deliveries(),
+    )
     found = Partial()
     for law in KERNELS:
         found = found.merge(law.examine(Declared(rows, law.needs), context))

@@ -14,6 +14,7 @@ from slow.deliveries import Deliveries
 from slow.random_receivers import receivers
 from test_ranges import MOST, MOST_OF_A_RUN, RELAXED, check
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.findings import cap
 from chaos.judging.registry import registry
@@ -29,7 +30,9 @@ USES = ["queues", "deliveries"]
 
 def a_context(rng: Random, seed: int) -> RunContext:
     meta = {"deployment": "sim", "tells": list(TELLS), "uses": USES}
-    return RunContext(run="random", seed=seed, meta=meta | ({"profile": RELAXED} if rng.random() < 0.2 else {}))
+    return RunContext(
+        run="random", seed=seed, meta=RunMeta.of(meta | ({"profile": RELAXED} if rng.random() < 0.2 else {}))
+    )
 
 
 def told(partial: Partial) -> dict[str, object]:
@@ -94,7 +97,7 @@ def check_harmed(seed: int, every: int) -> None:
         rng = Random(f"given {harm.__name__} {seed}")
         run = recording().copy()
         harm(run, rng)
-        context = RunContext(run=harm.__name__, seed=seed, meta={**run.meta, "uses": USES})
+        context = RunContext(run=harm.__name__, seed=seed, meta=RunMeta.of({**run.meta, "uses": USES}))
         for law in KERNELS:
             check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
 

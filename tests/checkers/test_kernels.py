@@ -31,6 +31,7 @@ from slow.random_rows import replicas
 from slow.random_storms import readers, storms
 from slow.steady_rows import steady
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, registry
@@ -191,7 +192,7 @@ def random_histories(name: str, seeds: range) -> Iterator[tuple[pa.Table, RunCon
         meta: dict[str, Any] = {"deployment": rng.choice(DEPLOYMENTS), "tells": list(TELLS)}
         if rng.random() < 0.2 and name not in OF_STRICT:
             meta["profile"] = RELAXED
-        yield make(rng), RunContext(run="random", seed=seed, meta=meta)
+        yield make(rng), RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -212,7 +213,7 @@ def check_harmed(name: str, seed: int, every: int) -> None:
         run = recording().copy()
         harm(run, Random(f"{harm.__name__} {seed}"))
         for deployment in DEPLOYMENTS:
-            context = RunContext(run=harm.__name__, seed=seed, meta={**run.meta, "deployment": deployment})
+            context = RunContext(run=harm.__name__, seed=seed, meta=RunMeta.of({**run.meta, "deployment": deployment}))
             check_alike(name, run.table(), context)
 
 
@@ -256,7 +257,9 @@ def steps(work: Callable[[], object]) -> Counter[str]:
 SEARCHES = ("linearizable",)
 #: A sort that goes another way for more rows may take a few steps more; no loop over so many rows is so short.
 ANOTHER_WAY = 24
-STEADY = RunContext(run="steady", seed=0, meta={"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
+STEADY = RunContext(
+    run="steady", seed=0, meta=RunMeta.of({"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
+)
 KERNELS = {number: law for number, law in registry().kernels.items() if number[0] not in SEARCHES}
 
 

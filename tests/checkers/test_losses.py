@@ -14,6 +14,7 @@ from histories import BROKERS, SIZE, TELLS, History
 from names import A, L
 from slow import losses as slow
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Validity, Verdict
@@ -548,7 +549,7 @@ def check_random(seed: int) -> set[Lost]:
     cluster, acked = random_losses(Random(seed))
     rows = Shard(cluster.table())
     meta = {"deployment": "sim", "tells": list(TELLS), **cluster.meta}
-    context = RunContext(run="random", seed=seed, meta=meta)
+    context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
     if not acked:
         return set()
     claims, replicas = acknowledged(rows), slow.replay(rows)

@@ -16,6 +16,7 @@ from test_ranges import KERNELS, OFFSETS, check, merged
 from test_tier import Tiered, good
 
 from chaos.history import shards
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_files
 from chaos.judging.plan import plan
@@ -59,7 +60,7 @@ def test_what_is_told_in_parts_is_what_is_there(part: str, seeds: int) -> None:
         of_each = part == OF_EACH.part
         history = tier(rng, BROKERS[: rng.choice((1, 2))] if of_each else ("store-0",))
         meta = history.meta if of_each else {"nodes": [{"name": "store-0", "role": "objectstore"}]}
-        context = RunContext(run="random", seed=seed, meta=meta)
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
         parts = dict(shards.parts(history.table(), plan({("law", 0): law}), rng.choice((1, 20)), rng.choice(OFFSETS)))
         parts.pop(shards.REST, None)
         tiers = Told.by_node(told(law, [*parts.values()], context, rng).facts)
@@ -110,7 +111,7 @@ def test_what_an_unexamined_shard_would_have_told_is_not_missing(joins: str) -> 
     tier = {"tier": "broker-0" if joins == OF_EACH.part else ""}
     some: tuple[dict[str, object], ...] = (claim, {**tier, "held": [0], "first": [0], "until": [4]})
     twice = (*some, {**tier, "several": [0], "first": [2], "until": [3]})
-    context = RunContext(run="x", seed=1, meta=META if joins == OF_EACH.part else {})
+    context = RunContext(run="x", seed=1, meta=RunMeta.of(META if joins == OF_EACH.part else {}))
     counts = {"tier_queues": 1, "manifest_versions": 1}
 
     def judged(facts: tuple[dict[str, object], ...], *gaps: str) -> tuple[Validity, int]:

@@ -20,6 +20,7 @@ from chaos.history import shards
 from chaos.history.parted import lived
 from chaos.history.parted.choosing import Chooser, Part
 from chaos.history.parted.lived import Lived
+from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, RunContext
@@ -173,7 +174,7 @@ def check_random(seeds: range) -> None:
         profile = {"flush": rng.choice(("sync", "sync", "async")), "acks": rng.choice(("all", "all", "master"))}
         meta = {"deployment": rng.choice(("sim", "process")), "tells": [*TELLS]}
         meta |= {"profile": profile | {"min_in_sync": rng.choice((1, 2, 3))}}
-        context = RunContext(run="random", seed=seed, meta=meta, unfinished=rng.random() < 0.2)
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta), unfinished=rng.random() < 0.2)
         assert own_logs.SIEVE.fitted is not None
         own_logs.SIEVE.fitted(context.profile).keep(Shard(table))  # does not fail, after which all rows would be kept
         some, without = check(table, context, rng)
@@ -200,7 +201,7 @@ def check_harmed(every: int) -> None:
     for number, harm in enumerate([*HARMS, *EMPTIED][::every]):
         run, rng = recording().copy(), Random(f"own logs {harm.__name__} {number}")
         harm(run, rng)
-        context = RunContext(run=harm.__name__, seed=0, meta=run.meta)
+        context = RunContext(run=harm.__name__, seed=0, meta=RunMeta.of(run.meta))
         left_out += check(run.table(), context, rng)[1]
     assert left_out > 100
 

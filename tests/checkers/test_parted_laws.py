@@ -19,6 +19,7 @@ from test_ranges import MOST, OFFSETS, RELAXED, merged, told
 from test_ranges import check as check_shards
 
 from chaos.history.parted.places import Places
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
@@ -119,7 +120,7 @@ def check_random(law: Law, seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"parted {seed}")
         meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
-        some += check(law, clients(rng), RunContext(run="random", seed=seed, meta=meta), rng) > 0
+        some += check(law, clients(rng), RunContext(run="random", seed=seed, meta=RunMeta.of(meta)), rng) > 0
     assert some > len(seeds) / 4
 
 
@@ -128,7 +129,7 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
         rng = Random(f"parted {harm.__name__} {seed}")
         run = recording().copy()
         harm(run, rng)
-        check(law, run.table(), RunContext(run=harm.__name__, seed=seed, meta=run.meta), rng)
+        check(law, run.table(), RunContext(run=harm.__name__, seed=seed, meta=RunMeta.of(run.meta)), rng)
 
 
 @pytest.mark.parametrize("part", KERNELS)
@@ -162,7 +163,7 @@ def test_no_kernel_needs_a_whole_queue() -> None:
 def test_shards_of_parted_queues_tell_the_same(part: str, seeds: int) -> None:
     for seed in range(seeds):
         rng = Random(f"shards {seed}")
-        context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)}))
         check_shards(KERNELS[part], clients(rng), context, rng, rng.choice(MOST))
 
 

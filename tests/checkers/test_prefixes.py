@@ -113,7 +113,7 @@ def with_bug(mutant: str, folder: Path) -> tuple[pa.Table, RunContext]:
     done = scenario_run.execute(Scenario(file=file, on="sim", seeds=(1,), mutant=mutant), file, 1, folder, folder / "l")
     table, damage = read_rows(Path(done.directory))
     assert not damage
-    return table, context(read_meta(Path(done.directory)))
+    return table, context(read_meta(Path(done.directory)).json)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_planted_bug_is_found_before_the_end_and_no_other(mutant: str, tmp_pat
 def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> None:
     run = Path(planted(tmp_path).directory)
     table, _ = read_rows(run)
-    told = context(read_meta(run))
+    told = context(read_meta(run).json)
     whole = [one for law in judge_so_far(table, told) for one in law.violations]
     assert whole
     for one in whole:
@@ -145,7 +145,7 @@ def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> Non
 
 def test_what_is_judged_in_parts_is_what_is_judged_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Path(planted(tmp_path).directory)
-    (table, _), told = read_rows(run), context(read_meta(run))
+    (table, _), told = read_rows(run), context(read_meta(run).json)
     whole = judge_so_far(table, told)
     monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
     monkeypatch.setattr(shards, "SHARD_ROWS", 300)
@@ -176,7 +176,7 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_files")
 def test_what_is_judged_from_files_is_what_is_judged_in_memory(tmp_path: Path) -> None:
     run = Path(planted(tmp_path).directory)
-    (table, _), told = read_rows(run), context(read_meta(run))
+    (table, _), told = read_rows(run), context(read_meta(run).json)
     assert violated(judge_so_far(table, told))
     assert from_files(table, told, tmp_path / "files") == judge_so_far(table, told)
 

@@ -22,6 +22,7 @@ from slow.random_uploaders import uploaders
 
 from chaos.history import shards
 from chaos.history.columns import BESIDE, VALUE
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
 from chaos.judging.findings import MAX_REPORTED
@@ -120,7 +121,7 @@ def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = cl
     for seed in seeds:
         rng = Random(f"ranges {seed}")
         meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
-        context = RunContext(run="random", seed=seed, meta=meta)
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
         some = check(law, DONE.get(law.promise.name, make)(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
     assert parts > 5 * len(seeds) and anomalies >= len(seeds) / 4
@@ -132,7 +133,7 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
         rng = Random(f"ranges {harm.__name__} {seed}")
         run = recording().copy()
         harm(run, rng)
-        context = RunContext(run=harm.__name__, seed=seed, meta=run.meta)
+        context = RunContext(run=harm.__name__, seed=seed, meta=RunMeta.of(run.meta))
         parts, _ = check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
         if parts == 1:
             parts, _ = check(law, run.table(), context, rng, MOST_OF_A_RUN[0])
@@ -227,7 +228,7 @@ def check_beginnings(seeds: range) -> None:
     left_out = anomalies = 0
     for seed in seeds:
         rng = Random(f"beginnings {seed}")
-        table, context = uploaders(rng), RunContext(run="random", seed=seed, meta={"deployment": "sim"})
+        table, context = uploaders(rng), RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim"}))
         parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
         held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
         found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
@@ -277,7 +278,7 @@ def check_storms(seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"silence {seed}")
         table, meta = a_storm(rng), {"deployment": "sim", "bounds": {"available_s": rng.choice((0.5, 1, 1.1, 3, 10))}}
-        context = RunContext(run="random", seed=seed, meta=meta)
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
         parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
         held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
         found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
@@ -344,7 +345,7 @@ def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
 def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    context, some = RunContext(run="random", seed=0, meta={"deployment": "sim", "tells": list(TELLS)}), 0
+    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)})), 0
     for seed in range(10):
         table = consumers(Random(f"lost {seed}"))
         partial = law.examine(Declared(Shard(table), law.needs), context)
@@ -357,7 +358,7 @@ def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
 @pytest.mark.parametrize("part", UPLOADING)
 def test_without_a_shard_of_what_uploaders_do_nothing_else_is_found(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    context, some = RunContext(run="random", seed=0, meta={"deployment": "sim", "tells": list(TELLS)}), 0
+    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)})), 0
     for seed in range(20):
         rng = Random(f"lost uploads {seed}")
         table = uploaders(rng)
@@ -409,7 +410,7 @@ def check_together(seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"together {seed}")
         table = rng.choice((clients, consumers))(rng)
-        context = RunContext(run="random", seed=seed, meta={"deployment": "sim", "tells": list(TELLS)})
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)}))
         most = rng.choice(MOST)
         parts = list(shards.parts(table, kernels, most, rng.choice(OFFSETS)))
         beside += sum(int(pc.sum(rows[BESIDE]).as_py() or 0) for _, rows in parts if BESIDE in rows.column_names)

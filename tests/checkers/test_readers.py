@@ -23,6 +23,7 @@ from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, t
 from benchmarks.laws import histories as made_histories
 from chaos.history import shards
 from chaos.history.columns import VALUE
+from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
@@ -84,7 +85,7 @@ def contexts(seeds: Sequence[int]) -> list[tuple[Random, RunContext]]:
             meta["profile"] = RELAXED
         if rng.random() < 0.5:
             meta["nodes"] = [{"name": "store-0", "role": "objectstore"}]
-        made.append((rng, RunContext(run="random", seed=seed, meta=meta)))
+        made.append((rng, RunContext(run="random", seed=seed, meta=RunMeta.of(meta))))
     return made
 
 
@@ -112,7 +113,7 @@ def check_harmed(seed: int, every: int) -> None:
         run = recording().copy()
         harm(run, rng)
         for law in KERNELS.values():
-            context = RunContext(run=harm.__name__, seed=seed, meta=run.meta)
+            context = RunContext(run=harm.__name__, seed=seed, meta=RunMeta.of(run.meta))
             check(law, run.table(), context, rng, rng.choice(MOST_OF_A_RUN))
 
 

@@ -19,6 +19,7 @@ from slow.random_waiters import waiters
 from test_sieves import GROUP, whole
 
 from chaos.driver import Evidence
+from chaos.history.run_meta import RunMeta
 from chaos.judging import findings
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
@@ -39,7 +40,7 @@ def context_of(rng: Random, seed: int, profile: dict[str, Any]) -> RunContext:
     meta: dict[str, Any] = {"deployment": rng.choice(("sim", "sim", "process")), "tells": tells, "profile": profile}
     meta["bounds"] = {"available_s": rng.choice((1, 1, 1, 3)), "route_s": rng.choice((0.5, 1, 5))}
     meta["jitter_s"] = rng.choice((0, 0.01, 0.1))
-    return RunContext(run="random", seed=seed, meta=meta)
+    return RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
 
 
 def examine(law: Law, table: pa.Table, context: RunContext) -> Partial:

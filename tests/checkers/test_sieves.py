@@ -20,6 +20,7 @@ from chaos.driver import Evidence
 from chaos.history import shards
 from chaos.history.columns import INTEGERS, VALUE, WORDS
 from chaos.history.parted import beside
+from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
@@ -308,7 +309,7 @@ def check_across(name: str, seeds: range) -> tuple[int, int]:
     for seed in seeds:
         rng = Random(f"across {seed}")
         table = replicated(rng, rng.choice((3, 60, 200)))
-        context = RunContext(run="random", seed=seed, meta={"deployment": "process", "tells": [*Evidence]})
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "process", "tells": [*Evidence]}))
         context = replace(context, unfinished=rng.random() < 0.2)
         shows, without = check_sifted(ACROSS_NODES[name], table, context, rng)
         shown, left_out = shown + shows, left_out + without
@@ -333,7 +334,7 @@ def check_harmed(name: str, every: int) -> None:
     for number, harm in enumerate([*HARMS, *EMPTIED][::every]):
         run, rng = recording().copy(), Random(f"sieve {harm.__name__} {number}")
         harm(run, rng)
-        context = RunContext(run=harm.__name__, seed=0, meta={**run.meta, "deployment": "process"})
+        context = RunContext(run=harm.__name__, seed=0, meta=RunMeta.of({**run.meta, "deployment": "process"}))
         left_out += check_sifted(ACROSS_NODES[name], run.table(), context, rng)[1]
     assert left_out > 100
 

@@ -11,6 +11,7 @@ from names import A, L
 from test_kernels import check_as_many, steps
 from test_tier import Tiered
 
+from chaos.history.run_meta import RunMeta
 from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Validity
@@ -154,7 +155,7 @@ def test_many_late_messages_beside_a_fault_take_no_more_steps() -> None:
             history.send(sequence)
         history.wait(40).phase("collect")
         rows = Shard(history.table())
-        context = RunContext(run="r", seed=0, meta={"deployment": "sim"})
+        context = RunContext(run="r", seed=0, meta=RunMeta.of({"deployment": "sim"}))
         assert not [*uploads.late(rows, context)]  # what is imported, and made once
         rows = Shard(history.table())
         return steps(lambda: [*uploads.late(rows, context)])

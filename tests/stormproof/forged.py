@@ -222,7 +222,7 @@ def forge(rng: Random, run: Path, names: Sequence[str], table: pa.Table) -> None
         return
     if name == STREAM and rng.random() < 0.7:
         batches = write_stream(run, rows_of(rng, table))
-        told = directory.read_meta(run)
+        told = directory.read_meta(run).json
         if rng.random() < 0.7:
             directory.write_meta(run, {**told, "rows": sum(batch.rows for batch in batches)})
     elif name.endswith(".parquet") and rng.random() < 0.5:

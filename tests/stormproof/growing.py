@@ -31,7 +31,7 @@ class Growing:
         self._files: dict[str, TraceFile] = {}
         self._place: dict[int, int] = {}
         directory.mkdir()
-        meta = store.read_meta(recorded)
+        meta = store.read_meta(recorded).json
         changes: dict[str, Any] = {"deployment": "process"} if processes else {}
         changes |= {"state": store.RUNNING, "pid": pid or os.getpid()}
         (directory / store.EXPERIMENT).write_bytes((recorded / store.EXPERIMENT).read_bytes())

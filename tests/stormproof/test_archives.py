@@ -79,7 +79,7 @@ def test_several_runs_keep_their_names_and_a_run_that_is_there_is_never_touched(
             packed.writestr(f"runs/{name}/run.json", json.dumps({"seed": 1, "name": name}))
         packed.writestr("runs/summary.md", "no run")
     found = archives.resolve(str(archive), tmp_path / "home")
-    assert [read_meta(one)["name"] for one in found] == ["a", "b"]
+    assert [read_meta(one).json["name"] for one in found] == ["a", "b"]
     assert not (tmp_path / "home" / "summary.md").exists()
     (tmp_path / "home" / "a" / "run.json").write_text("mine")
     with pytest.raises(BadInput, match="home/a is there already: name it"):

@@ -187,7 +187,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a queue": (lambda run: edit(run, '"index": 0', '"index": 1'), "run.json: queues: entry 0"),
     "a state": (lambda run: edit(run, '"state": "finished"', '"state": "done"'), "run.json: state: nobody knows"),
     "a seed": (lambda run: edit(run, '"seed": 0', '"seed": -1'), "run.json: seed"),
-    "a boolean": (lambda run: edit(run, '"seed": 0', '"seed": true'), "'seed' must be"),
+    "a boolean": (lambda run: edit(run, '"seed": 0', '"seed": true'), "seed: must be"),
     "no experiment": (lambda run: (run / directory.EXPERIMENT).unlink(), "experiment.yaml is missing"),
     "no trace": (lambda run: (run / TRACE).unlink(), f"{TRACE} is missing"),
     "another trace": (lambda run: (run / "traces/x.jsonl").write_text("{}\n"), "traces/x.jsonl is not in the manifest"),
@@ -257,7 +257,7 @@ def test_a_run_that_failed_is_sealed_too(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DeploymentError):
         calm(tmp_path)
     (failed,) = directory.runs(tmp_path / "runs")
-    assert directory.read_meta(failed)["state"] == "failed"
+    assert directory.read_meta(failed).json["state"] == "failed"
     assert prepare(failed).damage == ()
 
 

@@ -69,7 +69,7 @@ def test_four_new_files_make_a_run_that_is_judged(tree):
     assert set(told) >= {"run", "seed", "verdict", "digest", "anomalies", "engine", "seconds", "skipped_faults"}
     run = tree / told["run"]
     assert json.loads((run / "verdict.json").read_text())["laws"][0]["counts"]["toy_acked"] > 20
-    meta = read_meta(run)
+    meta = read_meta(run).json
     assert meta["faults"] == ["hiccup"] and meta["summary"]["effective_faults"] == ["hiccup"]
     assert (run / "report.html").exists() and (run / "junit.xml").exists()
 

@@ -51,7 +51,7 @@ def with_rows(run: Path, place: Path, keep: Keep) -> Path:
     rows = len(recorder)
     recorder.close()
     (place / directory.EXPERIMENT).write_bytes((run / directory.EXPERIMENT).read_bytes())
-    directory.write_meta(place, {**directory.read_meta(run), "rows": rows})
+    directory.write_meta(place, {**directory.read_meta(run).json, "rows": rows})
     directory.seal(place)
     return place
 

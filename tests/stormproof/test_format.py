@@ -54,7 +54,7 @@ def old(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("number", "found"), [(1, 15), (2, 16)])
 def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, found: int, tmp_path: Path) -> None:
     run = recorded(f"format_{number}.zip", tmp_path)
-    assert directory.read_meta(run).get(FIELD, FIRST) == number
+    assert directory.read_meta(run).json.get(FIELD, FIRST) == number
     typed = [path for path in (run / directory.TRACES).iterdir() if path.read_bytes().startswith(b"=")]
     assert len(typed) == (0 if number == 1 else 5)
     before = directory.read_verdict(run)

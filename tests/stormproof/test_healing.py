@@ -82,7 +82,7 @@ def test_no_run_of_a_stranger_ends_another_run(tmp_path, left, capsys, state):
     (tmp_path / "gone").rename(tmp_path / "moved")
     for number, made in enumerate((lasting, gone, f"{gone}\0", "/" + "x" * 5000, "\x1b[2J")):
         evil = a_run(tmp_path / "runs" / f"evil-{number}", state=state)
-        store.write_meta(evil, {**store.read_meta(evil), "directory": str(made)})
+        store.write_meta(evil, {**store.read_meta(evil).json, "directory": str(made)})
         if number < 2:
             (tmp_path / "runs" / f"link-{number}").symlink_to(made)
     out = ["--out", str(tmp_path / "runs")]
@@ -181,7 +181,7 @@ def test_a_torn_run_keeps_no_cluster_from_being_ended(tmp_path, capsys):
     cluster = a_run(tmp_path / "runs" / "b", state=store.UP)
     assert _run(["down", "--out", str(tmp_path / "runs")]) == 3
     assert "a/run.json is no JSON" in joined(capsys)
-    assert store.read_meta(cluster)["state"] == "finished"
+    assert store.read_meta(cluster).json["state"] == "finished"
 
 
 @pytest.mark.parametrize("hosts", ['{"tag', json.dumps({"tag": "a", "cleared": False})])

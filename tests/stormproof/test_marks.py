@@ -114,7 +114,7 @@ def test_no_run_of_a_stranger_reaches_a_host(tmp_path, reached, capsys, kind, se
         assert _run([*words, *out]) == 3
         said = joined(capsys)
         assert "nothing says that this user made it here" in said and f"`stormproof heal {run} --trust`" in said
-    store.write_meta(run, {**store.read_meta(run), "state": store.UP})
+    store.write_meta(run, {**store.read_meta(run).json, "state": store.UP})
     assert _run(["down", *out]) == 3 and "--trust" in joined(capsys)
     assert _run(["heal", "--machine", "--yes"]) == 0 and not reached
 

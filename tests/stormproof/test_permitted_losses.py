@@ -72,7 +72,7 @@ def test_the_run_says_which_profile_holds_and_what_was_lost(folder: Path, capfd:
     assert line and int(line[1].replace(",", "")) == numbers(run) > 20
     law = next(one for one in told.out.splitlines() if one.startswith("durability"))
     assert re.search(rf"VALID +{line[1]} lost, as ", law)
-    assert read_meta(run)["profile_from"] == {"by": "experiment", "line": 4}
+    assert read_meta(run).json["profile_from"] == {"by": "experiment", "line": 4}
     assert f"<title>VALID; {line[1]} lost, as " in (run / "report.html").read_text("utf-8")
     case = ElementTree.parse(run / "junit.xml").find(".//testcase[@name='run']/system-out")
     assert case is not None and str(case.text).startswith(f"VALID; {line[1]} lost, as ")
@@ -89,7 +89,7 @@ def test_no_loss_by_policy_is_remembered_by_the_run(folder: Path, capfd: pytest.
     assert (told["verdict"], told["no_loss_by_policy"]) == ("INVALID", True)
     assert re.search(r"`acks: master` allows at [^;]*; --no-loss-by-policy forbids it$", told["line"])
     assert told["anomalies"] == {"lost-by-policy": numbers(run)}
-    assert read_meta(run)["replay"].endswith("--no-loss-by-policy")
+    assert read_meta(run).json["replay"].endswith("--no-loss-by-policy")
     for again in (["check", str(run), "--engine", "local"], ["replay", str(run), "--engine", "local"]):
         assert call(folder, *again) == 1
         assert "; --no-loss-by-policy forbids it  " in capfd.readouterr().out

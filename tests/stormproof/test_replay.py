@@ -13,6 +13,7 @@ from chaos.experiment.reader import load
 from chaos.history import directory, manifest
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
+from chaos.history.run_meta import RunMeta
 from stormproof import cli, replay
 from stormproof.launch import Launch, start
 
@@ -48,7 +49,7 @@ def test_a_simulated_run_repeats_its_history(run: Path, tmp_path: Path, capsys: 
     told = json.loads(out)
     assert code == 0, err
     assert told["replay"]["identical"] is True and "first_difference" not in told["replay"]
-    again = directory.read_meta(Path(told["run"]))
+    again = directory.read_meta(Path(told["run"])).json
     assert (again["name"], again["seed"], again["replay"]) == ("storm", 4, f"stormproof replay {run}")
 
 
@@ -89,12 +90,12 @@ def test_the_first_row_that_differs_is_named(
     was, is_ = histories(tmp_path, then, now)
     meta = {"deployment": "sim", "state": state, "summary": {"interrupted": False}}
     directory.write_meta(is_, meta | {"summary": {"interrupted": row == 0}})
-    found = replay.compared(replay.Recorded(directory=was, meta=meta, notes=versions), is_, "sim")
+    found = replay.compared(replay.Recorded(directory=was, meta=RunMeta.of(meta), notes=versions), is_, "sim")
     assert (found.row, found.identical, found.broken) == (row, identical, broken)
 
 
 def test_only_simulated_runs_are_compared(tmp_path: Path) -> None:
-    was = replay.Recorded(directory=tmp_path, meta={"deployment": "sim"})
+    was = replay.Recorded(directory=tmp_path, meta=RunMeta(deployment="sim"))
     assert replay.compared(was, tmp_path, "process").identical is None
 
 

@@ -14,6 +14,7 @@ import pytest
 from chaos.history import directory
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.recorder import Recorder, read_rows
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Validity
 from reports import markdown, printable
 from stormproof import cli, commands
@@ -192,10 +193,10 @@ def test_junit_is_xml_whatever_a_run_says(folder: Path, tmp_path: Path, capfd: p
         for anomaly in law["anomalies"]:
             anomaly["name"], anomaly["explanation"] = EVIL, EVIL
     verdict["anomalies"], verdict["why"] = {EVIL: 1}, [EVIL]
-    meta = {**directory.read_meta(run), "started": EVIL}
+    meta = {**directory.read_meta(run).json, "started": EVIL}
     from reports.run_report import junit
 
-    root = ElementTree.parse(junit.write(run, verdict, meta)).getroot()
+    root = ElementTree.parse(junit.write(run, verdict, RunMeta.of(meta))).getroot()
     (suite,) = root.iter("testsuite")
     assert len(list(suite.iter("testcase"))) == len(verdict["laws"]) + 1
     assert "all-is-well" in (suite.get("timestamp") or "")
@@ -225,7 +226,7 @@ def test_in_markdown_a_text_links_nowhere_and_calls_nobody() -> None:
     ],
 )
 def test_only_a_command_of_ours_is_shown_to_be_copied(told: str, shows: bool) -> None:
-    assert printable.replay_of({"replay": told}) == (told if shows else "")
+    assert printable.replay_of(RunMeta(replay=told)) == (told if shows else "")
 
 
 def test_all_that_commands_print_goes_one_way() -> None:

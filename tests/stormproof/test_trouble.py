@@ -173,7 +173,7 @@ def test_a_digit_that_changed_in_a_trace_is_noticed(capsys, run):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "is no JSON"), ('{"seed"', "is no JSON"), ("[]", "no JSON object"), ('{"seed": "x"}', "'seed' must be")],
+    [("", "is no JSON"), ('{"seed"', "is no JSON"), ("[]", "no JSON object"), ('{"seed": "x"}', "seed: must be")],
 )
 def test_a_torn_run_json_is_unknown_and_says_why(capsys, run, text, words):
     (run / "run.json").write_text(text)

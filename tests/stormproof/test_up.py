@@ -70,7 +70,7 @@ def test_a_stranger_finds_its_way_through_the_addresses_that_up_prints(tmp_path,
         assert up.returncode == 0, up.stderr
         known = dict(line.split() for line in up.stdout.splitlines())
         (run,) = runs(tmp_path / "runs")
-        assert read_meta(run)["addresses"] == known
+        assert read_meta(run).json["addresses"] == known
         send_and_read_back(known)
     finally:
         down = stormproof(tmp_path, "down")

@@ -13,6 +13,7 @@ import pytest
 
 from chaos.deployments._sim.loop import VirtualLoop
 from chaos.history.columns import INTEGERS, WORDS
+from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.law import RunContext
 from chaos.ops import Answer, Failed, Unknown
@@ -116,7 +117,7 @@ class ObjectLoad(FakeLoad):
         for index, row in enumerate(self.rows):
             blank: dict[str, Any] = dict.fromkeys(INTEGERS, -1) | dict.fromkeys(WORDS, "")
             rows.append({**blank, "index": index, **row, "value": json.dumps(row["value"])})
-        context = RunContext(run="test", seed=1, meta={"uses": ["objects"]})
+        context = RunContext(run="test", seed=1, meta=RunMeta.of({"uses": ["objects"]}))
         verdicts = judge_rows([("all-0", table_of(rows))], context)
         return next(verdict for verdict in verdicts if verdict.law == L.LINEARIZABLE)
 

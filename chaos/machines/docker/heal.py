@@ -111,7 +111,7 @@ def _open(runs_root: Path) -> Iterator[Path]:
             told = store.read_meta(run)
         except ChaosError:
             continue  # torn; nobody knows where it ran
-        if told.get("deployment") == "docker" and told.get("state") not in ("finished", "failed"):
+        if told.deployment == "docker" and told.state not in ("finished", "failed"):
             yield run
 
 

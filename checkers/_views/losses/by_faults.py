@@ -26,8 +26,8 @@ BY_FAULTS = ", judged by faults alone"
 
 def window_ns(context: RunContext) -> int:
     """The driver's loss window, NEVER where it declares none."""
-    window_s = context.meta.get("loss_window_s")
-    return NEVER if window_s is None else int(float(window_s) * 1e9)
+    window_s = context.meta.loss_window_s
+    return NEVER if window_s is None else int(window_s * 1e9)
 
 
 def explain(rows: Rows, context: RunContext, at: Ints, found: Explained) -> None:

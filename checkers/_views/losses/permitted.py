@@ -156,7 +156,7 @@ def cuts(rows: Rows, context: RunContext, *, confirmed: bool) -> Cuts:
 def cuts_of_read(rows: Rows, context: RunContext) -> Cuts:
     """What may have taken away what readers saw. Where the driver does not declare that they see confirmed data only,
     they may have seen what only producers were told of."""
-    return cuts(rows, context, confirmed=context.meta.get("readers_see") == "confirmed")
+    return cuts(rows, context, confirmed=context.meta.readers_see_confirmed)
 
 
 def keeps(rows: Rows, context: RunContext, *, confirmed: bool) -> bool:

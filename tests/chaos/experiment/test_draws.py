@@ -130,7 +130,7 @@ def test_the_run_says_what_was_drawn_and_replays_the_same(tmp_path: Path) -> Non
     runs = [start(Launch(experiment=experiment, file=tmp_path / "storm.yaml", deployment="sim", seed=3, mutant="",
                          out=tmp_path / "runs")) for _ in range(2)]  # fmt: skip
     queues, entries, groups, _ = drawn(experiment, 3)
-    meta = directory.read_meta(runs[0])
+    meta = directory.read_meta(runs[0]).json
     assert meta["drawn"]["system.queues"] == queues == len(meta["queues"])
     assert meta["drawn"]["system.controller_options.snapshot_entries"] == entries
     assert meta["drawn"]["workloads.0.groups"] == groups and "workloads.0.commit_s" in meta["drawn"]

@@ -16,7 +16,7 @@ from chaos.errors import BadInput
 from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
 from chaos.history.directory import read_meta
-from chaos.judging import promised
+from chaos.history.run_meta import RunMeta
 from chaos.plugins import PluginKind
 from drivers.reference import driver as reference
 from stormproof.launch import Launch, build, profile_from, start
@@ -105,8 +105,7 @@ def test_run_json_says_which_holds_and_who_says_so(tmp_path: Path, driver: Calla
         ("profile: {flush: async, acks: 2}\n", Profile(flush="async", acks=2), {"by": "experiment", "line": 6}),
         ("profile: {}\n", Profile(), {"by": "experiment", "line": 6}),
     ):
-        meta = read_meta(start(launch(tmp_path, read(tmp_path, FILE + words))))
-        promised.check(meta)
+        meta = read_meta(start(launch(tmp_path, read(tmp_path, FILE + words)))).json
         assert meta["profile_from"] == said and meta["no_loss_by_policy"] is False
         assert {**meta["profile"], "strict": None} == {
             "flush": profile.flush,
@@ -188,7 +187,7 @@ def test_what_another_names_as_the_one_who_said_it_is_damage() -> None:
         ({"by": "driver", "why": 1}, "expected who said it, and a line"),
     ):
         with pytest.raises(Exception, match=problem):
-            promised.check({"profile_from": told})
+            RunMeta.of({"profile_from": told})
 
 
 def test_a_driver_is_asked_for_nothing_that_it_promises_already() -> None:

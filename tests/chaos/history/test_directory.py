@@ -66,7 +66,7 @@ def test_latest_is_the_run_that_was_written_last(tmp_path):
         store.resolve("latest", tmp_path)
     for seed in range(3):
         store.write_meta(store.new_run(tmp_path, "a", seed), {"seed": seed})
-    assert store.read_meta(store.resolve("latest", tmp_path))["seed"] == 2
+    assert store.read_meta(store.resolve("latest", tmp_path)).json["seed"] == 2
     with pytest.raises(BadInput, match="nowhere"):
         store.resolve("nowhere", tmp_path)
 

@@ -59,7 +59,7 @@ def follow(done, whole):
 def runs():
     return [
         RunInput(
-            context=RunContext(run=str(n), seed=n, meta={"deployment": "sim", "brokers": BROKERS}),
+            context=RunContext(run=str(n), seed=n, meta=RunMeta.of({"deployment": "sim", "brokers": BROKERS})),
             shards=sorted(Path(folder, f"run-{n}").glob("*.parquet")),
         )
         for n in range(RUNS)
@@ -107,7 +107,7 @@ from chaos.judging import masters
 from chaos.judging.engine import RunInput, Session, judge
 from chaos.law import RunContext
 
-context = RunContext(run="r", seed=1, meta={"deployment": "sim", "brokers": BROKERS})
+context = RunContext(run="r", seed=1, meta=RunMeta.of({"deployment": "sim", "brokers": BROKERS}))
 runs = [RunInput(context=context, shards=[path]) for path in sys.argv[1:]]
 with Session(masters.parse("local[1]"), conf={"spark.executor.pyspark.memory": "700m"}) as session:
     small, large = judge(runs, session=session)

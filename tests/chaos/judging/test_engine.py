@@ -18,6 +18,7 @@ import pytest
 from chaos import plugins
 from chaos.errors import MachineError
 from chaos.history import shards
+from chaos.history.run_meta import RunMeta
 from chaos.judging import class_archive
 from chaos.judging import engine as _engine
 from chaos.judging import registry as registry_module
@@ -109,7 +110,7 @@ def test_the_generated_histories_are_not_all_alike() -> None:
     assert {Validity.VALID, Validity.INVALID, Validity.UNKNOWN} <= seen
 
 
-CONTEXT = RunContext(run="r", seed=1, meta={"deployment": "sim", "brokers": list(BROKERS)})
+CONTEXT = RunContext(run="r", seed=1, meta=RunMeta.of({"deployment": "sim", "brokers": list(BROKERS)}))
 
 
 REAL = _engine.registry()
@@ -408,7 +409,7 @@ def test_a_file_that_is_no_parquet_and_a_run_without_shards_are_unknown(tmp_path
 def test_damage_makes_valid_laws_unknown() -> None:
     history = History()
     history.send(0)
-    context = RunContext(run="r", seed=1, meta={}, damage=("batch 7 is torn",))
+    context = RunContext(run="r", seed=1, meta=RunMeta(), damage=("batch 7 is torn",))
     order = next(v for v in judge_rows([("all-0", history.table())], context) if v.law == L.ORDER)
     assert (order.validity, order.why) == (Validity.UNKNOWN, "batch 7 is torn")
 
@@ -446,7 +447,7 @@ from chaos.law import RunContext
 from chaos.judging.engine import RunInput, Session, judge
 runs = [
     RunInput(
-        context=RunContext(run=str(n), seed=n, meta={{"deployment": "sim", "brokers": {list(BROKERS)!r}}}),
+        context=RunContext(run=str(n), seed=n, meta=RunMeta.of({{"deployment": "sim", "brokers": {list(BROKERS)!r}}})),
         shards=sorted(Path({str(tmp_path)!r}, f"run-{{n}}").glob("*.parquet")),
     )
     for n in range(3)

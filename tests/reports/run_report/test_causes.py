@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chaos.history.run_meta import RunMeta
 from reports.run_report.causes import Cause, group
 from reports.run_report.lost_tails import lost_tails
 from reports.run_report.story import facts, sentence, title
@@ -264,8 +265,8 @@ def test_the_head_names_what_was_tested() -> None:
         "name": "stale-master", "system": "reference", "versions": {"stormproof": "0.1.0"}, "deployment": "sim",
         "started": "2026-11-22T10:35:43+00:00", "mutant": "ack-before-replication",
     }  # fmt: skip
-    assert dict(facts(meta, {"seed": 1})) == {
+    assert dict(facts(RunMeta.of(meta), {"seed": 1})) == {
         "experiment": "stale-master", "system": "reference (Stormproof 0.1.0)", "deployment": "sim",
         "date": "2026-11-22 10:35 UTC", "seed": "1", "planted bug": "ack-before-replication",
     }  # fmt: skip
-    assert dict(facts({}, {"seed": 7})) == {"seed": "7"}
+    assert dict(facts(RunMeta(), {"seed": 7})) == {"seed": "7"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.history.run_meta import RunMeta
 from reports.rows import RunRows
 from reports.run_report import labels
 from reports.run_report.axis import STROKES, Axis
@@ -126,8 +127,8 @@ def test_a_client_that_waits_for_an_acknowledgement_is_without_service(tmp_path:
 
 def test_the_environment_is_one_line() -> None:
     meta = {"versions": {"python": "3.11.7"}, "machine": {"os": "Linux", "cores": 1, "java": "17", "commit": "abc"}}
-    assert environment(meta) == "python 3.11.7, Linux, 1 core, Java 17, commit abc"
-    assert environment({}) == ""
+    assert environment(RunMeta.of(meta)) == "python 3.11.7, Linux, 1 core, Java 17, commit abc"
+    assert environment(RunMeta()) == ""
 
 
 def test_a_bar_without_room_has_a_shorter_label() -> None:

@@ -250,7 +250,7 @@ def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path,
 def test_what_cannot_be_replayed_is_refused(
     failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
 ) -> None:
-    was_meta, was_verdict = store.read_meta(failing), store.read_verdict(failing)
+    was_meta, was_verdict = store.read_meta(failing).json, store.read_verdict(failing)
     try:
         store.write_json(failing / store.META, {**was_meta, **meta})
         store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})

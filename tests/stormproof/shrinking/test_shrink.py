@@ -123,7 +123,7 @@ def test_the_test_that_it_leaves_fails_until_the_bug_is_gone(failing: Path, tmp_
 def test_what_cannot_be_shrunk_is_refused(
     failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
 ) -> None:
-    was_meta, was_verdict = store.read_meta(failing), store.read_verdict(failing)
+    was_meta, was_verdict = store.read_meta(failing).json, store.read_verdict(failing)
     try:
         store.write_json(failing / store.META, {**was_meta, **meta})
         store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})
@@ -135,7 +135,7 @@ def test_what_cannot_be_shrunk_is_refused(
 
 
 def test_a_run_of_another_version_whose_replay_is_the_same_can_be_shrunk(failing: Path, tmp_path: Path) -> None:
-    meta = store.read_meta(failing)
+    meta = store.read_meta(failing).json
     try:
         store.write_json(failing / store.META, {**meta, "versions": {**meta["versions"], "stormproof": "0.0.1"}})
         assert replayed(failing, tmp_path / "replay").wanted.law
