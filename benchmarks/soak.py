@@ -86,7 +86,7 @@ def _stormproof(command: str, *words: str) -> subprocess.Popen[str]:
 
 def _figures(run: Path, harness: Watched, follower: Watched, began_s: float, seconds: float) -> Sequence[Figure]:
     verdict = store.read_verdict(run)
-    counts = {law["law"]: law["counts"] for law in verdict["laws"]}
+    counts = {law.law: law.counts for law in verdict.laws}
     second, last = (
         statistics.median(harness.during(began_s + share * seconds, began_s + (share + 0.25) * seconds))
         for share in (0.25, 0.75)
@@ -95,7 +95,7 @@ def _figures(run: Path, harness: Watched, follower: Watched, began_s: float, sec
     return [
         Figure(name="acknowledged", value=acked, unit="", aim=AIM_MESSAGES, more_is_better=True),
         Figure(name="acknowledged_per_s", value=round(acked / seconds), unit=""),
-        Figure(name="violations", value=len(verdict["anomalies"]), unit="", aim=0),
+        Figure(name="violations", value=len(verdict.anomaly_counts()), unit="", aim=0),
         Figure(name="harness_second_quarter", value=round(second), unit="MiB"),
         Figure(name="harness_last_quarter", value=round(last), unit="MiB"),
         Figure(name="harness_growth", value=round(last - second), unit="MiB", aim=AIM_GROWTH_MIB),

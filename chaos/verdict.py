@@ -121,6 +121,16 @@ class RunVerdict:
     no_loss_by_policy: bool = False
 
     @property
+    def findings(self) -> list[Anomaly]:
+        """Everything that was found, in the order of the laws."""
+        return [anomaly for law in self.laws for anomaly in law.anomalies]
+
+    @property
+    def violations(self) -> list[Anomaly]:
+        """What is held against the run, in the same order; a command names each by its number from 1 on."""
+        return [anomaly for anomaly in self.findings if not anomaly.lawful]
+
+    @property
     def line(self) -> str:
         """The verdict in one line, with what was lost although the profile permits it: no loss hides behind a green
         word."""
@@ -139,8 +149,6 @@ class RunVerdict:
     def anomaly_counts(self) -> dict[str, int]:
         """Violations (not the lawful findings) by name."""
         totals: dict[str, int] = {}
-        for law in self.laws:
-            for anomaly in law.anomalies:
-                if not anomaly.lawful:
-                    totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count
+        for anomaly in self.violations:
+            totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count
         return dict(sorted(totals.items()))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from chaos.errors import DamagedHistory
-from chaos.history.directory import is_violation, read_meta, read_verdict
+from chaos.history.directory import read_meta, read_verdict
 from chaos.history.recorder import SCHEMA, read_rows
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import RunVerdict
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.story import calm, sentence
@@ -30,7 +30,7 @@ class JudgedRun:
 
     directory: Path
     meta: RunMeta
-    verdict: Mapping[str, Any]
+    verdict: RunVerdict
     rows: RunRows
     story: Story
     causes: Sequence[Cause]
@@ -41,11 +41,10 @@ def read(run: Path) -> JudgedRun:
     """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is no run."""
     verdict, meta = read_verdict(run), read_meta(run)
     table, damage = _rows(run)
-    findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
-    drawn = tell(table, (index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]))
-    broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
+    drawn = tell(table, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
+    broken = verdict.violations
     rows = RunRows(table)
-    alone = timelines(table, [anomaly for _, anomaly in broken], drawn.zero_ns)
+    alone = timelines(table, broken, drawn.zero_ns)
     causes = group(rows, drawn.faults, broken, groups=queue_groups(meta), alone=alone)
     return JudgedRun(
         directory=run, meta=meta, verdict=verdict, rows=rows, story=drawn, causes=causes, damage=tuple(damage)
@@ -70,4 +69,4 @@ def story_of(run: JudgedRun) -> str:
     if run.causes:
         more = len(run.causes) - 1
         return sentence(run.causes[0]) + (f" (and {more} more cause{'s' if more > 1 else ''})" if more else "")
-    return "; ".join(run.verdict["why"]) or calm(run.story)
+    return "; ".join(run.verdict.why) or calm(run.story)

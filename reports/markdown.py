@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos.errors import ChaosError
-from chaos.history.directory import qualifiers_of, read_meta, read_verdict
+from chaos.history.directory import read_meta, read_verdict
+from chaos.verdict import Validity
 from reports.in_words import read, story_of
 from reports.printable import replay_of
 
@@ -77,11 +78,11 @@ def _told(run: Path) -> dict[str, Any]:
         told.update({"name": meta.name or run.name, "replay": replay_of(meta)})
         told.update({"seed": meta.seed, "deployment": meta.deployment})
         verdict = read_verdict(run)
-        if verdict["verdict"] not in ORDER:
-            return {**told, "story": f"the verdict is {verdict['verdict']!r}"}
-        laws = [law["law"] for law in verdict["laws"] if law["validity"] == "INVALID"]
-        told.update({"verdict": verdict["verdict"], "laws": laws, "by_policy": qualifiers_of(verdict)})
-        return told if verdict["verdict"] == "VALID" else {**told, "story": story_of(read(run))}
+        if verdict.validity not in ORDER:
+            return {**told, "story": f"the verdict is {str(verdict.validity)!r}"}
+        laws = [law.law for law in verdict.laws if law.validity is Validity.INVALID]
+        told.update({"verdict": str(verdict.validity), "laws": laws, "by_policy": "; ".join(verdict.qualifiers)})
+        return told if verdict.validity is Validity.VALID else {**told, "story": story_of(read(run))}
     except ChaosError as error:
         return {**told, "story": str(error)}
 

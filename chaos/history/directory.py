@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -20,7 +19,8 @@ from chaos.history.manifest import Manifest, Sealed, sum_of
 from chaos.history.run_meta import RUNNING as RUNNING
 from chaos.history.run_meta import UP as UP
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import RunVerdict, Validity, Verdict
+from chaos.history.verdict_json import verdict_json, verdict_of
+from chaos.verdict import RunVerdict, Validity
 
 META = "run.json"
 VERDICT = "verdict.json"
@@ -33,41 +33,6 @@ HOSTS = "hosts.json"
 ATTACHED = "attached.json"
 ATTACHED_HOSTS = "attached_hosts.json"
 LATEST = "latest"
-_JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
-#: What ``verdict.json`` must hold.
-VERDICT_TYPES: Mapping[str, type] = {"verdict": str, "seed": int, "anomalies": dict, "laws": list, "why": list}
-#: And what stands in it, as far as anybody reads on.
-_DEAD_END = {"order": [int], "states": [str], "state": str, "illegal": [list], "alone?": bool}
-_ANOMALY = {
-    "name": str,
-    "explanation": str,
-    "rows": [int],
-    "count?": int,
-    "queue?": int,
-    "offset?": int,
-    "message?": int,
-    "lawful?": bool,
-    "by_policy?": bool,
-    "policy?": str,
-    "dead_ends?": [_DEAD_END],
-}
-_LAW = {"law": str, "validity": str, "anomalies": [_ANOMALY], "counts?": {"*": int}, "why?": str, "unjudged?": [str]}
-_PERMITTED = {"law": str, "name": str, "policy": str, "count": int}
-VERDICT_FORM: Mapping[str, Any] = {
-    "anomalies": {"*": int},
-    "laws": [_LAW],
-    "why": [str],
-    "line?": str,
-    "by_policy?": [_PERMITTED],
-    "skipped_faults?": [str],
-    "not_judged?": [str],
-    "reached?": {"*": int},
-    "not_reached?": [str],
-    "digest?": str,
-    "engine?": str,
-    "run?": str,
-    "no_loss_by_policy?": bool,
-}
 
 
 def new_run(parent: Path, name: str, seed: int) -> Path:
@@ -121,14 +86,6 @@ def _read_json(path: Path, problem: str) -> dict[str, Any]:
         raise DamagedHistory(f"{path} can't be read: {error.strerror or error}") from error
     if not isinstance(value, dict):
         raise DamagedHistory(f"{path} holds no JSON object")
-    return value
-
-
-def _typed(path: Path, value: dict[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
-    for name, type in types.items():
-        found = value.get(name)
-        if not isinstance(found, type) or (type is int and isinstance(found, bool)):
-            raise DamagedHistory(f"{path}: {name!r} must be a JSON {_JSON_NAMES[type]}, not {found!r:.200}")
     return value
 
 
@@ -197,69 +154,18 @@ def altered(run: Path, sealed: Sealed, *, ended: bool) -> list[str]:
     return list(filter(None, problems))
 
 
-def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
-    """A verdict as ``verdict.json`` holds it and ``--json`` prints it."""
-    return {
-        "run": verdict.run,
-        "seed": verdict.seed,
-        "verdict": str(verdict.validity),
-        "line": verdict.line,
-        "by_policy": [dataclasses.asdict(permitted) for permitted in verdict.permitted],
-        "no_loss_by_policy": verdict.no_loss_by_policy,
-        "digest": verdict.digest,
-        "anomalies": verdict.anomaly_counts(),
-        "engine": verdict.engine,
-        "seconds": round(verdict.seconds, 3),
-        "skipped_faults": list(verdict.skipped_faults),
-        "why": list(verdict.why),
-        "not_judged": list(verdict.not_judged),
-        "reached": dict(verdict.reached),
-        "not_reached": list(verdict.not_reached),
-        "laws": [_law_json(law) for law in verdict.laws],
-    }
-
-
-def _law_json(law: Verdict) -> dict[str, Any]:
-    """Of what few laws and anomalies have, those that have nothing say nothing."""
-    told = dataclasses.asdict(law)
-    if not told["unjudged"]:
-        del told["unjudged"]
-    for anomaly in told["anomalies"]:
-        for name in ("dead_ends", "lawful", "by_policy", "policy"):
-            if not anomaly[name]:
-                del anomaly[name]
-    return told
-
-
 def write_verdict(run: Path, verdict: RunVerdict) -> None:
     write_json(run / VERDICT, verdict_json(verdict))
 
 
-def line_of(verdict: Mapping[str, Any]) -> str:
-    """The verdict's line in a ``verdict.json``; older ones have the bare word."""
-    return str(verdict.get("line") or verdict["verdict"])
-
-
-def qualifiers_of(verdict: Mapping[str, Any]) -> str:
-    """What that line says besides the word; "" for nothing."""
-    return line_of(verdict).removeprefix(str(verdict["verdict"])).lstrip("; ")
-
-
-def is_violation(verdict: Mapping[str, Any], anomaly: Mapping[str, Any]) -> bool:
-    """Whether an anomaly in a ``verdict.json`` is held against the run; older ones say it only of the names."""
-    return not anomaly.get("lawful") and anomaly["name"] in verdict["anomalies"]
-
-
-def read_verdict(run: Path) -> dict[str, Any]:
-    """``verdict.json``. Raises :class:`BadInput` when the run was not judged yet, :class:`DamagedHistory` when it isn't
-    what was found."""
-    verdict = _typed(
-        run / VERDICT,
-        _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first"),
-        VERDICT_TYPES,
-    )
-    if wrong := guarded.misfit(verdict, VERDICT_FORM):
-        raise DamagedHistory(f"{run / VERDICT} is no verdict of ours: verdict{wrong}")
+def read_verdict(run: Path) -> RunVerdict:
+    """Read ``verdict.json``. Raises :class:`BadInput` when the run was not judged yet, :class:`DamagedHistory` when it
+    isn't what was found."""
+    written = _read_json(run / VERDICT, "was not judged yet: run `stormproof check` on it first")
+    try:
+        verdict = verdict_of(written)
+    except DamagedHistory as error:
+        raise DamagedHistory(f"{run / VERDICT} is no verdict of ours: {error}") from error
     if problem := manifest.altered(run, manifest.read(run), VERDICT, newest=2):
         raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it anew")
     return verdict
@@ -315,7 +221,7 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
             continue
         try:
             running = goes_on(read_meta(run)) or _on_hosts(run)
-            valid = guarded.is_there(run / VERDICT) and read_verdict(run).get("verdict") == Validity.VALID
+            valid = guarded.is_there(run / VERDICT) and read_verdict(run).validity is Validity.VALID
         except UnknownFormat:
             continue
         except ChaosError:  # damaged, or no file at all

@@ -72,7 +72,7 @@ def side(run: Path) -> Side:
     """Read one run, as far as it can be read."""
     told = line(run)
     try:
-        laws = {str(law["law"]): str(law["validity"]) for law in directory.read_verdict(run)["laws"]}
+        laws = {law.law: str(law.validity) for law in directory.read_verdict(run).laws}
     except (ChaosError, KeyError, TypeError):
         laws = {}
     try:

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history.directory import is_violation, read_meta, read_verdict
+from chaos.history.directory import read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly, Validity
 from reports.explanation.happens_before import happens_before
 from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, selection
@@ -82,23 +83,23 @@ def explain(run: Path, which: str = "1") -> Explanation:
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
     meta, found = read_meta(run), violations(run)
     number = number_of(run, which, found)
-    anomaly = found[number - 1][1]
-    if not anomaly["rows"]:
-        raise BadInput(f"{run}: violation {number} ({anomaly['name']}) names no rows, so nothing leads back from it")
+    anomaly = found[number - 1]
+    if not anomaly.rows:
+        raise BadInput(f"{run}: violation {number} ({anomaly.name}) names no rows, so nothing leads back from it")
     table, damage = read_rows(run)
     told = of_violation(run, meta, found, number, rows_of(RunRows(table), meta))
     if not told.arrows:
-        raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly['name']}) are not in the history")
+        raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly.name}) are not in the history")
     return replace(told, notes=[*told.notes, *damage])
 
 
-def violations(run: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    """Each violation of an INVALID run with its law, in the order of the verdict. Raises
+def violations(run: Path) -> list[Anomaly]:
+    """Each violation of an INVALID run, in the order of the verdict. Raises
     :class:`chaos.errors.BadInput` for any other run."""
     verdict = read_verdict(run)
-    if verdict["verdict"] != "INVALID":
-        raise BadInput(f"{run} is {verdict['verdict']}: only a violation can be explained")
-    return [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
+    if verdict.validity is not Validity.INVALID:
+        raise BadInput(f"{run} is {verdict.validity}: only a violation can be explained")
+    return verdict.violations
 
 
 def rows_of(told: RunRows, meta: RunMeta) -> Rows:
@@ -106,28 +107,26 @@ def rows_of(told: RunRows, meta: RunMeta) -> Rows:
     return Rows(told, one_clock=meta.one_clock)
 
 
-def of_violation(
-    run: Path, meta: RunMeta, found: Sequence[tuple[str, Mapping[str, Any]]], number: int, rows: Rows
-) -> Explanation:
-    """The slice of the violation ``number`` of all that were ``found``, each with its law; without arrows where its
+def of_violation(run: Path, meta: RunMeta, found: Sequence[Anomaly], number: int, rows: Rows) -> Explanation:
+    """The slice of the violation ``number`` of all that were ``found``; without arrows where its
     rows are not in the history."""
-    law, anomaly = found[number - 1]
+    anomaly = found[number - 1]
     arrows, left_out = sequence(anomaly, rows, meta.decided_by)
     return Explanation(
-        run=run, law=law, name=anomaly["name"], text=str(anomaly["explanation"]), number=number, of=len(found),
+        run=run, law=anomaly.law, name=anomaly.name, text=anomaly.explanation, number=number, of=len(found),
         arrows=arrows, notes=_notes(rows, left_out),
     )  # fmt: skip
 
 
-def number_of(run: Path, which: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> int:
+def number_of(run: Path, which: str, found: Sequence[Anomaly]) -> int:
     """Which of these violations is meant: by its number from 1 on, or by the name of its kind. Raises
     :class:`chaos.errors.BadInput`."""
     if which in map(str, range(1, len(found) + 1)):
         return int(which)
-    for place, (_, anomaly) in enumerate(found, 1):
-        if anomaly["name"] == which and anomaly["rows"]:
+    for place, anomaly in enumerate(found, 1):
+        if anomaly.name == which and anomaly.rows:
             return place
-    names = ", ".join(dict.fromkeys(anomaly["name"] for _, anomaly in found))
+    names = ", ".join(dict.fromkeys(anomaly.name for anomaly in found))
     raise BadInput(f"{run} has no violation {which!r}; they are numbered from 1 to {len(found)}, or named: {names}")
 
 
@@ -143,7 +142,7 @@ def _notes(rows: Rows, left_out: int) -> list[str]:
 
 
 def sequence(
-    anomaly: Mapping[str, Any], rows: Rows, decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
+    anomaly: Anomaly, rows: Rows, decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> tuple[list[Arrow], int]:
     """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
     :data:`chaos.driver.DECIDED_BY`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from chaos.verdict import Anomaly
 from reports.explanation.history import Row, Rows
 
 #: So many rows of an anomaly are followed, and so many messages.
@@ -31,14 +31,14 @@ class Subject:
         return self.witnesses[-1]
 
 
-def subject(anomaly: Mapping[str, Any], rows: Rows) -> Subject:
+def subject(anomaly: Anomaly, rows: Rows) -> Subject:
     """The subject of an anomaly of ``verdict.json`` that names rows."""
-    named = rows.numbered(anomaly["rows"][:WITNESSES])
+    named = rows.numbered(anomaly.rows[:WITNESSES])
     calls = {row.op if row.op >= 0 else row.index for row in named if row.kind == "op"}
     found = {row.index: row for row in [*named, *rows.numbered(calls), *rows.ops_of(calls)]}
-    first = (anomaly.get("queue", -1), anomaly.get("offset", -1))
+    first = (anomaly.queue, anomaly.offset)
     copies = [(row.queue, row.offset) for row in named if row.message >= 0]
-    messages = [anomaly.get("message", -1), *(row.message for row in named)]
+    messages = [anomaly.message, *(row.message for row in named)]
     return Subject(
         witnesses=[found[index] for index in sorted(found)],
         messages=frozenset(list(dict.fromkeys(one for one in messages if one >= 0))[:MESSAGES]),

@@ -16,7 +16,7 @@ from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput
-from chaos.history.directory import VERDICT, is_violation, read_meta, read_verdict
+from chaos.history.directory import VERDICT, read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from reports.printable import replay_of
 from reports.rows import RunRows, value_of
@@ -210,13 +210,12 @@ def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
         return
     verdict = read_verdict(run)
     times = dict(zip(rows.table["index"].to_pylist(), rows.table["time_ns"].to_pylist(), strict=True))
-    for law in verdict["laws"]:
-        for anomaly in law["anomalies"]:
-            at = [times[index] for index in anomaly["rows"] if index in times]
-            if at and is_violation(verdict, anomaly):
-                args = {"law": law["law"], "explanation": anomaly["explanation"], "rows": anomaly["rows"]}
-                yield {"ph": "i", "name": anomaly["name"], "cat": "finding", "pid": RUN, "tid": FINDINGS,
-                       "ts": clock.at(max(at)), "s": "g", "args": args}  # fmt: skip
+    for anomaly in verdict.violations:
+        at = [times[index] for index in anomaly.rows if index in times]
+        if at:
+            args = {"law": anomaly.law, "explanation": anomaly.explanation, "rows": list(anomaly.rows)}
+            yield {"ph": "i", "name": anomaly.name, "cat": "finding", "pid": RUN, "tid": FINDINGS,
+                   "ts": clock.at(max(at)), "s": "g", "args": args}  # fmt: skip
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, int]:

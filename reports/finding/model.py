@@ -82,9 +82,9 @@ def find(run: Path, number: int) -> Finding:
         of=len(judged.causes),
         title=title(cause),
         sentence=sentence(cause),
-        facts=facts(meta, judged.verdict),
+        facts=facts(meta, judged.verdict.seed),
         kinds=[(kind.law, kind.name, kind.here) for kind in cause.kinds],
-        quoted=[(v.law, str(v.anomaly["explanation"]), v.anomaly["rows"]) for v in cause.violations[:QUOTED]],
+        quoted=[(v.law, v.anomaly.explanation, v.anomaly.rows) for v in cause.violations[:QUOTED]],
         strip=drawn,
         told=_told(judged, drawn.events if drawn is not None else ()),
         logs=_logs(run),
@@ -141,7 +141,7 @@ def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
             continue
         if same(meta) == same(judged.meta):
             whole += 1
-            found += bool(kinds & set(verdict["anomalies"]))
+            found += bool(kinds & set(verdict.anomaly_counts()))
     return found, whole
 
 
@@ -163,6 +163,6 @@ def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
             )
     if not judged.meta.one_clock:
         yield "The replay command repeats the schedule of the faults, not the interleaving: it may end otherwise."
-    yield from (f"{why}." for why in judged.verdict["why"])
+    yield from (f"{why}." for why in judged.verdict.why)
     yield from (f"Damaged: {problem}." for problem in judged.damage)
-    yield from (f"Not judged: {part}." for part in judged.verdict.get("not_judged", ()))
+    yield from (f"Not judged: {part}." for part in judged.verdict.not_judged)

@@ -15,7 +15,7 @@ from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory, manifest
 from chaos.history.run_meta import RUNNING, UP, RunMeta
-from chaos.verdict import Validity
+from chaos.verdict import RunVerdict, Validity
 from reports import sweeps as of_sweeps
 
 
@@ -117,18 +117,17 @@ def line(run: Path) -> RunLine:
         return RunLine(**what, **_unjudged(meta))
     try:
         return RunLine(**what, **_judged(directory.read_verdict(run)))
-    except (ChaosError, OSError, KeyError, TypeError, ValueError) as error:
-        why = str(error) if isinstance(error, ChaosError | OSError) else f"{directory.VERDICT} is none of ours"
-        return RunLine(**what, verdict=Unjudged.DAMAGED, why=(readable(why),))
+    except (ChaosError, OSError) as error:
+        return RunLine(**what, verdict=Unjudged.DAMAGED, why=(readable(str(error)),))
 
 
-def _judged(verdict: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(verdict: RunVerdict) -> dict[str, Any]:
     return {
-        "verdict": Validity(verdict["verdict"]),
-        "violated": tuple(str(law["law"]) for law in verdict["laws"] if law["validity"] == Validity.INVALID),
-        "anomalies": {str(name): int(count) for name, count in verdict["anomalies"].items()},
-        "by_policy": readable(directory.qualifiers_of(verdict)),
-        "why": tuple(map(str, verdict["why"])),
+        "verdict": verdict.validity,
+        "violated": tuple(law.law for law in verdict.laws if law.validity is Validity.INVALID),
+        "anomalies": verdict.anomaly_counts(),
+        "by_policy": readable("; ".join(verdict.qualifiers)),
+        "why": tuple(verdict.why),
     }
 
 

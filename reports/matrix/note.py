@@ -13,7 +13,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.model import Experiment
-from chaos.history.directory import line_of, read_meta, read_verdict
+from chaos.history.directory import read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from reports.matrix.outages import Outage, longest_s, outages
 from reports.rows import RunRows
@@ -62,24 +62,24 @@ def digest_of(document: Any) -> str:
 def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experiment | None) -> Note:
     """Note a run that was judged. Raises :class:`ChaosError` where it wasn't, or can't be read."""
     verdict, meta = read_verdict(run), read_meta(run)
-    counts = {law["law"]: law["counts"] for law in verdict["laws"]}
+    counts = {law.law: law.counts for law in verdict.laws}
     told = _measured(run, experiment)
     return Note(
         row=row,
         column=column,
         on=meta.deployment,
         digest=digest,
-        seed=int(verdict["seed"]),
+        seed=verdict.seed,
         started=meta.started,
-        verdict=str(verdict["verdict"]),
-        laws={str(law["law"]): str(law["validity"]) for law in verdict["laws"]},
-        anomalies={str(name): int(count) for name, count in verdict["anomalies"].items()},
-        acked=int(counts.get("durability", {}).get("acked", 0)),
+        verdict=str(verdict.validity),
+        laws={law.law: str(law.validity) for law in verdict.laws},
+        anomalies=verdict.anomaly_counts(),
+        acked=counts.get("durability", {}).get("acked", 0),
         recovered_s=meta.ended.recovered_s if meta.ended else None,
-        by_policy=sum(int(one["count"]) for one in verdict.get("by_policy", ())),
-        line=line_of(verdict),
+        by_policy=sum(one.count for one in verdict.permitted),
+        line=verdict.line,
         run=run.name,
-        why=tuple(map(str, verdict["why"])),
+        why=tuple(verdict.why),
         **told,
     )
 

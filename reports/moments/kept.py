@@ -9,6 +9,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import ChaosError
 from chaos.history.directory import write_json
+from chaos.verdict import Anomaly
 from reports.moments.as_text import as_object
 from reports.moments.curve import Curve, Moment
 from reports.sweeps.chances import Share
@@ -23,13 +24,13 @@ def keep(curve: Curve) -> None:
     write_json(curve.run / FILE, {**_read(curve.run), str(curve.number): as_object(curve)}, sealed=False)
 
 
-def kept(run: Path, violations: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[int, Curve]:
-    """By the number of the violation, those curves of a run that are about one of these (each with its law). What
+def kept(run: Path, violations: Sequence[Anomaly]) -> Mapping[int, Curve]:
+    """By the number of the violation, those curves of a run that are about one of these. What
     can't be read, or was measured for another verdict, is left out."""
     found = {}
-    for number, (law, anomaly) in enumerate(violations, 1):
+    for number, anomaly in enumerate(violations, 1):
         curve = _curve(run, _read(run).get(str(number)))
-        mine = (law, anomaly["name"], anomaly["explanation"])
+        mine = (anomaly.law, anomaly.name, anomaly.explanation)
         if curve is not None and (curve.law, curve.name, curve.text) == mine:
             found[number] = curve
     return found

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from chaos.fault import Effect
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly
 from reports.rows import RunRows, value_of
 from reports.run_report.lost_tails import Copy, LostTail, LostTails, lost_tails
 from reports.run_report.master_terms import EpochChange, MasterTerm, change_after, change_to, master_terms
@@ -41,13 +42,15 @@ FORGETTING = (Effect.MAY_CRASH, Effect.LOSES_DISK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One anomaly of ``verdict.json`` with its law, its place among all violations of the run, and the copies of
-    messages that its rows are about."""
+    """One violation, its place among all violations of the run, and the copies of messages that its rows are about."""
 
     place: int
-    law: str
-    anomaly: Mapping[str, Any]
+    anomaly: Anomaly
     copies: tuple[Copy, ...] = ()
+
+    @property
+    def law(self) -> str:
+        return self.anomaly.law
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +128,13 @@ class _History:
             return _named(change_to(self.told, group, tail.epoch))
         return _named(change_after(self.told, group, tail.epoch))
 
-    def rows_of(self, anomaly: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [self.row_of[index] for index in anomaly["rows"][:ROWS] if index in self.row_of]
+    def rows_of(self, anomaly: Anomaly) -> list[dict[str, Any]]:
+        return [self.row_of[index] for index in anomaly.rows[:ROWS] if index in self.row_of]
 
-    def group(self, anomaly: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> str | None:
+    def group(self, anomaly: Anomaly, rows: Iterable[Mapping[str, Any]]) -> str | None:
         if self.only_group is not None:
             return self.only_group
-        queues = [anomaly.get("queue", -1), *(row["queue"] for row in rows)]
+        queues = [anomaly.queue, *(row["queue"] for row in rows)]
         return next((self.groups[queue] for queue in queues if queue in self.groups), None)
 
     def tail_of(self, violation: Violation) -> int | None:
@@ -216,31 +219,31 @@ def queue_groups(meta: RunMeta) -> dict[int, str]:
 def group(
     rows: RunRows,
     faults: Sequence[FaultLine],
-    findings: Sequence[tuple[str, Mapping[str, Any]]],
+    broken: Sequence[Anomaly],
     *,
     groups: Mapping[int, str],
     alone: Iterable[int] = (),
     logs: RunRows | None = None,
 ) -> list[Cause]:
-    """The causes of these violations (law, anomaly): those by which logs lost their ends, then the others, each in the
+    """The causes of these violations: those by which logs lost their ends, then the others, each in the
     order of the laws that they break.
 
     ``groups``: the group of each queue, where there are several. ``alone``: places of violations that are drawn by
     themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts.
     ``logs``: see :func:`reports.run_report.lost_tails.lost_tails`."""
-    if not findings:
+    if not broken:
         return []
-    wanted = sorted({index for _, anomaly in findings for index in anomaly["rows"][:ROWS]})
+    wanted = sorted({index for anomaly in broken for index in anomaly.rows[:ROWS]})
     history = _History(rows, faults, groups, wanted, logs)
     told, seen = [], set()
-    for place, (law, anomaly) in enumerate(findings):
-        if anomaly["rows"] or (law, anomaly["name"]) not in seen:
+    for place, anomaly in enumerate(broken):
+        if anomaly.rows or (anomaly.law, anomaly.name) not in seen:
             copies = _copies(anomaly, history.rows_of(anomaly))
-            told.append(Violation(place=place, law=law, anomaly=anomaly, copies=copies))
-        seen.add((law, anomaly["name"]))
+            told.append(Violation(place=place, anomaly=anomaly, copies=copies))
+        seen.add((anomaly.law, anomaly.name))
     apart = set(alone)
     joined, loose = _join([violation for violation in told if violation.place not in apart], history)
-    kinds = _Kinds(findings, told)
+    kinds = _Kinds(broken, told)
     lossy, untold = _lossy(history, joined, kinds)
     causes = [_of_change(change, members, history, kinds, change in lossy) for change, members in joined.items()]
     by_power = _by_power(loose, history)
@@ -272,7 +275,7 @@ def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, l
         change = history.change_of(violation)
         if change is not None:
             graph.add_edge(violation.place, change)
-        queue, offset = violation.anomaly.get("queue", -1), violation.anomaly.get("offset", -1)
+        queue, offset = violation.anomaly.queue, violation.anomaly.offset
         if queue >= 0 and offset >= 0:
             graph.add_edge(violation.place, ("offset", queue, offset))
     by_place = {violation.place: violation for violation in told}
@@ -425,13 +428,14 @@ def _loose(members: Sequence[Violation], history: _History, kinds: _Kinds) -> Ca
 class _Kinds:
     """Counts violations by law and name."""
 
-    def __init__(self, findings: Sequence[tuple[str, Mapping[str, Any]]], told: Sequence[Violation]) -> None:
+    def __init__(self, broken: Sequence[Anomaly], told: Sequence[Violation]) -> None:
         self._whole: dict[tuple[str, str], int] = {}
         self._told: dict[tuple[str, str], int] = {}
-        for law, anomaly in findings:
-            self._whole[law, anomaly["name"]] = self._whole.get((law, anomaly["name"]), 0) + anomaly["count"]
+        for anomaly in broken:
+            kind = anomaly.law, anomaly.name
+            self._whole[kind] = self._whole.get(kind, 0) + anomaly.count
         for violation in told:
-            self._told[_kind(violation)] = self._told.get(_kind(violation), 0) + violation.anomaly["count"]
+            self._told[_kind(violation)] = self._told.get(_kind(violation), 0) + violation.anomaly.count
 
     def counted_only(self, violation: Violation) -> bool:
         """Whether the verdict only counts some of this kind."""
@@ -440,7 +444,7 @@ class _Kinds:
     def of(self, members: Iterable[Violation]) -> list[Kind]:
         here: dict[tuple[str, str], int] = {}
         for violation in members:
-            here[_kind(violation)] = here.get(_kind(violation), 0) + violation.anomaly["count"]
+            here[_kind(violation)] = here.get(_kind(violation), 0) + violation.anomaly.count
         return [
             Kind(law=law, name=name, here=number, told=self._told[law, name], whole=self._whole[law, name])
             for (law, name), number in here.items()
@@ -448,16 +452,16 @@ class _Kinds:
 
 
 def _kind(violation: Violation) -> tuple[str, str]:
-    return violation.law, violation.anomaly["name"]
+    return violation.law, violation.anomaly.name
 
 
 def _named(change: EpochChange | None) -> _Change | None:
     return None if change is None or change.after is None else (change.group, change.after.epoch)
 
 
-def _copies(anomaly: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
+def _copies(anomaly: Anomaly, rows: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
     """The copies that an anomaly and its rows name, in that order; the anomaly's own offset before others."""
-    named = [(anomaly.get("message", -1), anomaly.get("offset", -1))]
+    named = [(anomaly.message, anomaly.offset)]
     named += [(row["message"], row["offset"]) for row in rows]
     return tuple(dict.fromkeys(copy for copy in named if min(copy) >= 0))
 

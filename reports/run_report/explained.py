@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly
 from reports.explanation import diagram
 from reports.explanation.sequence import Arrow, Explanation, of_violation, rows_of
 from reports.explanation.subject import Subject, subject
@@ -51,10 +51,10 @@ def quoted(arrow: Arrow) -> Sequence[int]:
 
 
 def explained(
-    run: Path, meta: RunMeta, causes: Sequence[Cause], broken: Sequence[tuple[str, Mapping[str, Any]]],
+    run: Path, meta: RunMeta, causes: Sequence[Cause], broken: Sequence[Anomaly],
     table: RunRows,
 ) -> Mapping[int, Explained]:  # fmt: skip
-    """By number of the cause. ``broken`` are all violations of the run, each with its law, as the verdict orders them;
+    """By number of the cause. ``broken`` are all violations of the run, as the verdict orders them;
     ``table`` are the rows of the run."""
     rows = rows_of(table, meta)
     found = {}
@@ -75,5 +75,5 @@ def subjects(causes: Sequence[Cause], table: RunRows, meta: RunMeta) -> list[Sub
 
 def _violations(cause: Cause) -> list[Violation]:
     """Those of a cause that name rows; the ones about its example first."""
-    named = [violation for violation in cause.violations if violation.anomaly["rows"]]
+    named = [violation for violation in cause.violations if violation.anomaly.rows]
     return sorted(named, key=lambda violation: cause.example not in violation.copies)[:TRIED]

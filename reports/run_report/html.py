@@ -11,9 +11,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from chaos import guarded
-from chaos.history.directory import EXPERIMENT, is_violation, line_of, qualifiers_of
+from chaos.history.directory import EXPERIMENT
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import Permitted
+from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.explanation.subject import WITNESSES
 from reports.moments import picture
 from reports.moments.curve import Curve
@@ -50,15 +50,14 @@ SCRIPTS = ("report_axis.js", "report_strips.js")
 STRIPS = 20
 
 
-def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
+def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     """Write ``report.html`` into the run directory and return its path."""
-    findings = [(law["law"], anomaly) for law in verdict["laws"] for anomaly in law["anomalies"]]
-    broken = [(law, anomaly) for law, anomaly in findings if is_violation(verdict, anomaly)]
-    quoted = {index for _, anomaly in findings for index in anomaly["rows"][:WITNESS_ROWS]}
-    followed = {index for _, anomaly in broken for index in anomaly["rows"][:WITNESSES]}
+    broken = verdict.violations
+    quoted = {index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]}
+    followed = {index for anomaly in broken for index in anomaly.rows[:WITNESSES]}
     found = gather(run, quoted | followed, is_broken=bool(broken))
     told = found.rows
-    objects = timelines(told.table, [anomaly for _, anomaly in broken], told.zero_ns)
+    objects = timelines(told.table, broken, told.zero_ns)
     causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
     told = with_details(found, causes[:STRIPS], subjects(causes, told, meta))
     why = explained(run, meta, causes, broken, told)
@@ -72,14 +71,14 @@ def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
     page = template("run_report/report.html.j2").render(
         verdict=verdict,
-        line=line_of(verdict),
-        qualifiers=coded(qualifiers_of(verdict)),
+        line=verdict.line,
+        qualifiers=coded("; ".join(verdict.qualifiers)),
         by_policy=_by_policy(verdict),
         not_judged=_not_judged(verdict),
         weaker="" if meta.promises.strict else meta.promises.words,
         meta=meta,
         replay=replay_of(meta),
-        facts=facts(meta, verdict),
+        facts=facts(meta, verdict.seed),
         environment=environment(meta),
         experiment=_experiment(run),
         damage=found.damage,
@@ -88,9 +87,9 @@ def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
         calm=calm(story),
         cards=cards,
         lost_in_all=sum(len(cause.acknowledged) for cause in causes) if len([c for c in causes if c.tails]) > 1 else 0,
-        violations=sum(anomaly["count"] for _, anomaly in broken),
-        broken=list(dict.fromkeys(law for law, _ in broken)),
-        lawful=_lawful([(law, one) for law, one in findings if not is_violation(verdict, one)]),
+        violations=sum(anomaly.count for anomaly in broken),
+        broken=list(dict.fromkeys(anomaly.law for anomaly in broken)),
+        lawful=_lawful([one for one in verdict.findings if one.lawful]),
         figure=_figure(operations, told, story, marks, broken, about_objects=bool(objects)),
         states=Markup(states(told, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
@@ -104,36 +103,36 @@ def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     return path
 
 
-def _by_policy(verdict: Mapping[str, Any]) -> dict[str, Markup]:
+def _by_policy(verdict: RunVerdict) -> dict[str, Markup]:
     """What each law found that the profile permits."""
     found: dict[str, list[str]] = {}
-    for one in verdict.get("by_policy", ()):
-        found.setdefault(one["law"], []).append(Permitted(**one).words)
+    for one in verdict.permitted:
+        found.setdefault(one.law, []).append(one.words)
     return {law: coded("; ".join(words)) for law, words in found.items()}
 
 
-def _not_judged(verdict: Mapping[str, Any]) -> str:
+def _not_judged(verdict: RunVerdict) -> str:
     """How much of the promises nobody judged."""
-    whole = sum(law["validity"] == "NOT APPLICABLE" for law in verdict["laws"])
-    parts = sum(len(law.get("unjudged", ())) for law in verdict["laws"])
-    told = [f"{whole} of {len(verdict['laws'])} promises"] if whole else []
+    whole = sum(law.validity is Validity.NOT_APPLICABLE for law in verdict.laws)
+    parts = sum(len(law.unjudged) for law in verdict.laws)
+    told = [f"{whole} of {len(verdict.laws)} promises"] if whole else []
     told += [f"{parts} part{'' if parts == 1 else 's'} of {'the others' if whole else 'promises'}"] if parts else []
     return " and ".join(told) or "some"
 
 
-def _lawful(findings: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _lawful(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
     """What was found and is no violation: of each kind, and each policy that permits it, how many there are and those
     that are told one by one."""
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for law, anomaly in findings:
-        found.setdefault((law, anomaly["name"], anomaly.get("policy", "")), []).append(anomaly)
+    found: dict[tuple[str, str, str], list[Anomaly]] = {}
+    for anomaly in findings:
+        found.setdefault((anomaly.law, anomaly.name, anomaly.policy), []).append(anomaly)
     return [
         {
             "law": law,
             "name": name,
             "policy": coded(policy),
-            "count": sum(one["count"] for one in each),
-            "explanations": [one["explanation"] for one in each],
+            "count": sum(one.count for one in each),
+            "explanations": [one.explanation for one in each],
         }
         for (law, name, policy), each in found.items()
     ]
@@ -152,15 +151,15 @@ def _figure(
     rows: RunRows,
     story: Story,
     marks: Mapping[int, float],
-    broken: Sequence[tuple[str, Mapping[str, Any]]],
+    broken: Sequence[Anomaly],
     *,
     about_objects: bool,
 ) -> Markup:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for _, anomaly in broken:
-        found.setdefault(anomaly["name"], []).append(anomaly)
+    found: dict[str, list[Anomaly]] = {}
+    for anomaly in broken:
+        found.setdefault(anomaly.name, []).append(anomaly)
     seconds = {
-        name: [story.witnesses[row].at_s for one in each for row in one["rows"][-1:] if row in story.witnesses]
+        name: [story.witnesses[row].at_s for one in each for row in one.rows[-1:] if row in story.witnesses]
         for name, each in found.items()
     }
     overall, replicas = fates(operations)
@@ -169,7 +168,7 @@ def _figure(
         fates=overall,
         replicas=replicas,
         lags=lags(rows, master_terms(rows, story.faults)),
-        found=[(name, sum(one["count"] for one in each), seconds[name]) for name, each in found.items()],
+        found=[(name, sum(one.count for one in each), seconds[name]) for name, each in found.items()],
         controllers_first=about_objects,
     )
     return draw(story, figure)
@@ -198,7 +197,7 @@ def _card(
     """What the page shows of one cause. Only the first violations of each kind are shown with their rows."""
     drawn = strip(cause, rows) if number <= STRIPS else None
     alone = next((objects[violation.place] for violation in cause.violations if violation.place in objects), None)
-    found = [{**_finding(v.law, v.anomaly, story), "first": False} for v in cause.violations]
+    found = [{**_finding(v.anomaly, story), "first": False} for v in cause.violations]
     for kind in cause.kinds:
         next(one for one in found if (one["law"], one["name"]) == (kind.law, kind.name))["first"] = True
     at_s = found[0]["at_s"] if found else None
@@ -246,17 +245,17 @@ def _contradiction(timeline: ObjectTimeline) -> str:
     return reasons.pop() if len(reasons) == 1 and last == timeline.blocked else ""
 
 
-def _finding(law: str, anomaly: Mapping[str, Any], story: Story) -> dict[str, Any]:
+def _finding(anomaly: Anomaly, story: Story) -> dict[str, Any]:
     witnesses: Sequence[Any] = [
-        story.witnesses[index] for index in anomaly["rows"][:WITNESS_ROWS] if index in story.witnesses
+        story.witnesses[index] for index in anomaly.rows[:WITNESS_ROWS] if index in story.witnesses
     ]
     return {
-        "law": law,
-        "name": anomaly["name"],
-        "explanation": anomaly["explanation"],
-        "count": anomaly["count"],
-        "rows": sorted(anomaly["rows"][:WITNESS_ROWS]),
-        "more": max(0, len(anomaly["rows"]) - len(witnesses)),
+        "law": anomaly.law,
+        "name": anomaly.name,
+        "explanation": anomaly.explanation,
+        "count": anomaly.count,
+        "rows": sorted(anomaly.rows[:WITNESS_ROWS]),
+        "more": max(0, len(anomaly.rows) - len(witnesses)),
         "witnesses": witnesses,
         "at_s": witnesses[-1].at_s if witnesses else None,
     }

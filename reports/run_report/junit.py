@@ -11,14 +11,14 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from chaos import guarded
-from chaos.history.directory import is_violation, line_of, qualifiers_of
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import Permitted
+from chaos.history.verdict_json import verdict_json, verdict_of
+from chaos.verdict import RunVerdict, Validity, Verdict
 from reports.printable import replay_of
 from reports.run_report.story import profile_told
 
 
-def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
+def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
     profile permits it is a property, and the output of the law's case and of ``run``.
@@ -27,24 +27,25 @@ def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
     planted bug and replay command are properties. The time of ``run`` is how long judging took, in seconds; that of a
     single law is not measured."""
-    verdict, meta = _all_printable(verdict), RunMeta.of(_all_printable(meta.json))
+    verdict = verdict_of(_all_printable(verdict_json(verdict)))
+    meta = RunMeta.of(_all_printable(meta.json))
     name = f"stormproof.{_word(meta.name, run.name)}.{_word(meta.deployment, 'unknown')}"
     suite = TestSuite(name)
     if meta.started:
         suite.timestamp = meta.started
     for key, value in _properties(run, verdict, meta):
         suite.add_property(key, value)
-    for law in verdict["laws"]:
-        case = TestCase(name=law["law"], classname=name)
-        case.result = _result(verdict, law)
+    for law in verdict.laws:
+        case = TestCase(name=law.law, classname=name)
+        case.result = _result(law)
         if told := _by_policy(verdict, law):
             case.system_out = told
         suite.add_testcase(case)
-    whole = TestCase(name="run", classname=name, time=float(verdict.get("seconds", 0.0)))
-    if qualifiers_of(verdict):
-        whole.system_out = line_of(verdict)
-    if verdict["why"]:
-        whole.result = [Error("; ".join(verdict["why"]), type_=verdict["verdict"])]
+    whole = TestCase(name="run", classname=name, time=verdict.seconds)
+    if verdict.qualifiers:
+        whole.system_out = verdict.line
+    if verdict.why:
+        whole.result = [Error("; ".join(verdict.why), type_=str(verdict.validity))]
     suite.add_testcase(whole)
     report = JUnitXml()
     report.add_testsuite(suite)
@@ -55,40 +56,39 @@ def write(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Path:
     return path
 
 
-def _properties(run: Path, verdict: Mapping[str, Any], meta: RunMeta) -> Iterator[tuple[str, str]]:
+def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[str, str]]:
     yield "run", _printable(run.name)
-    yield "seed", str(verdict["seed"])
-    yield "digest", str(verdict.get("digest", ""))
+    yield "seed", str(verdict.seed)
+    yield "digest", verdict.digest
     yield from ((name, str(told)) for name, told in (("planted bug", meta.mutant), ("replay", replay_of(meta)))
                 if told)  # fmt: skip
-    if told := qualifiers_of(verdict):
-        yield "lost by policy", told
+    if verdict.qualifiers:
+        yield "lost by policy", "; ".join(verdict.qualifiers)
     if profile := profile_told(meta):
         yield "profile", profile
-    if verdict.get("not_reached"):
-        yield "not reached", "; ".join(verdict["not_reached"])
+    if verdict.not_reached:
+        yield "not reached", "; ".join(verdict.not_reached)
 
 
-def _by_policy(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> str:
+def _by_policy(verdict: RunVerdict, law: Verdict) -> str:
     """What this law found that the profile permits, a line for each reason."""
-    found = [Permitted(**one) for one in verdict.get("by_policy", ()) if one["law"] == law["law"]]
-    return "\n".join(one.words for one in found)
+    return "\n".join(one.words for one in verdict.permitted if one.law == law.law)
 
 
-def _result(verdict: Mapping[str, Any], law: Mapping[str, Any]) -> list[Any]:
-    if law["validity"] == "UNKNOWN":
-        return [Error(law["why"], type_="UNKNOWN")]
-    if law["validity"] == "NOT APPLICABLE":
-        return [Skipped(law["why"])]
-    if law["validity"] != "INVALID":
+def _result(law: Verdict) -> list[Any]:
+    if law.validity is Validity.UNKNOWN:
+        return [Error(law.why, type_="UNKNOWN")]
+    if law.validity is Validity.NOT_APPLICABLE:
+        return [Skipped(law.why)]
+    if law.validity is not Validity.INVALID:
         return []
-    found = [anomaly for anomaly in law["anomalies"] if is_violation(verdict, anomaly)]
+    found = [anomaly for anomaly in law.anomalies if not anomaly.lawful]
     sums: dict[str, int] = {}
     for anomaly in found:  # one may stand for many of its kind
-        sums[anomaly["name"]] = sums.get(anomaly["name"], 0) + anomaly["count"]
+        sums[anomaly.name] = sums.get(anomaly.name, 0) + anomaly.count
     words = ", ".join(f"{count:,} × {name}" for name, count in sums.items())
-    failure = Failure(words or "violated", type_=found[0]["name"] if found else "violation")
-    failure.text = "\n".join(f"{anomaly['name']}: {anomaly['explanation']}" for anomaly in found)
+    failure = Failure(words or "violated", type_=found[0].name if found else "violation")
+    failure.text = "\n".join(f"{anomaly.name}: {anomaly.explanation}" for anomaly in found)
     return [failure]
 
 

@@ -6,8 +6,7 @@ masters, the violations that name both follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from chaos.history.run_meta import RunMeta
 from chaos.ops import SEQUENCE_BITS
@@ -43,7 +42,7 @@ def _of_power(cause: Cause, power: FaultLine) -> str:
 
 def _found(cause: Cause) -> str:
     """The first violation in words; of many, after how many there are of each kind."""
-    explanation = str(cause.violations[0].anomaly["explanation"]).rstrip(".")
+    explanation = cause.violations[0].anomaly.explanation.rstrip(".")
     alone = sum(kind.whole if kind.partly else kind.here for kind in cause.kinds) == 1
     return explanation if alone else f"{kinds(cause)}, for example: {explanation}"
 
@@ -142,7 +141,7 @@ def calm(story: Story) -> str:
     return ", ".join(parts)
 
 
-def facts(meta: RunMeta, verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(meta: RunMeta, seed: int) -> list[tuple[str, str]]:
     """What was tested, as pairs of a word and its value; what ``run.json`` doesn't tell is left out."""
     versions, system = meta.versions, meta.system
     version = versions.get(system, f"Stormproof {versions['stormproof']}" if "stormproof" in versions else "")
@@ -153,7 +152,7 @@ def facts(meta: RunMeta, verdict: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("profile", profile_told(meta)),
         ("deployment", meta.deployment),
         ("date", started[:16].replace("T", " ") + (" UTC" if started.endswith("+00:00") else "")),
-        ("seed", verdict["seed"]),
+        ("seed", seed),
         ("planted bug", meta.mutant),
     ]
     return [(name, str(value)) for name, value in told if value != ""]

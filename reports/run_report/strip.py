@@ -206,7 +206,7 @@ def _of_rows(cause: Cause, rows: RunRows) -> Iterator[Event]:
     if not cause.violations:
         return
     chosen = next((v for v in cause.violations if cause.example in v.copies), cause.violations[0])
-    wanted = pa.array(list(chosen.anomaly["rows"][:ROWS]), pa.int64())
+    wanted = pa.array(list(chosen.anomaly.rows[:ROWS]), pa.int64())
     for row in rows.table.filter(pc.is_in(rows.table["index"], wanted)).to_pylist():
         numbers = [f"{name} {row[name]}" for name in ("offset", "position", "epoch") if row[name] >= 0]
         words = [row["f"], row["type"] if row["type"] != "ok" else "", *numbers[:2]]

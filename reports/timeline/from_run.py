@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.verdict import Anomaly, DeadEnd
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.rows import value_of
 from reports.summary import Story
@@ -19,19 +20,19 @@ NOT_LINEARIZABLE = "not-linearizable"
 DRAWN = 20
 
 
-def timelines(table: pa.Table, anomalies: Sequence[Mapping[str, Any]], zero_ns: int) -> dict[int, ObjectTimeline]:
+def timelines(table: pa.Table, anomalies: Sequence[Anomaly], zero_ns: int) -> dict[int, ObjectTimeline]:
     """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
     :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
     history) has no timeline."""
-    if not any(anomaly["name"] == NOT_LINEARIZABLE for anomaly in anomalies):
+    if not any(anomaly.name == NOT_LINEARIZABLE for anomaly in anomalies):
         return {}
     rows = _rows(table)
     objects = {row["index"]: _subject(row) for row in rows}
     drawn: dict[int, ObjectTimeline] = {}
     for place, anomaly in enumerate(anomalies):
-        if anomaly["name"] != NOT_LINEARIZABLE or len(drawn) == DRAWN:
+        if anomaly.name != NOT_LINEARIZABLE or len(drawn) == DRAWN:
             continue
-        subject = next((objects[index] for index in anomaly["rows"] if index in objects), None)
+        subject = next((objects[index] for index in anomaly.rows if index in objects), None)
         if subject is not None:
             mine = [row for row in rows if objects[row["index"]] == subject]
             drawn[place] = _timeline(subject, mine, anomaly, zero_ns)
@@ -67,19 +68,19 @@ def _subject(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _timeline(
-    subject: tuple[str, str], rows: Sequence[Mapping[str, Any]], anomaly: Mapping[str, Any], zero_ns: int
+    subject: tuple[str, str], rows: Sequence[Mapping[str, Any]], anomaly: Anomaly, zero_ns: int
 ) -> ObjectTimeline:
     calls = list(_calls(rows, zero_ns))
     number_of = {call.call: call.number for call in calls}
     orders: dict[bool, list[PartialLinearization]] = {True: [], False: []}
-    for end in anomaly.get("dead_ends", ()):
-        orders[bool(end["alone"])].append(_order(end, number_of))
-    minimal = [number_of[index] for index in anomaly["rows"] if index in number_of]
+    for end in anomaly.dead_ends:
+        orders[end.alone].append(_order(end, number_of))
+    minimal = [number_of[index] for index in anomaly.rows if index in number_of]
     return ObjectTimeline(
         key=f"{subject[0]} ({subject[1]})",
         verdict="invalid",
         calls=calls,
-        reason=anomaly["explanation"],
+        reason=anomaly.explanation,
         blocked=_blocked(orders[False], calls),
         orders=orders[False],
         minimal=minimal,
@@ -93,20 +94,20 @@ def _blocked(orders: Sequence[PartialLinearization], calls: Sequence[CallBar]) -
     return min(waiting, key=lambda call: call.ret or 0).number if waiting else None
 
 
-def _order(end: Mapping[str, Any], number_of: Mapping[int, int]) -> PartialLinearization:
+def _order(end: DeadEnd, number_of: Mapping[int, int]) -> PartialLinearization:
     """A dead end of the verdict, which names calls by the rows of their invocations; calls without a row are left out
     with the states after them."""
-    unknown = [None] * (len(end["order"]) - len(end["states"]))
+    unknown = [None] * (len(end.order) - len(end.states))
     known = [
         (number_of[index], state)
-        for index, state in zip(end["order"], [*unknown, *end["states"]], strict=True)
+        for index, state in zip(end.order, [*unknown, *end.states], strict=True)
         if index in number_of
     ]
     return PartialLinearization(
         order=[number for number, _ in known],
         states=[state for _, state in known if state is not None],
-        state=end["state"],
-        illegal={number_of[index]: why for index, why in end["illegal"] if index in number_of},
+        state=end.state,
+        illegal={number_of[index]: why for index, why in end.illegal if index in number_of},
     )
 
 

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from chaos.history.directory import verdict_json
+from chaos.history.verdict_json import verdict_json
 from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.printable import document, json_text
 from reports.printable import printable as printable

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.reader import load
-from chaos.history.directory import is_violation, verdict_json
 from chaos.history.recorder import read_rows
+from chaos.verdict import Anomaly
 from reports.explanation.history import Rows
 from reports.explanation.sequence import rows_of
 from reports.rows import RunRows
@@ -83,12 +82,8 @@ def _tried(one: Try) -> Outcome:
     verdict = judge([run], engine=Engine.LOCAL)[0]
     table, _ = read_rows(run.directory)
     rows = RunRows(table)
-    wanted, told = one.wanted, verdict_json(verdict)
-    found = [
-        anomaly
-        for law in told["laws"] if law["law"] == wanted.law
-        for anomaly in law["anomalies"] if anomaly["name"] == wanted.name and is_violation(told, anomaly)
-    ]  # fmt: skip
+    wanted = one.wanted
+    found = [broken for broken in verdict.violations if (broken.law, broken.name) == (wanted.law, wanted.name)]
     alike = wanted.signature.kept_by(signatures(rows, verdict, run.meta))
     if not wanted.about:
         return Outcome(same=alike, alike=alike)
@@ -96,12 +91,12 @@ def _tried(one: Try) -> Outcome:
     return Outcome(same=any(about(anomaly, history) == wanted.about for anomaly in found), alike=alike)
 
 
-def about(anomaly: Any, rows: Rows) -> str:
+def about(anomaly: Anomaly, rows: Rows) -> str:
     """What an anomaly is about, by a name that it has in other runs too: a message, an object, or a queue; "" for
     anything else."""
-    if anomaly.get("message", -1) >= 0:
-        return f"message {message_name(anomaly['message'])}"
-    named = (str(row.value["object"]) for row in rows.numbered(anomaly["rows"]) if "object" in row.value)
+    if anomaly.message >= 0:
+        return f"message {message_name(anomaly.message)}"
+    named = (str(row.value["object"]) for row in rows.numbered(anomaly.rows) if "object" in row.value)
     if found := next(named, ""):
         return found
-    return f"queue {anomaly['queue']}" if anomaly.get("queue", -1) >= 0 else ""
+    return f"queue {anomaly.queue}" if anomaly.queue >= 0 else ""

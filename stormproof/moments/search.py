@@ -9,13 +9,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from chaos.errors import BadInput
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly
 from reports.explanation.history import Row, Rows
 from reports.explanation.sequence import number_of, rows_of, violations
 from reports.explanation.words import words
@@ -61,7 +61,7 @@ class Case:
 
     again: Again
     number: int
-    anomaly: Mapping[str, Any]
+    anomaly: Anomaly
     wanted: Wanted
     rows: Rows
     times: Sequence[int]
@@ -76,20 +76,20 @@ def case_of(run: Path, which: str, scratch: Path) -> Case:
     again = done_again(run, scratch, "replayed to a moment")
     meta, found = store.read_meta(run), violations(run)
     number = number_of(run, which, found)
-    law, anomaly = found[number - 1]
+    anomaly = found[number - 1]
     table, _ = read_rows(run)
     rows = RunRows(table)
     history = rows_of(rows, meta)
-    times, indices = _moments(rows, max(anomaly["rows"], default=table.num_rows))
+    times, indices = _moments(rows, max(anomaly.rows, default=table.num_rows))
     if len(times) < FEWEST:
-        raise BadInput(f"{run}: violation {number} ({anomaly['name']}) was there before the load began")
+        raise BadInput(f"{run}: violation {number} ({anomaly.name}) was there before the load began")
     return Case(
         again=again,
         number=number,
         anomaly=anomaly,
         wanted=Wanted(
-            law=law,
-            name=anomaly["name"],
+            law=anomaly.law,
+            name=anomaly.name,
             about=about(anomaly, history),
             signature=_signature(run, rows, found, number, meta),
         ),
@@ -110,17 +110,15 @@ def _moments(rows: RunRows, last: int) -> tuple[list[int], list[int]]:
     return times[ends].tolist(), indices[ends].tolist()
 
 
-def _signature(
-    run: Path, rows: RunRows, found: Sequence[tuple[str, Mapping[str, Any]]], number: int, meta: RunMeta
-) -> Signature:
-    law, anomaly = found[number - 1]
+def _signature(run: Path, rows: RunRows, found: Sequence[Anomaly], number: int, meta: RunMeta) -> Signature:
+    anomaly = found[number - 1]
     for cause in group(rows, fault_lines(rows), found, groups=queue_groups(meta)):
-        if any((one.law, one.anomaly["name"]) == (law, anomaly["name"]) for one in cause.violations):
+        if any((one.law, one.anomaly.name) == (anomaly.law, anomaly.name) for one in cause.violations):
             places = [one.place for one in cause.violations]
-            alike = next(one for one in of_cause(cause) if one.law == law)
-            if number - 1 in places or not anomaly["rows"]:
+            alike = next(one for one in of_cause(cause) if one.law == anomaly.law)
+            if number - 1 in places or not anomaly.rows:
                 return alike
-    raise BadInput(f"{run}: violation {number} ({anomaly['name']}) belongs to no cause of the report")
+    raise BadInput(f"{run}: violation {number} ({anomaly.name}) belongs to no cause of the report")
 
 
 def measure(
@@ -152,7 +150,7 @@ def measure(
         law=case.wanted.law,
         name=case.wanted.name,
         number=case.number,
-        text=str(case.anomaly["explanation"]),
+        text=case.anomaly.explanation,
         about=case.wanted.about,
         moments=found,
         happened=_happened(case, found),

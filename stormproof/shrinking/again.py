@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.model import Experiment
@@ -12,7 +11,7 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.history import manifest
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import Validity
+from chaos.verdict import RunVerdict, Validity
 from chaos.version import VERSION
 from stormproof.launch import SIM, Launch
 from stormproof.replay import named
@@ -49,20 +48,19 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
         raise
     except ChaosError as error:
         raise BadInput(f"{run}: its failure did not come again: {error}") from error
-    if trial.digest != verdict["digest"]:
+    if trial.digest != verdict.digest:
         raise BadInput(_another_history(run, meta))
     return Again(run=run, experiment=experiment, seed=seed, mutant=mutant, trial=trial)
 
 
-def failed(run: Path) -> tuple[RunMeta, dict[str, Any]]:
+def failed(run: Path) -> tuple[RunMeta, RunVerdict]:
     """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other, and for one in
     which nothing is wrong but what its profile permits."""
     meta = store.read_meta(run)
     verdict = store.read_verdict(run)
-    if verdict["verdict"] != Validity.INVALID:
-        raise BadInput(f"{run}: it was judged {verdict['verdict']}; only an INVALID run has a failure to keep")
-    broken = [one for law in verdict["laws"] for one in law["anomalies"] if store.is_violation(verdict, one)]
-    if broken and all(one.get("by_policy") for one in broken):
+    if verdict.validity is not Validity.INVALID:
+        raise BadInput(f"{run}: it was judged {verdict.validity}; only an INVALID run has a failure to keep")
+    if verdict.violations and all(one.by_policy for one in verdict.violations):
         raise BadInput(
             f"{run}: nothing is wrong with it but what its profile permits, and --no-loss-by-policy forbids; there is"
             " no other failure to keep"

@@ -18,7 +18,7 @@ from chaos.plugins import PluginKind
 from reports.rows import RunRows
 from stormproof.replay import named
 from stormproof.shrinking.again import failed
-from stormproof.shrinking.signature import Signature, recorded
+from stormproof.shrinking.signature import Signature, signatures
 from stormproof.shrinking.trial import Size, Trial, size, try_out
 
 #: A deployment that asks for one of these runs on machines, or in a system, of somebody else.
@@ -60,7 +60,7 @@ def failed_once(run: Path, law: str, times: int) -> Failed:
     meta, verdict = failed(run)
     mutant = meta.mutant
     table, _ = read_rows(run)
-    failures = [signature for signature, _ in recorded(RunRows(table), verdict, meta)]
+    failures = signatures(RunRows(table), verdict, meta)
     wanted = next((failure for failure in failures if law in ("", failure.law)), None)
     if wanted is None:
         broken = ", ".join(dict.fromkeys(failure.law for failure in failures)) or "none"

@@ -6,12 +6,10 @@ astray. And all rows would be too much: no smaller run has the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from chaos.history.directory import is_violation, verdict_json
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import RunVerdict
 from reports.rows import RunRows
@@ -55,17 +53,9 @@ def signatures(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> tuple[Signa
 
 def failing(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
     """Each failure of a run with its cause, in the order of the report; one signature may come with several causes."""
-    yield from recorded(rows, verdict_json(verdict), meta)
-
-
-def recorded(rows: RunRows, told: Mapping[str, Any], meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
-    """The same of a verdict as ``verdict.json`` has it."""
-    broken = [
-        (law["law"], anomaly) for law in told["laws"] for anomaly in law["anomalies"] if is_violation(told, anomaly)
-    ]
-    if not broken:
+    if not verdict.violations:
         return
-    for cause in group(rows, fault_lines(rows), broken, groups=queue_groups(meta)):
+    for cause in group(rows, fault_lines(rows), verdict.violations, groups=queue_groups(meta)):
         yield from ((signature, cause) for signature in of_cause(cause))
 
 
@@ -73,7 +63,7 @@ def of_cause(cause: Cause) -> Sequence[Signature]:
     """One for each law that is broken in this cause."""
     names: dict[str, set[str]] = {}
     for violation in cause.violations:
-        names.setdefault(violation.law, set()).add(violation.anomaly["name"])
+        names.setdefault(violation.law, set()).add(violation.anomaly.name)
     origin = _origin(cause)
     return [Signature(law=law, anomalies=tuple(sorted(found)), origin=origin) for law, found in names.items()]
 

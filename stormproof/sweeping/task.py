@@ -151,7 +151,8 @@ def _error(task: Task, text: str, run: Path | None, simulated_s: float) -> Row:
 
 
 def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
-    from chaos.history.directory import trim, verdict_json
+    from chaos.history.directory import trim
+    from chaos.history.verdict_json import verdict_json
     from chaos.verdict import Validity
     from reports.sweeps.row import Row
     from stormproof.judge import judge
@@ -205,7 +206,7 @@ def _failures(rows: Any, verdict: RunVerdict, meta: Any) -> tuple[Failure, ...]:
     found: dict[Any, Failure] = {}
     for signature, cause in failing(rows, verdict, meta):
         lost_s = [tail.at_s for tail in cause.tails]
-        shown = [one.anomaly["rows"] for one in cause.violations if one.law == signature.law]
+        shown = [one.anomaly.rows for one in cause.violations if one.law == signature.law]
         at_s = min(lost_s) if lost_s else first_row_s(rows, shown)
         failure = Failure(
             law=signature.law,

@@ -11,7 +11,6 @@ from typing import Any
 from histories import History
 from rich.console import Console
 
-from chaos.history.directory import verdict_json
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.verdict import RunVerdict, Validity
@@ -89,12 +88,7 @@ def test_the_clock_begins_with_the_load_and_without_one_with_the_run() -> None:
 def test_junit_and_the_command_line_repeat_the_prose(tmp_path: Path) -> None:
     verdict = verdict_of(broken())
     said = [anomaly.explanation for law in verdict.laws for anomaly in law.anomalies if not anomaly.lawful]
-    text = (
-        junit.write(tmp_path, verdict_json(verdict), RunMeta())
-        .read_text("utf-8")
-        .replace("&gt;", ">")
-        .replace("&lt;", "<")
-    )
+    text = junit.write(tmp_path, verdict, RunMeta()).read_text("utf-8").replace("&gt;", ">").replace("&lt;", "<")
     assert all(explanation in text for explanation in said)
     out = io.StringIO()
     _console.show_run(verdict, Console(file=out, width=1000, highlight=False))

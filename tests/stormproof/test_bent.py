@@ -267,7 +267,7 @@ def test_a_verdict_that_was_bent_is_not_shown_but_written_anew(run: Path) -> Non
     with pytest.raises(DamagedHistory, match=r"verdict\.json is not what was written.*run `stormproof check`"):
         render(run)
     assert check(run).validity is Validity.VALID
-    assert directory.read_verdict(run)["seed"] == 0
+    assert directory.read_verdict(run).seed == 0
 
 
 def special(path: Path, kind: str) -> None:

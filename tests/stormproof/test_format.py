@@ -12,7 +12,7 @@ import pytest
 from chaos.errors import DamagedHistory
 from chaos.history import directory
 from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
-from chaos.verdict import Validity
+from chaos.verdict import RunVerdict, Validity
 from stormproof import archives
 from stormproof.judge import Engine, judge, prepare
 from tests.stormproof.test_bent import calm
@@ -28,16 +28,10 @@ RECORDED = Path(__file__).parent / "recorded"
 OTHERWISE = {"records_told", "tiered_records_compared", "confirms", "confirming_nodes"}
 
 
-def findings(verdict: dict[str, Any]) -> list[Any]:
+def findings(verdict: RunVerdict) -> list[Any]:
     return [
-        (
-            law["law"],
-            law["validity"],
-            law["why"],
-            {name: count for name, count in law["counts"].items() if name not in OTHERWISE},
-            law["anomalies"],
-        )
-        for law in verdict["laws"]
+        (law.law, law.validity, law.why, {n: c for n, c in law.counts.items() if n not in OTHERWISE}, law.anomalies)
+        for law in verdict.laws
     ]
 
 
@@ -60,9 +54,9 @@ def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, foun
     before = directory.read_verdict(run)
     (verdict,) = judge([prepare(run)], engine=Engine.LOCAL)
     after = directory.read_verdict(run)
-    assert verdict.validity is Validity.INVALID and after["digest"] == before["digest"]
-    assert after["anomalies"] == before["anomalies"] == {"too-few-in-sync": found}
-    told = {law["law"] for law in before["laws"]}
+    assert verdict.validity is Validity.INVALID and after.digest == before.digest
+    assert after.anomaly_counts() == before.anomaly_counts() == {"too-few-in-sync": found}
+    told = {law.law for law in before.laws}
     assert [law for law in findings(after) if law[0] in told] == findings(before)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from dataclasses import replace
@@ -129,7 +130,7 @@ def test_a_history_that_cannot_be_read_is_unknown(tmp_path):
     (tmp_path / STREAM).write_bytes(b"nonsense")
     verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is Validity.UNKNOWN
-    assert directory.read_verdict(tmp_path)["verdict"] == "UNKNOWN"
+    assert directory.read_verdict(tmp_path).validity is Validity.UNKNOWN
 
 
 def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
@@ -268,9 +269,10 @@ def test_what_the_profile_permits_stands_in_the_verdicts_line(tmp_path, losing):
     verdict = judged(make_run(tmp_path, **LOSSY))
     assert (verdict.validity, exit_code(verdict), verdict.anomaly_counts()) == (Validity.VALID, 0, {})
     assert verdict.line == "VALID; 859 lost, as flush async allows at 2 s"
-    told = directory.read_verdict(tmp_path)
-    assert told["line"] == verdict.line == directory.line_of(told)
-    assert directory.qualifiers_of(told) == "859 lost, as flush async allows at 2 s"
+    told = json.loads((tmp_path / directory.VERDICT).read_text())
+    read = directory.read_verdict(tmp_path)
+    assert told["line"] == verdict.line == read.line
+    assert read.qualifiers == ["859 lost, as flush async allows at 2 s"]
     permitted = {"law": "keeping", "name": "lost-by-policy", "policy": "flush async allows at 2 s", "count": 859}
     assert told["by_policy"] == [permitted] and told["no_loss_by_policy"] is False
 
@@ -298,7 +300,7 @@ def test_no_loss_by_policy_makes_it_invalid_and_keeps_saying_so(tmp_path, losing
         assert (verdict.line, exit_code(verdict)) == (line, 1)
         assert verdict.anomaly_counts() == {"lost-by-policy": 30}
         assert [law.validity for law in verdict.laws] == [Validity.INVALID]
-        assert directory.read_verdict(tmp_path / verdict.run)["no_loss_by_policy"] is True
+        assert directory.read_verdict(tmp_path / verdict.run).no_loss_by_policy
     assert judged(lossy).validity is Validity.VALID
     with pytest.raises(BadInput, match="nothing is wrong with it but what its profile permits"):
         failed(strict)

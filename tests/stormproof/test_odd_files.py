@@ -114,4 +114,4 @@ def test_a_name_of_a_run_that_is_done_again_leads_nowhere(
 def test_the_walk_knows_all_files_of_a_run(made: Path) -> None:
     there = {str(path.relative_to(made)) for path in made.rglob("*")}
     assert there <= {*FILES}, there - {*FILES}
-    assert directory.read_verdict(made)["verdict"] == "INVALID"
+    assert directory.read_verdict(made).validity == "INVALID"

@@ -15,6 +15,7 @@ from chaos.history import directory
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.recorder import Recorder, read_rows
 from chaos.history.run_meta import RunMeta
+from chaos.history.verdict_json import verdict_of
 from chaos.verdict import Validity
 from reports import markdown, printable
 from stormproof import cli, commands
@@ -196,7 +197,7 @@ def test_junit_is_xml_whatever_a_run_says(folder: Path, tmp_path: Path, capfd: p
     meta = {**directory.read_meta(run).json, "started": EVIL}
     from reports.run_report import junit
 
-    root = ElementTree.parse(junit.write(run, verdict, RunMeta.of(meta))).getroot()
+    root = ElementTree.parse(junit.write(run, verdict_of(verdict), RunMeta.of(meta))).getroot()
     (suite,) = root.iter("testsuite")
     assert len(list(suite.iter("testcase"))) == len(verdict["laws"]) + 1
     assert "all-is-well" in (suite.get("timestamp") or "")

@@ -329,7 +329,7 @@ def test_a_closed_stdout_takes_no_file_s_place(tmp_path):
     done = subprocess.run(["/bin/sh", "-c", words], cwd=tmp_path, env=environment, timeout=60, check=False)
     assert done.returncode == 0
     (run,) = directory.runs(tmp_path / "runs")
-    assert directory.read_verdict(run)["verdict"] == "VALID"
+    assert directory.read_verdict(run).validity == "VALID"
 
 
 def test_no_colour_where_nobody_looks(run):

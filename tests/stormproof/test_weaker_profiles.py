@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chaos.history.directory import read_verdict
+from chaos.verdict import RunVerdict
 from stormproof import cli
 from tests.chaos.deployments.test_power_cuts import can_cut as can_cut  # a fixture, which skips where it can't be done
 from tests.stormproof.foreign import EXPERIMENT, OUTSIDE, installed
@@ -32,19 +32,18 @@ faults:
 """
 
 
-def ran(folder: Path, experiment: str, profile: str, *words: str) -> dict[str, Any]:
+def ran(folder: Path, experiment: str, profile: str, *words: str) -> RunVerdict:
     """The verdict of a run under this profile."""
     file = folder / "experiment.yaml"
     file.write_text(f"{experiment}profile: {profile}\n", "utf-8")
     cli._run(["run", str(file), "--seed", "1", "--engine", "local", "--out", str(folder / "runs"), *words])
     (run,) = (folder / "runs").glob("*-1-*")
-    told: dict[str, Any] = read_verdict(run)
-    return told
+    return read_verdict(run)
 
 
-def durability(verdict: dict[str, Any]) -> tuple[str, set[str]]:
-    law = next(law for law in verdict["laws"] if law["law"] == "durability")
-    return law["validity"], {one["name"] for one in law["anomalies"]} - {"redelivery", "recovered"}
+def durability(verdict: RunVerdict) -> tuple[str, set[str]]:
+    law = next(law for law in verdict.laws if law.law == "durability")
+    return law.validity, {one.name for one in law.anomalies} - {"redelivery", "recovered"}
 
 
 @pytest.mark.parametrize(
@@ -64,13 +63,13 @@ def test_what_a_planted_bug_loses_is_excused_only_by_the_weakness_that_it_amount
 ) -> None:
     verdict = ran(tmp_path, TUTORIAL, profile, "--on", "sim", "--mutant", "ack-before-replication")
     assert durability(verdict) == expected
-    assert verdict["verdict"] == expected[0]
+    assert verdict.validity == expected[0]
 
 
 @pytest.mark.parametrize("profile", ["{flush: async}", "{min_in_sync: 1}", "{acks: 2}", "{unclean: true}"])
 def test_the_correct_system_loses_nothing_there_under_these(tmp_path: Path, profile: str) -> None:
     verdict = ran(tmp_path, TUTORIAL, profile, "--on", "sim")
-    assert (verdict["verdict"], durability(verdict)) == ("VALID", ("VALID", set()))
+    assert (verdict.validity, durability(verdict)) == ("VALID", ("VALID", set()))
 
 
 def test_a_crash_of_all_replicas_is_undecided_or_explained_by_what_the_profile_lets_come_after(tmp_path: Path) -> None:
@@ -155,6 +154,6 @@ def test_a_program_that_leaves_its_log_to_the_kernel_may_lose_it_in_a_power_cut_
     judged(tmp_path, site_of(tmp_path, promise), fault, "--on", deployment, *words)
     (path,) = tmp_path.glob("runs/*/verdict.json")
     verdict = json.loads(path.read_text("utf-8"))
-    assert durability(verdict) == expected, verdict["why"]
+    assert durability(verdict) == expected, verdict.why
     if expected[1] == {"lost-by-policy"}:
-        assert "judged by faults alone" in verdict["line"]
+        assert "judged by faults alone" in verdict.line

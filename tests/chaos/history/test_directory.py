@@ -12,6 +12,7 @@ import pytest
 from chaos.errors import BadInput, DamagedHistory, MachineError
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
+from chaos.history.verdict_json import verdict_json
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from tests.checkers.names import A, L
 
@@ -36,9 +37,10 @@ def test_a_parent_that_is_a_file_is_one_clear_error(tmp_path):
 
 def test_a_verdict_comes_back_with_violations_counted_and_lawful_findings_not(tmp_path):
     store.write_verdict(tmp_path, a_verdict("r", Validity.INVALID))
-    told = store.read_verdict(tmp_path)
-    assert told["verdict"] == "INVALID" and told["anomalies"] == {"lost": 4}
-    assert told["laws"][0]["anomalies"][0] == {
+    written = json.loads((tmp_path / store.VERDICT).read_text())
+    assert verdict_json(store.read_verdict(tmp_path)) == written
+    assert written["verdict"] == "INVALID" and written["anomalies"] == {"lost": 4}
+    assert written["laws"][0]["anomalies"][0] == {
         "law": "durability",
         "name": "lost",
         "explanation": "gone",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chaos.errors import BadInput
 from chaos.history.directory import write_meta, write_verdict
-from chaos.verdict import Validity
+from chaos.verdict import Anomaly, Validity
 from reports.explanation.history import Rows
 from reports.explanation.sequence import ARROWS, Arrow, explain, fold, sequence
 from reports.rows import RunRows
@@ -28,7 +27,11 @@ def elect(history: History, master: str, epoch: int) -> int:
     return history.trace("controller-0", "applied", position=epoch, epoch=1, value={"entry": entry})
 
 
-def stale_master() -> tuple[History, dict[str, Any], dict[str, int]]:
+def lost(*rows: int) -> Anomaly:
+    return Anomaly(law="durability", name="lost", explanation="", rows=rows, queue=0, offset=1, message=m(1))
+
+
+def stale_master() -> tuple[History, Anomaly, dict[str, int]]:
     """broker-0 acknowledges message 1 alone while it is cut off, and cuts it off its log when it comes back. Returns
     the anomaly and the rows that its explanation must hold, by what they are."""
     history, must = History(), {}
@@ -53,8 +56,7 @@ def stale_master() -> tuple[History, dict[str, Any], dict[str, int]]:
     history.phase("drain")
     must["drain begins"] = len(history.rows)
     must["drain ends"] = history.drain(0)
-    told = {"name": "lost", "rows": [must["answer"], must["drain ends"]], "queue": 0, "offset": 1, "message": m(1)}
-    return history, told, must
+    return history, lost(must["answer"], must["drain ends"]), must
 
 
 def test_a_lost_message_is_followed_back_to_the_fault_and_to_who_acknowledged_too_soon() -> None:
@@ -99,8 +101,7 @@ def test_without_traces_a_power_cut_leads_to_the_loss_of_what_it_took(
         history.pull(1, 1)
     history.phase("drain")
     drained = history.drain(2)
-    told = {"name": "lost", "rows": [sent, drained], "queue": 0, "offset": 1, "message": m(1)}
-    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=False))
+    arrows, _ = sequence(lost(sent, drained), Rows(RunRows(history.table()), one_clock=False))
     assert [arrow.text for arrow in arrows if arrow.source == "faults"] == ["lose_unsynced of broker-0"] * tied
     assert (cut in {arrow.rows[0] for arrow in arrows}) is tied
 
@@ -110,7 +111,7 @@ def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
     cut = must["cut"]
     came_back = history.trace("broker-0", "recovered", incarnation=2, epoch=1, position=2 * SIZE)
     final = history.row("final", f="log", node="broker-0", queue=0, offset=1, position=SIZE, message=m(1), epoch=1)
-    told |= {"name": "replica-divergence", "rows": [must["answer"], final]}
+    told = replace(told, name="replica-divergence", rows=(must["answer"], final))
     arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=True))
     (found,) = (arrow for arrow in arrows if arrow.rows == (came_back,))
     assert f"up to {2 * SIZE}, past the {SIZE} to which it was cut in row {cut}" in found.text

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.recorder import Recorder, read_rows
+from chaos.verdict import Anomaly
 from reports.rows import RunRows
 from reports.summary import Story, tell
 
@@ -112,14 +113,10 @@ def stale_master(history: History, *, proven: dict[str, list[str]] = ISOLATED, c
     return {"lost": lost, "other": other, "drain": history.drain(7.5, 0, 2)}
 
 
-def anomaly(
-    name: str, rows: Iterable[int], *, queue: int = -1, offset: int = -1, message: int = -1, count: int = 1
-) -> dict[str, Any]:
-    """One of ``verdict.json``."""
-    told = {"name": name, "explanation": f"{name} was found.", "rows": list(rows), "count": count}
-    return {**told, "queue": queue, "offset": offset, "message": message}
+def anomaly(law: str, name: str, rows: Iterable[int], **more: int) -> Anomaly:
+    return Anomaly(law=law, name=name, explanation=f"{name} was found.", rows=tuple(rows), **more)
 
 
-def rest(name: str, count: int) -> dict[str, Any]:
+def rest(law: str, name: str, count: int) -> Anomaly:
     """The one that stands for all that the verdict only counts."""
-    return anomaly(name, (), count=count)
+    return anomaly(law, name, (), count=count)

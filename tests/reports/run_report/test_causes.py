@@ -8,29 +8,30 @@ from typing import Any
 import pytest
 
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly
 from reports.run_report.causes import Cause, group
 from reports.run_report.lost_tails import lost_tails
 from reports.run_report.story import facts, sentence, title
 from tests.reports.run_report.histories import ISOLATED, History, anomaly, rest, stale_master
 
 
-def causes(history: History, *findings: tuple[str, dict[str, Any]]) -> list[Cause]:
+def causes(history: History, *findings: Anomaly) -> list[Cause]:
     rows, story = history.close()
     return group(rows, story.faults, findings, groups={})
 
 
-def lost(found: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    return "durability", anomaly("lost", (found["lost"], found["drain"]), queue=0, offset=1, message=1)
+def lost(found: dict[str, int]) -> Anomaly:
+    return anomaly("durability", "lost", (found["lost"], found["drain"]), queue=0, offset=1, message=1)
 
 
-def conflict(found: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    return "agreement", anomaly("offset-conflict", (found["lost"], found["other"]), queue=0, offset=1)
+def conflict(found: dict[str, int]) -> Anomaly:
+    return anomaly("agreement", "offset-conflict", (found["lost"], found["other"]), queue=0, offset=1)
 
 
 def test_one_cause_for_all_that_a_stale_master_breaks(tmp_path: Path) -> None:
     history = History(tmp_path)
     found = stale_master(history)
-    (cause,) = causes(history, lost(found), conflict(found), ("durability", rest("lost", 4)))
+    (cause,) = causes(history, lost(found), conflict(found), rest("durability", "lost", 4))
     assert cause.change is not None and cause.change.before is not None and cause.change.after is not None
     assert (cause.change.before.node, cause.change.before.epoch) == ("broker-0", 1)
     assert (cause.change.after.node, cause.change.after.epoch) == ("broker-1", 2)
@@ -77,7 +78,7 @@ def test_effects_decide_and_not_the_name_of_a_fault(tmp_path: Path, name: str) -
     history.fault(1.0, 1.1, name=name, proven={"takes_down": ["broker-0"], "may_crash": ["broker-0"]})
     history.role(3.0, "broker-1", "master", 2)
     first, second = history.send(0.5, 1, 1, "broker-0", 1), history.send(4.0, 2, 1, "broker-1", 2)
-    (cause,) = causes(history, ("agreement", anomaly("offset-conflict", (first, second), queue=0, offset=1)))
+    (cause,) = causes(history, anomaly("agreement", "offset-conflict", (first, second), queue=0, offset=1))
     assert (cause.proven, [fault.name for fault in cause.faults], cause.tails) == (True, [name], [])
 
 
@@ -91,7 +92,7 @@ def test_a_master_that_came_back_as_the_master_was_not_deposed_by_its_crash(tmp_
         history.send(2.0, 3, 3, "broker-0", 1)
     history.role(3.0, "broker-1", "master", 2)
     second = history.send(4.0, 2, 1, "broker-1", 2)
-    (cause,) = causes(history, ("agreement", anomaly("offset-conflict", (first, second), queue=0, offset=1)))
+    (cause,) = causes(history, anomaly("agreement", "offset-conflict", (first, second), queue=0, offset=1))
     assert (cause.proven, len(cause.faults)) == ((False, 0) if came_back else (True, 1))
 
 
@@ -100,7 +101,7 @@ def test_a_kind_that_comes_with_many_faults_is_told_once(tmp_path: Path) -> None
     found = []
     for number in range(5):
         history.fault(float(number), number + 0.5, proven=ISOLATED)
-        found.append(("order", anomaly("reorder", (history.send(number + 0.2, number, number, "broker-0", 1),))))
+        found.append(anomaly("order", "reorder", (history.send(number + 0.2, number, number, "broker-0", 1),)))
     (cause,) = causes(history, *found)
     assert (len(cause.faults), cause.always) == (5, False)
     assert "and 2 more faults: 5 × reorder, for example: " in sentence(cause)
@@ -111,16 +112,16 @@ def test_the_first_election_is_no_change(tmp_path: Path) -> None:
     history.role(0.1, "broker-0", "master", 1)
     index = history.close()[0].table.to_pylist()[-1]["index"]
     rows, story = history.close()
-    (cause,) = group(rows, story.faults, [("roles", anomaly("odd", (index,)))], groups={})
+    (cause,) = group(rows, story.faults, [anomaly("roles", "odd", (index,))], groups={})
     assert cause.change is None
 
 
 def test_what_showed_before_the_loss_is_not_put_down_to_it(tmp_path: Path) -> None:
     history = History(tmp_path)
     found = stale_master(history)
-    early = ("order", anomaly("reorder", (found["lost"],)))
+    early = anomaly("order", "reorder", (found["lost"],))
     main, other = causes(history, lost(found), early)
-    assert [violation.anomaly["name"] for violation in main.violations] == ["lost"]
+    assert [violation.anomaly.name for violation in main.violations] == ["lost"]
     assert (other.change, other.tails, sentence(other)) == (
         None, (), "During partition of broker-0 (1.0 s to 5.0 s): reorder was found"
     )  # fmt: skip
@@ -148,7 +149,7 @@ def test_rows_of_epochs_that_do_not_follow_one_another_name_no_change(tmp_path: 
     for epoch in (1, 2, 3):
         history.role(float(epoch), f"broker-{epoch}", "master", epoch)
     first, second = history.send(1.5, 1, 1, "broker-1", 1), history.send(4.0, 2, 1, "broker-3", 3)
-    (cause,) = causes(history, ("agreement", anomaly("offset-conflict", (first, second), queue=0, offset=1)))
+    (cause,) = causes(history, anomaly("agreement", "offset-conflict", (first, second), queue=0, offset=1))
     assert (cause.change, cause.always) == (None, True)
 
 
@@ -158,9 +159,7 @@ def test_what_also_happens_without_a_fault_is_not_tied_to_one(tmp_path: Path) ->
     before = history.send(0.6, 7, 7, "broker-0", 1)
     during = history.send(2.5, 8, 8, "broker-0", 1)
     assert found
-    (cause,) = causes(
-        history, ("no-rollback", anomaly("early", (before,))), ("no-rollback", anomaly("early", (during,)))
-    )
+    (cause,) = causes(history, anomaly("no-rollback", "early", (before,)), anomaly("no-rollback", "early", (during,)))
     assert (cause.always, list(cause.faults)) == (True, [])
     assert sentence(cause) == "Not tied to a fault: 2 × early, for example: early was found"
 
@@ -172,9 +171,9 @@ def test_kinds_that_only_share_a_fault_share_a_card(tmp_path: Path) -> None:
     first, second, third = (history.send(at, at, at, "broker-0", 1) for at in (2, 3, 8))
     one, other = causes(
         history,
-        ("order", anomaly("reorder", (first,))),
-        ("roles", anomaly("stale", (second,))),
-        ("roles", anomaly("stale", (third,))),
+        anomaly("order", "reorder", (first,)),
+        anomaly("roles", "stale", (second,)),
+        anomaly("roles", "stale", (third,)),
     )
     assert [(kind.name, kind.here) for kind in one.kinds] == [("reorder", 1), ("stale", 1)]
     assert [fault.name for fault in (*one.faults, *other.faults)] == ["partition", "pause"]
@@ -188,7 +187,7 @@ def test_a_second_loss_gets_a_card_though_the_verdict_only_counts_it(tmp_path: P
     history.role(5.7, "broker-0", "master", 3)
     history.role(5.8, "broker-1", "slave", 3)
     history.trace(5.9, "broker-1", "truncate", position=200, value={"old_end": 300})
-    first, second = causes(history, lost(found), ("durability", rest("lost", 1)))
+    first, second = causes(history, lost(found), rest("durability", "lost", 1))
     assert (list(first.acknowledged), list(second.acknowledged)) == ([(1, 1)], [(9, 2)])
     assert (list(second.violations), list(second.kinds)) == ([], [])
 
@@ -206,7 +205,7 @@ def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -
     history.trace(3.0, "broker-0", "role", life=2, epoch=2, value={"role": "master"})
     history.phase(4.0, "drain")
     drain = history.drain(5.0, 0, 2)
-    (cause,) = causes(history, ("durability", anomaly("lost", (sent, drain), queue=0, offset=1, message=1)))
+    (cause,) = causes(history, anomaly("durability", "lost", (sent, drain), queue=0, offset=1, message=1))
     assert (cause.proven, [fault.name for fault in cause.faults], cause.tails[0].cut) == (True, ["power"], False)
     assert sentence(cause) == (
         "Power of broker-0 at 1.0 s → broker-0 came back without 1 record of its log at 2.0 s → "
@@ -219,7 +218,7 @@ def test_clients_alone_tell_only_what_was_there_meanwhile(tmp_path: Path) -> Non
     history = History(tmp_path)
     history.fault(1.0, 5.0, proven=ISOLATED)
     sent = history.send(2.0, 1, 1, "", -1)
-    (cause,) = causes(history, ("durability", anomaly("lost", (sent,), queue=0, offset=1, message=1)))
+    (cause,) = causes(history, anomaly("durability", "lost", (sent,), queue=0, offset=1, message=1))
     assert (cause.change, cause.proven, cause.faults[0].name) == (None, False, "partition")
 
 
@@ -235,10 +234,8 @@ def power_cut(
         history.read(read_s, 1, 1)
     history.phase(7.0, "heal")
     drained = history.drain(8.0, 0, 2)
-    others = rest("lost", 702)
-    (cause,) = causes(
-        history, ("durability", anomaly("lost", (sent, drained), queue=0, offset=1, message=1)), ("durability", others)
-    )
+    others = rest("durability", "lost", 702)
+    (cause,) = causes(history, anomaly("durability", "lost", (sent, drained), queue=0, offset=1, message=1), others)
     return cause
 
 
@@ -265,8 +262,8 @@ def test_the_head_names_what_was_tested() -> None:
         "name": "stale-master", "system": "reference", "versions": {"stormproof": "0.1.0"}, "deployment": "sim",
         "started": "2026-11-22T10:35:43+00:00", "mutant": "ack-before-replication",
     }  # fmt: skip
-    assert dict(facts(RunMeta.of(meta), {"seed": 1})) == {
+    assert dict(facts(RunMeta.of(meta), 1)) == {
         "experiment": "stale-master", "system": "reference (Stormproof 0.1.0)", "deployment": "sim",
         "date": "2026-11-22 10:35 UTC", "seed": "1", "planted bug": "ack-before-replication",
     }  # fmt: skip
-    assert dict(facts(RunMeta(), {"seed": 7})) == {"seed": "7"}
+    assert dict(facts(RunMeta(), 7)) == {"seed": "7"}

@@ -19,6 +19,7 @@ import reports
 from benchmarks.mutants import EXAMPLES
 from chaos.experiment.reader import load
 from chaos.history.directory import read_verdict
+from chaos.verdict import Validity
 from reference.mutants import MUTANTS
 from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import SIM, Launch, start
@@ -111,7 +112,7 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
     run = start(asked)
     judge([prepare(run)], engine=Engine.LOCAL)
     page = reports.render(run)
-    assert exhibit.law in {law["law"] for law in read_verdict(run)["laws"] if law["validity"] == "INVALID"}
+    assert exhibit.law in {law.law for law in read_verdict(run).laws if law.validity is Validity.INVALID}
     told = story(page.read_text("utf-8"))
     assert page.stat().st_size <= PAGE_BYTES
     if CHROMIUM:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from chaos.history.directory import verdict_json
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import junit
@@ -39,7 +38,7 @@ def written(run: Path, seed: int = 7, meta: Mapping[str, str] = META) -> Element
         run="r", seed=seed, validity=Validity.INVALID, laws=laws, digest="0" * 64, engine="local", seconds=1.25,
         why=["no queue was drained"],
     )  # fmt: skip
-    return ElementTree.parse(junit.write(run, verdict_json(verdict), RunMeta.of(meta))).getroot()
+    return ElementTree.parse(junit.write(run, verdict, RunMeta.of(meta))).getroot()
 
 
 def test_the_names_are_the_same_for_every_run_of_an_experiment(tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_what_the_profile_permits_is_a_property_and_the_output_of_its_law_and_of
         permitted=[Permitted(law=L.DURABILITY, name=A.LOST_BY_POLICY, policy=policy, count=1212)],
     )  # fmt: skip
     meta = {**META, "profile": {"flush": "async"}, "profile_from": {"by": "experiment", "line": 3}}
-    root = ElementTree.parse(junit.write(tmp_path, verdict_json(verdict), RunMeta.of(meta))).getroot()
+    root = ElementTree.parse(junit.write(tmp_path, verdict, RunMeta.of(meta))).getroot()
     told = {one.get("name"): one.get("value") for one in root.iter("property")}
     assert told["lost by policy"] == f"1,212 lost, as {policy}"
     assert told["profile"] == "flush: async, acks: all (line 3 of the experiment)"

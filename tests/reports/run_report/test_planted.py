@@ -12,7 +12,7 @@ from benchmarks.mutants import EXAMPLES
 from chaos.experiment.reader import load
 from chaos.history import shards, typed
 from chaos.history.bounded import shard_files
-from chaos.history.directory import is_violation, read_verdict
+from chaos.history.directory import read_verdict
 from chaos.history.recorder import read_rows
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group
@@ -33,11 +33,10 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
     run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
     judge([prepare(run)], engine=Engine.LOCAL)
     verdict, (table, _) = read_verdict(run), read_rows(run)
-    found = [(law["law"], one) for law in verdict["laws"] for one in law["anomalies"] if is_violation(verdict, one)]
-    told = group(RunRows(table), tell(table, ()).faults, found, groups={})
+    told = group(RunRows(table), tell(table, ()).faults, verdict.violations, groups={})
     page = reports.render(run).read_text("utf-8")
     assert page_of_parts(run) == page
-    return told, verdict["anomalies"], page
+    return told, verdict.anomaly_counts(), page
 
 
 def page_of_parts(run: Path) -> str:

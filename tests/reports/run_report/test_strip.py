@@ -18,12 +18,12 @@ HOSTILE = "</svg><script>alert(1)</script>\u202e"
 def drawn(history: History, name: str = "lost", *, rows: tuple[int, ...], message: int = 1) -> Strip:
     told, story = history.close()
     offset = 1 if message >= 0 else -1
-    finding = anomaly(name, rows, queue=0, offset=offset, message=message)
+    finding = anomaly("durability", name, rows, queue=0, offset=offset, message=message)
     return one(told, story.faults, finding)
 
 
 def one(told: RunRows, faults: object, finding: object) -> Strip:
-    (cause,) = group(told, faults, [("durability", finding)], groups={})  # type: ignore[arg-type, list-item]
+    (cause,) = group(told, faults, [finding], groups={})  # type: ignore[arg-type, list-item]
     shown = strip(cause, told)
     assert shown is not None
     return shown

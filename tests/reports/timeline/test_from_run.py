@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -89,8 +88,7 @@ def record(path: Path) -> tuple[Anomaly, dict[str, int]]:
 def drawn(path: Path) -> ObjectTimeline:
     anomaly, _ = record(path)
     table, _ = read_rows(path)
-    told = json.loads(json.dumps(dataclasses.asdict(anomaly)))
-    return timelines(table, [told], 1_000 * MS)[0]
+    return timelines(table, [anomaly], 1_000 * MS)[0]
 
 
 def test_the_calls_of_the_object_are_those_that_may_have_happened(tmp_path: Path) -> None:
@@ -123,7 +121,7 @@ def test_labels_say_what_was_asked_and_what_came_back(
     op = run.invoke(1, "c-0.0", f, **SET)
     rows = (op, run.end(op, 2, "c-0.0", f, kind, **SET, **told))
     run.recorder.close()
-    anomaly = {"name": "not-linearizable", "explanation": "", "rows": rows}
+    anomaly = Anomaly(law=L.LINEARIZABLE, name=A.NOT_LINEARIZABLE, explanation="", rows=rows)
     assert [call.label for call in timelines(read_rows(tmp_path)[0], [anomaly], 0)[0].calls] == [label]
 
 

@@ -232,7 +232,7 @@ def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path,
     before, after = decided(failing, tmp_path, "not-linearizable", moments=8, tries=3, processes=0)
     table, _ = read_rows(failing)
     last = store.read_verdict(failing)
-    (rows,) = [one["rows"] for law in last["laws"] for one in law["anomalies"] if one["name"] == "not-linearizable"]
+    (rows,) = [one.rows for one in last.violations if one.name == "not-linearizable"]
     ends = [row for row in table.to_pylist() if row["index"] in rows and row["f"] == "read"]
     asked = min(row["op"] for row in ends if row["op"] >= 0)
     assert before.row < asked <= after.row
@@ -250,7 +250,7 @@ def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path,
 def test_what_cannot_be_replayed_is_refused(
     failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
 ) -> None:
-    was_meta, was_verdict = store.read_meta(failing).json, store.read_verdict(failing)
+    was_meta, was_verdict = (json.loads((failing / name).read_text()) for name in (store.META, store.VERDICT))
     try:
         store.write_json(failing / store.META, {**was_meta, **meta})
         store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})
@@ -322,16 +322,16 @@ def test_a_curve_is_kept_in_the_run_and_the_report_shows_it(failing: Path, tmp_p
     shutil.copytree(failing, run)
     found = violations(run)
     assert kept(run, found) == {} and "When was it lost?" not in render(run).read_text()
-    law, anomaly = found[0]
+    anomaly = found[0]
     curve = replace(
-        curve_of(0, 1, 10, name=anomaly["name"]), run=run, law=law, text=str(anomaly["explanation"]),
+        curve_of(0, 1, 10, name=anomaly.name), run=run, law=anomaly.law, text=anomaly.explanation,
         happened=["1.0 s  <b>"], faults=[("kill of a", 0.5, 1.0)], notes=["a note"],
     )  # fmt: skip
     keep(curve)
     assert kept(run, found) == {1: curve}
     page = render(run).read_text()
     assert "When was it lost?" in page and "10 % → 100 %" in page and "kill of a" in page
-    assert kept(run, [(law, {**anomaly, "explanation": "of another verdict"})]) == {}
+    assert kept(run, [replace(anomaly, explanation="of another verdict")]) == {}
     (run / KEPT).write_text('{"1": {"law": 3}}')
     assert kept(run, found) == {}
     (run / KEPT).write_text("[")

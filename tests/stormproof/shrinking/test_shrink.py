@@ -123,7 +123,7 @@ def test_the_test_that_it_leaves_fails_until_the_bug_is_gone(failing: Path, tmp_
 def test_what_cannot_be_shrunk_is_refused(
     failing: Path, tmp_path: Path, meta: dict[str, object], verdict: dict[str, object], why: str
 ) -> None:
-    was_meta, was_verdict = store.read_meta(failing).json, store.read_verdict(failing)
+    was_meta, was_verdict = (json.loads((failing / name).read_text()) for name in (store.META, store.VERDICT))
     try:
         store.write_json(failing / store.META, {**was_meta, **meta})
         store.write_json(failing / store.VERDICT, {**was_verdict, **verdict})

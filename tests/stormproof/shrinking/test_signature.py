@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.verdict import Anomaly
 from reports.run_report.causes import Cause, Kind, Violation
 from reports.run_report.lost_tails import LostTail
 from reports.run_report.master_terms import EpochChange
@@ -35,7 +36,7 @@ def test_anomalies_of_two_causes_do_not_make_one_failure() -> None:
 
 
 def violation(law: str, name: str) -> Violation:
-    return Violation(place=0, law=law, anomaly={"name": name, "rows": (), "count": 1})
+    return Violation(place=0, anomaly=Anomaly(law=law, name=name, explanation=""))
 
 
 def tail(*, cut: bool) -> LostTail:
