@@ -17,10 +17,11 @@ from pathlib import Path
 
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
-from chaos.verdict import RunVerdict, Validity
+from chaos.judging.outcome import judge, violation
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
 from reports import render
-from stormproof.judge import Engine, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 
 ROOT = Path(__file__).parent.parent

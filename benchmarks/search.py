@@ -32,10 +32,11 @@ from benchmarks.mutation.state import code_version
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history.recorder import read_rows
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine
 from reference.mutants import MUTANTS, Planted
 from reports.rows import RunRows
 from reports.sweeps.observed import observe
-from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.document import Document, duration, pinned, seconds, text
 from stormproof.shrinking.trial import record

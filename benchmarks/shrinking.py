@@ -30,8 +30,10 @@ from benchmarks.mutation.state import code_version
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
+from chaos.judging.outcome import judge
+from chaos.judging.run import Prepared
+from chaos.verdict import Engine
 from reference.mutants import MUTANTS, Planted
-from stormproof.judge import Engine, Prepared, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal
 from stormproof.shrinking.shrink import Stop, replayed, shrink

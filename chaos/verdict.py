@@ -16,6 +16,13 @@ class Validity(StrEnum):
     NOT_APPLICABLE = "NOT APPLICABLE"  # nobody said that there would be evidence, or nothing was done that it is about
 
 
+class Engine(StrEnum):
+    """Where the laws run."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
 #: How the names of the kinds end that a profile permits.
 BY_POLICY = "-by-policy"
 #: So many reasons for permitted losses are told in a verdict's line.

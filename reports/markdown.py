@@ -11,7 +11,6 @@ from chaos.errors import ChaosError
 from chaos.history.directory import read_meta, read_verdict
 from chaos.verdict import Validity
 from reports.in_words import read, story_of
-from reports.printable import replay_of
 
 #: So many runs are told one by one; servers show no page without bounds.
 TOLD = 50
@@ -75,7 +74,7 @@ def _told(run: Path) -> dict[str, Any]:
     told |= {"by_policy": "", "story": "", "replay": "", "run": str(run)}
     try:
         meta = read_meta(run)
-        told.update({"name": meta.name or run.name, "replay": replay_of(meta)})
+        told.update({"name": meta.name or run.name, "replay": meta.replay_command})
         told.update({"seed": meta.seed, "deployment": meta.deployment})
         verdict = read_verdict(run)
         if verdict.validity not in ORDER:

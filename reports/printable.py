@@ -7,15 +7,10 @@ in texts and escaped in JSON.
 from __future__ import annotations
 
 import json
-import shlex
-
-from chaos.history.run_meta import RunMeta
 
 INSTEAD = "\N{REPLACEMENT CHARACTER}"
 #: What may stand between the lines of a document, and within them.
 _LAYOUT = "\n\t"
-#: The commands that do a run again.
-_AGAIN = (["run"], ["replay"])
 
 
 def printable(text: str) -> str:
@@ -45,14 +40,3 @@ def argument(path: object) -> str:
     """A path as a word of a command line that no program takes for an option."""
     word = str(path)
     return f"./{word}" if word.startswith("-") else word
-
-
-def replay_of(meta: RunMeta) -> str:
-    """The command that ``run.json`` says does the run again, for people to copy: "" where it says something else than
-    we write, for the run may be a stranger's."""
-    told = meta.replay
-    try:
-        words = shlex.split(told)
-    except ValueError:
-        return ""
-    return told if words[:1] == ["stormproof"] and words[1:2] in _AGAIN and shlex.join(words) == told else ""

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from chaos.errors import ChaosError
 from chaos.verdict import RunVerdict, Validity
-
-
-class Engine(StrEnum):
-    """Where the laws run."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
 
 #: The anomaly that has an exit code of its own, whichever law reports it.
 NOT_RECOVERED = "not-recovered"

@@ -11,11 +11,12 @@ from pathlib import Path
 from chaos.errors import BadInput, ChaosError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
+from chaos.judging.outcome import judge, violation
+from chaos.judging.run import Prepared, prepare
 from chaos.packages import hidden
-from chaos.verdict import Validity
+from chaos.verdict import Engine, Validity
 from reports.printable import document, printable
 from stormproof.cli import OURS
-from stormproof.judge import Engine, Prepared, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 from stormproof.outcome import in_words
 from stormproof.scenarios import Scenario, ScenarioRun

@@ -27,9 +27,10 @@ from chaos.experiment.reader import load
 from chaos.history.directory import read_meta
 from chaos.history.recorder import STREAM
 from chaos.history.run_meta import RunMeta
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
 from chaos.shell.node_process import die_with
-from chaos.verdict import RunVerdict, Validity
-from stormproof.judge import Engine, judge, prepare
+from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof.launch import SIM, Launch, start
 
 #: What a process may take: a mutant that collects for ever ends by this, and not by the machine's end.

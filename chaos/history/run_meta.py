@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -150,6 +151,17 @@ class RunMeta:
         if self.evidence is None:
             return frozenset(Evidence) - SELDOM_TOLD
         return self.evidence | {Evidence.TIER_CONTENT} if Evidence.TIER in self.evidence else self.evidence
+
+    @property
+    def replay_command(self) -> str:
+        """The command that does the run again, for people to copy: "" where ``replay`` is something else than we write,
+        for the run may be a stranger's."""
+        try:
+            words = shlex.split(self.replay)
+        except ValueError:
+            return ""
+        ours = words[:1] == ["stormproof"] and words[1:2] in (["run"], ["replay"])
+        return self.replay if ours and shlex.join(words) == self.replay else ""
 
     def named(self, role: str) -> tuple[str, ...]:
         """The nodes of this role that the run began with."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import shlex
 import sys
@@ -17,6 +16,7 @@ from chaos.errors import ChaosError, MachineError
 from chaos.judging import class_archive, greeting, jvm, masters, shipping, spark_job
 from chaos.judging.executors import Probe, Remote, Unlike, versions
 from chaos.judging.masters import LOCALHOST, Master, MasterKind
+from chaos.judging.registry import registry
 from chaos.judging.spark_errors import sentence
 from chaos.judging.spark_job import OnProgress
 
@@ -165,7 +165,7 @@ class Session:
 
 
 def _prepare_worker(_: int) -> None:
-    importlib.import_module("chaos.judging.engine").registry()
+    registry()
 
 
 def _new_context(master: Master, settings: Mapping[str, str], folder: Path, full_speed: bool) -> Any:

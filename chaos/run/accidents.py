@@ -2,7 +2,7 @@
 
 Its rows are those of any fault (:mod:`chaos.run.ledger`), under the name :data:`chaos.fault.ACCIDENT`. Its effects are
 ``takes_down`` and ``may_crash``, its undo starts the node again, at once, as whoever looks after a machine does. What
-it excuses is undecided (:mod:`stormproof.judge`).
+it excuses is undecided (:mod:`chaos.judging.outcome`).
 """
 
 from __future__ import annotations

@@ -42,12 +42,12 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.errors import DeploymentError, KernelLacks, MachineError
 from chaos.experiment.model import Experiment
+from chaos.history.unanswered import Answers
 from chaos.ops import QueueRef
 from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
 from chaos.run.node_reads import read_copies
-from chaos.run.unanswered import Answers
 from chaos.services import (
     CanBeOperated,
     CanCreateTopics,

@@ -18,7 +18,6 @@ from chaos import guarded
 from chaos.errors import BadInput
 from chaos.history.directory import VERDICT, read_meta, read_verdict
 from chaos.history.recorder import read_rows
-from reports.printable import replay_of
 from reports.rows import RunRows, value_of
 from reports.run_report.story import message_name
 from reports.summary import Story, tell
@@ -72,7 +71,7 @@ def export(run: Path) -> bytes:
         *_findings(run, rows, clock),
     ]
     told = {name: meta.json[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.json.get(name)}
-    told |= {"replay": again} if (again := replay_of(meta)) else {}
+    told |= {"replay": again} if (again := meta.replay_command) else {}
     whole = {
         "traceEvents": events,
         "displayTimeUnit": "ms",

@@ -13,7 +13,6 @@ from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from reports.in_words import JudgedRun, read
-from reports.printable import replay_of
 from reports.run_report.causes import Cause
 from reports.run_report.story import facts, sentence, title
 from reports.run_report.strip import Event, Part, Strip, strip
@@ -91,7 +90,7 @@ def find(run: Path, number: int) -> Finding:
         versions=dict(meta.versions),
         configuration=json.dumps(configured, indent=2, sort_keys=True),
         experiment=_experiment(run),
-        replay=replay_of(meta),
+        replay=meta.replay_command,
         often=_often(judged, cause),
         unknown=list(_unknown(judged, cause)),
     )

@@ -19,7 +19,6 @@ from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
 from reports.operations import Operations
-from reports.printable import replay_of
 from reports.rows import RunRows
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group, queue_groups
@@ -77,7 +76,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
         not_judged=_not_judged(verdict),
         weaker="" if meta.promises.strict else meta.promises.words,
         meta=meta,
-        replay=replay_of(meta),
+        replay=meta.replay_command,
         facts=facts(meta, verdict.seed),
         environment=environment(meta),
         experiment=_experiment(run),

@@ -14,7 +14,6 @@ from chaos import guarded
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_json, verdict_of
 from chaos.verdict import RunVerdict, Validity, Verdict
-from reports.printable import replay_of
 from reports.run_report.story import profile_told
 
 
@@ -60,7 +59,7 @@ def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple
     yield "run", _printable(run.name)
     yield "seed", str(verdict.seed)
     yield "digest", verdict.digest
-    yield from ((name, str(told)) for name, told in (("planted bug", meta.mutant), ("replay", replay_of(meta)))
+    yield from ((name, str(told)) for name, told in (("planted bug", meta.mutant), ("replay", meta.replay_command))
                 if told)  # fmt: skip
     if verdict.qualifiers:
         yield "lost by policy", "; ".join(verdict.qualifiers)

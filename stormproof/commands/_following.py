@@ -11,11 +11,11 @@ from typing import Any
 
 from rich.markup import escape
 
+from chaos.judging.following import WITHIN_S, State, follow
 from chaos.judging.so_far import NONE
 from chaos.verdict import Anomaly
 from stormproof.commands import _console
 from stormproof.commands._progress import LINE_S
-from stormproof.following import WITHIN_S, State, follow
 from stormproof.outcome import ExitCode
 
 

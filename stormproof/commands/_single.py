@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.errors import BadInput, ChaosError
-from chaos.verdict import RunVerdict
+from chaos.verdict import Engine, RunVerdict
 from stormproof.commands import _console, _progress
-from stormproof.outcome import Engine, ExitCode, error_object, exit_code, in_words, worst_code
+from stormproof.outcome import ExitCode, error_object, exit_code, in_words, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
@@ -25,8 +25,8 @@ def refuse_unjudgeable(launch: Launch) -> None:
     """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
     evidence."""
     from chaos.driver import tells
+    from chaos.judging.evidence import unjudgeable
     from chaos.judging.goals import unseen
-    from stormproof.judge import unjudgeable
     from stormproof.launch import build, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
@@ -118,7 +118,8 @@ def single(
     compare: Compare | None = None,
 ) -> int:
     """Run, judge and tell; returns the exit code. ``compare`` looks at the finished run's directory."""
-    from stormproof.judge import judge, prepare
+    from chaos.judging.outcome import judge
+    from chaos.judging.run import prepare
     from stormproof.launch import start
 
     begun: list[Path] = []
@@ -138,7 +139,7 @@ def single(
 
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
     """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
-    from stormproof.judge import judge, violation
+    from chaos.judging.outcome import judge, violation
 
     text = in_words(error)
     broken = violation(directory) if directory.exists() else None

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput, ChaosError
+from chaos.verdict import Engine
 from stormproof import archives
 from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, no_loss_option, out_option
-from stormproof.outcome import Engine, exit_code, worst_code
+from stormproof.outcome import exit_code, worst_code
 
 
 @click.command()
@@ -63,7 +64,8 @@ def check(
         click.get_current_context().exit(
             _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
         )
-    from stormproof.judge import judge, prepare  # late: it loads pyarrow, and mistakes are told without
+    from chaos.judging.outcome import judge
+    from chaos.judging.run import prepare  # late: it loads pyarrow, and mistakes are told without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = []
@@ -116,9 +118,10 @@ def _follow(
         raise BadInput(f"--follow is for one run, not for {len(directories)}")
     run = directories[0]
     _judging.refuse(engine, master, conf)
+    from chaos.judging.following import conclude, is_at_work
+    from chaos.judging.outcome import judge
+    from chaos.judging.run import prepare
     from stormproof.commands._following import Followed, conclusion
-    from stormproof.following import conclude, is_at_work
-    from stormproof.judge import judge, prepare
 
     interrupted = Followed(run, as_json=as_json).to_its_end()
     if interrupted is not None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from chaos.history import directory
+from chaos.verdict import Engine
 from stormproof import archives
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option, state_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
-from stormproof.outcome import Engine
 
 
 @click.command()

@@ -12,6 +12,7 @@ import click
 from rich.markup import escape
 
 from chaos.errors import BadInput
+from chaos.verdict import Engine
 from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
@@ -19,7 +20,7 @@ from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, no_loss_option, out_option, state_option
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
 from stormproof.commands._sweeping import drive
-from stormproof.outcome import Engine, ExitCode, error_object, not_run_object, worst_code
+from stormproof.outcome import ExitCode, error_object, not_run_object, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session

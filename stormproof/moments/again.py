@@ -9,12 +9,12 @@ from pathlib import Path
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.reader import load
 from chaos.history.recorder import read_rows
-from chaos.verdict import Anomaly
+from chaos.judging.outcome import judge
+from chaos.verdict import Anomaly, Engine
 from reports.explanation.history import Rows
 from reports.explanation.sequence import rows_of
 from reports.rows import RunRows
 from reports.run_report.story import message_name
-from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch, Renewal
 from stormproof.moments.schedule import redrawn
 from stormproof.shrinking.signature import Signature, signatures

@@ -14,10 +14,10 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import MachineError
 from chaos.experiment.reader import load
+from chaos.judging.run import Prepared
 from chaos.version import VERSION
 from reports.printable import argument
 from reports.run_report.shrunk import TOLD
-from stormproof.judge import Prepared
 from stormproof.launch import Launch
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.freedom import Free

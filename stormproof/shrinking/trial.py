@@ -16,9 +16,12 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.history.recorder import read_rows
 from chaos.history.run_meta import RunMeta
+from chaos.judging.evidence import PROBE
+from chaos.judging.outcome import judge, violation
+from chaos.judging.run import Prepared, prepare
+from chaos.verdict import Engine
 from reports.rows import RunRows
 from reports.summary import fault_lines
-from stormproof.judge import PROBE, Engine, Prepared, judge, prepare, violation
 from stormproof.launch import SIM, Launch, start
 from stormproof.shrinking.signature import Signature, signatures
 

@@ -23,9 +23,9 @@ from stormproof.sweeping.plan import RUNS, Plan, read, row_path
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
+    from chaos.judging.run import Prepared
     from chaos.verdict import RunVerdict
     from reports.sweeps.row import Failure, Row, Seen
-    from stormproof.judge import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,8 @@ def _experiment(path: Path, mutant: str) -> Experiment:
 
 
 def _ran(task: Task, plan: Plan, out: Path) -> Row:
-    from stormproof.judge import examine, prepare, violation
+    from chaos.judging.outcome import violation
+    from chaos.judging.run import examine, prepare
     from stormproof.launch import SIM, Launch, start
 
     directory, file = Path(task.directory), plan.files[task.file]
@@ -153,10 +154,10 @@ def _error(task: Task, text: str, run: Path | None, simulated_s: float) -> Row:
 def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
     from chaos.history.directory import trim
     from chaos.history.verdict_json import verdict_json
-    from chaos.verdict import Validity
+    from chaos.judging.outcome import judge
+    from chaos.verdict import Engine, Validity
     from reports.sweeps.row import Row
-    from stormproof.judge import judge
-    from stormproof.outcome import Engine, exit_code
+    from stormproof.outcome import exit_code
 
     began = time.perf_counter()
     (verdict,) = judge([run], engine=Engine.LOCAL)

@@ -20,7 +20,7 @@ from histories import table_of
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.recorder import read_rows
-from stormproof.judge import Prepared, prepare
+from chaos.judging.run import Prepared, prepare
 from tests.manifests import whole
 
 Row = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 from names import A, L
 from recorded import Recording, record
 
-from chaos.verdict import RunVerdict, Validity
-from stormproof.judge import Engine, judge
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine, RunVerdict, Validity
 
 WHAT = "broker-0, life 1, ended by SIGKILL; its log is empty; the kernel killed it for want of memory"
 EXPERIMENT = """\

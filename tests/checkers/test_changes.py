@@ -9,11 +9,11 @@ import pytest
 from histories import History
 from recorded import Recording, recording
 
+from chaos.judging.outcome import judge
 from chaos.judging.shard import Shard
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import Engine, RunVerdict, Validity
 from checkers._views import retention
 from reference.objectstore.changes import Traced
-from stormproof.judge import Engine, judge
 
 
 def by_changes(run: Recording) -> list[dict[str, object]]:

@@ -14,10 +14,11 @@ from recorded import Recording, Row, recording
 
 from chaos import plugins
 from chaos.driver import SELDOM_TOLD, Evidence, tells
+from chaos.judging.evidence import unjudgeable
+from chaos.judging.outcome import judge
 from chaos.plugins import PluginKind
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
-from stormproof.judge import Engine, judge, unjudgeable
 
 #: Who tells the first tells the second too.
 TIERS = {Evidence.TIER, Evidence.TIER_CONTENT}

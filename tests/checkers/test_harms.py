@@ -19,10 +19,11 @@ from recorded import BROKERS, Recording, recording
 from chaos.history import directory as store
 from chaos.history import shards
 from chaos.history.recorder import read_rows
+from chaos.judging.outcome import judge
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
-from chaos.verdict import RunVerdict, Validity
-from stormproof.judge import Engine, judge, prepare
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, RunVerdict, Validity
 
 SEEDS = 1
 MANY = 12

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from recorded import Recording, Row, record
 
-from chaos.verdict import RunVerdict, Validity
-from stormproof.judge import Engine, judge
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine, RunVerdict, Validity
 
 #: So much of the traces may be lost: they are fetched in turns.
 LOST_MS = (0, 50, 500, 2000)

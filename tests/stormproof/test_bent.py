@@ -18,11 +18,12 @@ from chaos.experiment.reader import load
 from chaos.history import directory, manifest
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM, Recorder
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
 from chaos.run import runner
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
 from stormproof import cli
-from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import Launch, start
 from tests.stormproof.test_trouble import CALM
 

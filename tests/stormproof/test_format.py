@@ -12,9 +12,10 @@ import pytest
 from chaos.errors import DamagedHistory
 from chaos.history import directory
 from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
-from chaos.verdict import RunVerdict, Validity
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof import archives
-from stormproof.judge import Engine, judge, prepare
 from tests.stormproof.test_bent import calm
 from tests.stormproof.test_trouble import stormproof
 

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 HEAVY = {"pyspark", "matplotlib", "pyarrow", "numpy", "pydantic", "ruamel", "paramiko", "asyncio", "jinja2"}
 COMMAND = "from stormproof import cli; cli._run({!r})"
 JUDGE = """
-from stormproof.judge import Engine, judge, prepare
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine
 judge([prepare(__import__("pathlib").Path({!r}))], engine=Engine.LOCAL)
 """
 

@@ -14,11 +14,12 @@ from chaos.errors import BadInput
 from chaos.history import directory, spool, stream
 from chaos.history.recorder import STREAM, Recorder
 from chaos.judging.findings import Findings, decide
+from chaos.judging.outcome import judge
 from chaos.judging.registry import Registry
+from chaos.judging.run import examine, prepare
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
-from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
-from stormproof.judge import examine, judge, prepare
-from stormproof.outcome import Engine, exit_code, worst_code
+from chaos.verdict import Anomaly, Engine, RunVerdict, Validity, Verdict
+from stormproof.outcome import exit_code, worst_code
 from stormproof.shrinking.again import failed
 from tests.checkers.names import A, L
 

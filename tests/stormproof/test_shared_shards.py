@@ -9,11 +9,11 @@ import pytest
 from chaos.errors import BadInput, MachineError
 from chaos.judging import engine
 from chaos.judging.engine import RunInput
+from chaos.judging.outcome import judge
+from chaos.judging.run import Prepared, prepare
 from chaos.judging.shared import shared
-from chaos.verdict import RunVerdict, Validity
+from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof import cli
-from stormproof.judge import Prepared, judge, prepare
-from stormproof.outcome import Engine
 from tests.stormproof.small_runs import planted
 from tests.stormproof.small_s3 import serving
 

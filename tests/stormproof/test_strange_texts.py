@@ -16,11 +16,12 @@ from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.recorder import Recorder, read_rows
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_of
-from chaos.verdict import Validity
-from reports import markdown, printable
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, Validity
+from reports import markdown
 from stormproof import cli, commands
 from stormproof.commands import _console, _progress
-from stormproof.judge import Engine, judge, prepare
 from tests.stormproof import small_runs
 
 #: Clears the screen, and says in green what a run never said, on a line that looks like ours.
@@ -227,7 +228,7 @@ def test_in_markdown_a_text_links_nowhere_and_calls_nobody() -> None:
     ],
 )
 def test_only_a_command_of_ours_is_shown_to_be_copied(told: str, shows: bool) -> None:
-    assert printable.replay_of(RunMeta(replay=told)) == (told if shows else "")
+    assert RunMeta(replay=told).replay_command == (told if shows else "")
 
 
 def test_all_that_commands_print_goes_one_way() -> None:

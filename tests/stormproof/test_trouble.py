@@ -17,9 +17,10 @@ import pytest
 from chaos.errors import MachineError
 from chaos.history import directory
 from chaos.history.manifest import Manifest
-from chaos.verdict import Validity
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, Validity
 from stormproof import cli
-from stormproof.judge import Engine, judge, prepare
 from stormproof.outcome import in_words
 
 ROOT = Path(__file__).parents[2]

@@ -19,9 +19,10 @@ import reports
 from benchmarks.mutants import EXAMPLES
 from chaos.experiment.reader import load
 from chaos.history.directory import read_verdict
-from chaos.verdict import Validity
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine, Validity
 from reference.mutants import MUTANTS
-from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import SIM, Launch, start
 from tests.browser import CHROMIUM, browser
 from tests.reference.golden import REWRITE

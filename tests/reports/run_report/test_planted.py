@@ -14,11 +14,13 @@ from chaos.history import shards, typed
 from chaos.history.bounded import shard_files
 from chaos.history.directory import read_verdict
 from chaos.history.recorder import read_rows
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
+from chaos.verdict import Engine
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group
 from reports.run_report.story import sentence
 from reports.summary import tell
-from stormproof.judge import Engine, judge, prepare
 from stormproof.launch import SIM, Launch, start
 
 #: One run of the demo belongs to the short suite.

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from chaos.experiment.reader import load
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine
 from reports.explanation.history import Row, Rows
 from reports.moments.as_text import text
-from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.moments.search import case_of, measure
 from stormproof.shrinking.trial import record

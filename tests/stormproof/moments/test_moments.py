@@ -22,6 +22,8 @@ from chaos.experiment.schedule import moments
 from chaos.history import directory as store
 from chaos.history.differences import first_difference
 from chaos.history.recorder import read_rows
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine
 from reports import render
 from reports.explanation.sequence import violations
 from reports.moments.as_text import as_object, text
@@ -32,7 +34,6 @@ from reports.moments.picture import draw, ticks, write
 from reports.rows import RunRows
 from reports.sweeps.chances import Share
 from stormproof.cli import stormproof
-from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch, Renewal, start
 from stormproof.moments import search
 from stormproof.moments.again import Outcome, Try

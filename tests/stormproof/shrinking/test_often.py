@@ -13,8 +13,9 @@ from ruamel.yaml import YAML
 
 from chaos.errors import BadInput
 from chaos.experiment.reader import load
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine
 from reports.run_report.shrunk import TOLD, shrunk
-from stormproof.judge import Engine, judge
 from stormproof.launch import Launch
 from stormproof.shrinking import minimal, often
 from stormproof.shrinking.document import pinned, text

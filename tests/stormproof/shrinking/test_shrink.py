@@ -22,9 +22,10 @@ from ruamel.yaml import YAML
 from chaos.errors import BadInput, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
+from chaos.judging.outcome import judge
+from chaos.verdict import Engine
 from reports.run_report.shrunk import TOLD
 from stormproof.cli import stormproof
-from stormproof.judge import Engine, judge
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
 from stormproof.shrinking.document import Document, pinned

@@ -27,12 +27,12 @@ from chaos.history.prefix import Prefix, read_prefix
 from chaos.history.run_meta import UP, RunMeta
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare
 from chaos.judging.shard import Shard
 from chaos.judging.so_far import SoFar, able, judge_prefix, wanted
 from chaos.law import RunContext
-from chaos.verdict import RunVerdict
-from stormproof.judge import judge, prepare
-from stormproof.outcome import Engine
+from chaos.verdict import Engine, RunVerdict
 
 if TYPE_CHECKING:
     from chaos.judging.engine import OnProgress, Session
@@ -99,8 +99,8 @@ def conclude(
     no_loss_by_policy: bool = False,
 ) -> RunVerdict:
     """The verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the run.
-    ``no_loss_by_policy`` as in :func:`stormproof.judge.judge`. Raises as that does, and as
-    :func:`stormproof.judge.prepare`."""
+    ``no_loss_by_policy`` as in :func:`chaos.judging.outcome.judge`. Raises as that does, and as
+    :func:`chaos.judging.run.prepare`."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
             prepared = prepare(run, Path(folder))

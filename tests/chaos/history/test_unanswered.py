@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chaos.run.unanswered import Answers, told
+from chaos.history.unanswered import Answers, sentences
 
 Op = tuple[str, str, dict[str, Any]]
 REFUSED = {"refused": True, "reason": "the version is not 3"}
@@ -34,7 +34,7 @@ def test_it_is_told_with_the_most_frequent_error() -> None:
     timed_out = ("send", "info", {"reason": "no  answer\nwithin 1 s"})
     (found,) = noted(timed_out, ("send", "fail", DOWN), timed_out, ("send", "", {}))
     assert found == {"workload": "w", "operations": 4, "f": ["send"], "error": "no answer within 1 s", "times": 2}
-    assert told([found]) == [
+    assert sentences([found]) == [
         "the workload w never got one ok: 0 of its 4 × send were answered; most often, 2 times: no answer within 1 s"
     ]
 

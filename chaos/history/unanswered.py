@@ -54,7 +54,7 @@ class Answers:
         self._record("harness", f=F, value=value)
 
 
-def told(values: Sequence[Mapping[str, Any]]) -> list[str]:
+def sentences(values: Sequence[Mapping[str, Any]]) -> list[str]:
     """The rows of :meth:`Answers.note`, in sentences."""
     return [_sentence(value) for value in values]
 

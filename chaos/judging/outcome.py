@@ -1,0 +1,182 @@
+"""From what the laws found to the verdict of a run: why it is UNKNOWN, and what its profile permits."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.driver import Evidence
+from chaos.errors import ChaosError
+from chaos.history import directory as store
+from chaos.history.run_meta import RunMeta
+from chaos.judging.run import Prepared, examine, prepare, run_input
+from chaos.verdict import Engine, Permitted, RunVerdict, Validity, Verdict, worst
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import OnProgress, RunInput, Session
+
+
+def judge(
+    runs: Sequence[Prepared],
+    *,
+    engine: Engine,
+    session: Session | None = None,
+    began: float | None = None,
+    on_progress: OnProgress | None = None,
+    write: bool = True,
+    shards_at: str = "",
+    no_loss_by_policy: bool = False,
+) -> list[RunVerdict]:
+    """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
+    ``on_progress`` is told how many of the shards are examined, ``shards_at`` is a URI below which they stand for as
+    long as the job lasts. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that were
+    started so.
+
+    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, and when the shards can't be
+    put there; :class:`BadInput` for a URI that is none.
+    """
+    from chaos.judging import engine as _engine
+
+    began = time.perf_counter() if began is None else began
+    with _placed([run_input(run) for run in runs], shards_at) as inputs:
+        found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
+        unlucky = [number for number, run in enumerate(runs) if run.accidents]
+        again = [_without_accidents(inputs[number]) for number in unlucky]
+        as_if = _engine.judge(again, engine=str(engine), session=session) if again else []
+    for number, laws in zip(unlucky, as_if, strict=True):
+        found[number] = tuple(_undecided(runs[number].accidents, found[number], laws))
+    seconds = (time.perf_counter() - began) / max(1, len(runs))
+    verdicts = [
+        _whole(run, laws, str(engine), run.seconds + seconds, no_loss_by_policy)
+        for run, laws in zip(runs, found, strict=True)
+    ]
+    for run, verdict in zip(runs, verdicts, strict=True) if write else ():
+        store.write_verdict(run.directory, verdict)
+    return verdicts
+
+
+def violation(directory: Path) -> Prepared | None:
+    """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
+    could not go on because of the system's own fault, which is no error of the harness."""
+    try:
+        run = examine(prepare(directory, at_once=True))
+        (verdict,) = judge([run], engine=Engine.LOCAL)
+    except (ChaosError, OSError):
+        return None
+    return run if verdict.validity is Validity.INVALID else None
+
+
+@contextmanager
+def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
+    """These, with shards that stand below a URI, if there is one."""
+    from chaos.judging.shared import shared
+
+    if not uri:
+        yield list(inputs)
+        return
+    with shared([[Path(shard) for shard in one.shards] for one in inputs], uri) as placed:
+        yield [replace(one, shards=shards) for one, shards in zip(inputs, placed, strict=True)]
+
+
+def _without_accidents(run: RunInput) -> RunInput:
+    """The same run, to be judged as if it had had no accident."""
+    context = replace(run.context, without_accidents=True)
+    return replace(run, context=context, examined=None)
+
+
+def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequence[Verdict]) -> Iterator[Verdict]:
+    """The verdicts of a run with these accidents. Laws take an accident for the fault that it is, and hold nothing
+    against the system that it explains. But nobody planned it, so what is kept only with that excuse is not proven to
+    be kept: a law that would find a violation ``as_if`` there had been no accident is UNKNOWN; others stay as they
+    are."""
+    broken = {law.law: law for law in as_if if law.validity is Validity.INVALID}
+    for law in laws:
+        if law.validity is not Validity.VALID or law.law not in broken:
+            yield law
+            continue
+        names = sorted({anomaly.name for anomaly in broken[law.law].anomalies if not anomaly.lawful})
+        why = f"only an accident of the machine explains what would be {', '.join(names)}: {'; '.join(accidents)}"
+        yield replace(law, validity=Validity.UNKNOWN, why=why)
+
+
+def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool) -> RunVerdict:
+    permitted = _permitted(laws, run.meta)
+    forbidden = no_loss_by_policy or run.meta.no_loss_by_policy
+    if forbidden:
+        laws = [_forbidden(law, sound=not run.damage) for law in laws]
+    validity = worst(law.validity for law in laws)
+    why = [*run.why, *_not_enough(run.meta, laws)]
+    if why:
+        validity = worst([validity, Validity.UNKNOWN])
+    why += [f"{law.law}: {law.why}" for law in laws if law.validity is Validity.UNKNOWN]
+    return RunVerdict(
+        run=str(run.directory),
+        seed=run.context.seed,
+        validity=validity,
+        laws=tuple(laws),
+        digest=run.digest,
+        engine=engine,
+        seconds=seconds,
+        skipped_faults=run.meta.skipped_faults,
+        why=tuple(why),
+        not_judged=tuple(_not_judged(laws)),
+        reached={one.goal: one.times for one in run.goals},
+        not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
+        permitted=permitted,
+        no_loss_by_policy=forbidden,
+    )
+
+
+def _permitted(laws: Sequence[Verdict], meta: RunMeta) -> tuple[Permitted, ...]:
+    """What the profile permits, the most frequent first. Where a law knows no more than the profile, all that is weaker
+    in that is the reason."""
+    weak = ", ".join(meta.promises.weaknesses)
+    numbers: Counter[tuple[str, str, str]] = Counter()
+    for law in laws:
+        for anomaly in law.anomalies:
+            if anomaly.by_policy:
+                policy = anomaly.policy or (f"`{weak}` allows" if weak else "its profile allows")
+                numbers[law.law, anomaly.name, policy] += anomaly.count
+    found = [
+        Permitted(law=law, name=name, policy=policy, count=count) for (law, name, policy), count in numbers.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.count, one.law, one.name, one.policy)))
+
+
+def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
+    """What a law says where nothing may be lost by policy. What was found in a damaged run may come of the damage."""
+    if not any(anomaly.by_policy for anomaly in law.anomalies):
+        return law
+    anomalies = tuple(replace(one, lawful=False) if one.by_policy else one for one in law.anomalies)
+    return replace(law, anomalies=anomalies, validity=Validity.INVALID if sound else law.validity)
+
+
+def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
+    """Why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
+    experiment demands."""
+    from chaos.judging.registry import registry
+
+    judged = {law.law for law in laws if law.validity is not Validity.NOT_APPLICABLE}
+    why = [f"the experiment demands the law {law}, which was not judged" for law in meta.laws if law not in judged]
+    of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
+    if not judged & of_clients:
+        why.append("no law judged what clients did")
+    return why
+
+
+def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
+    """The laws, and parts of laws, that nobody judged: those with one reason together, so that it is told once."""
+    for_reason: dict[str, list[str]] = {}
+    for law in laws:
+        if law.validity is Validity.NOT_APPLICABLE:
+            for_reason.setdefault(law.why, []).append(law.law)
+        for text in law.unjudged:
+            part, _, reason = text.removesuffix(")").partition(" (")
+            told = (reason, f"{law.law} ({part})") if reason else (text, f"part of {law.law}")
+            for_reason.setdefault(told[0], []).append(told[1])
+    yield from (f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in for_reason.items())

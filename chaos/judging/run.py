@@ -1,0 +1,193 @@
+"""From a run directory to shards that laws can examine: reads what was recorded, and notes what its evidence lacks."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from chaos import guarded
+from chaos.errors import BadInput, DamagedHistory
+from chaos.history import directory as store
+from chaos.history import manifest, sharding, shards
+from chaos.history.digests import digest_of
+from chaos.history.manifest import Sealed
+from chaos.history.rare import Rare
+from chaos.history.recorder import read_rows, row_blocks
+from chaos.history.run_meta import RUNNING, RunMeta
+from chaos.history.shards import Part
+from chaos.history.spool import Spool
+from chaos.history.stream import STREAM
+from chaos.judging import evidence
+from chaos.judging.evidence import PROBE
+from chaos.law import RunContext
+
+if TYPE_CHECKING:
+    from chaos.judging.engine import Examined, RunInput
+    from chaos.judging.goals import Sighting
+
+#: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
+REPLANNED = "shards.judged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
+    the experiment; ``accidents`` tell what befell which nodes. It travels between processes."""
+
+    directory: Path
+    meta: RunMeta
+    shards: tuple[Path, ...]
+    digest: str
+    damage: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    goals: tuple[Sighting, ...] = ()
+    accidents: tuple[str, ...] = ()
+    examined: Examined | None = None
+    seconds: float = 0.0
+
+    @property
+    def context(self) -> RunContext:
+        return RunContext(run=self.directory.name, seed=self.meta.seed, meta=self.meta, damage=self.damage)
+
+
+def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> Prepared:
+    """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
+    nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
+    small run now, in this process, which has its rows in memory.
+
+    A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
+    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
+    """
+    sealed = manifest.read(run)
+    meta = RunMeta()
+    try:
+        meta = store.read_meta(run)
+        _refuse_trimmed(run, meta)
+        damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
+        with Spool(run) as rows:
+            told = _read(run, sealed, rows, damage)
+            ready = _prepared(run, meta, rows, told, damage, apart)
+            return _examined(ready, rows) if at_once else ready
+    except DamagedHistory as error:
+        whole, goals = (*sealed.damage, str(error)), _sightings(None, None, meta)
+        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
+
+
+def _read(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Table:
+    """Read all rows of a run, a block at a time; returns those that tell whether it shows anything."""
+    found: list[str] = []
+    told = Rare(PROBE)
+    try:
+        for block in row_blocks(run, sealed, found):
+            rows.add(block)
+            told.add(block)
+    except FileNotFoundError:
+        rows.in_order = False  # its shards are all that is left
+    if not rows.in_order:
+        table, found = read_rows(run, sealed)
+        rows.start_over(table)
+        told = Rare(PROBE)
+        told.add(table)
+    damage += found
+    return told.table()
+
+
+def _prepared(run: Path, meta: RunMeta, rows: Spool, told: pa.Table, damage: list[str], apart: Path | None) -> Prepared:
+    expected = meta.rows
+    if expected is not None and expected > rows.num_rows:
+        damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
+    damage = [*damage, *evidence.odd_values(told)]
+    parts = _plan(rows, meta)
+    made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
+    why = [*damage, *evidence.lacking(told, meta), *evidence.misunderstood(told)]
+    return Prepared(
+        directory=run,
+        meta=meta,
+        shards=tuple(made),
+        digest=digest_of(rows),
+        damage=tuple(damage),
+        why=tuple(why),
+        goals=_sightings(rows, told, meta),
+        accidents=evidence.accidents(told),
+    )
+
+
+def _examined(run: Prepared, rows: Spool) -> Prepared:
+    """A run whose rows are one shard, examined; any other one as it is."""
+    from chaos.judging import engine as _engine
+
+    table = rows.whole()
+    if table is None or [path.stem for path in run.shards] != [shards.WHOLE]:
+        return run
+    began = time.perf_counter()
+    examined = _engine.examine_whole(table, run.context)
+    return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def _refuse_trimmed(run: Path, meta: RunMeta) -> None:
+    if meta.trimmed:
+        raise BadInput(
+            f"{run}: of this run only its verdict was kept, so that it can't be judged again;"
+            f" do it again with `{meta.replay_command or 'stormproof run'}`"
+        )
+
+
+def _sightings(rows: Spool | None, told: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
+    """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
+    among many some find no moment. Without rows nobody knows."""
+    from chaos.judging.goals import Sighting, look
+
+    wanted = meta.reach
+    drawn = {name: f"effect of {name}" for name in meta.drawn_faults}
+    if rows is None or told is None:
+        return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
+    seen = look(rows.blocks(), wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
+    effective = evidence.effective_faults(told) if drawn else Counter()
+    return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
+
+
+def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> list[Path]:
+    """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
+    if guarded.is_there(run / STREAM):
+        return sharding.write(run, rows, parts, sealed=sound)
+    found = shards.paths(run)
+    if [path.stem for path in found] == [shards.WHOLE]:
+        return found
+    return sharding.write(run, rows, parts, REPLANNED)
+
+
+def _shards_apart(rows: Spool, parts: Sequence[Part], folder: Path) -> list[Path]:
+    return sharding.write(folder, rows, parts, REPLANNED)
+
+
+def _plan(rows: Spool, meta: RunMeta) -> tuple[Part, ...]:
+    """How these rows are parted for the laws. Those of a small run stand together, whatever the laws want."""
+    from chaos.judging.plan import plan
+    from chaos.judging.registry import registry
+
+    return plan(registry().kernels, meta) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
+
+
+def examine(run: Prepared) -> Prepared:
+    """Have the laws look at a run in this process, if they haven't, so that only the judgement is left to
+    :func:`chaos.judging.outcome.judge`. Raises :class:`BadInput` as that does."""
+    from chaos.judging import engine as _engine
+
+    if run.examined is not None:
+        return run
+    began = time.perf_counter()
+    examined = _engine.examine(run_input(run))
+    return replace(run, examined=examined, seconds=time.perf_counter() - began)
+
+
+def run_input(run: Prepared) -> RunInput:
+    from chaos.judging import engine as _engine
+
+    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
