@@ -35,8 +35,9 @@ INTRODUCTION = f"""\
 # Planted bugs
 
 A law that has never found a bug proves nothing. So the reference system comes with planted bugs. Each is a small class
-in `reference/mutants/` that overrides one policy method of the correct code; the correct code knows none of them. Try
-one:
+in `reference/mutants/` that overrides one policy method of the correct code; the correct code knows none of them. What
+is missed of small changes that nobody has chosen, the [mutation score](../benchmarks/results/power.md) says; which code
+no storm reaches, the [coverage](../benchmarks/results/coverage.md). Try one:
 
     stormproof run examples/relapse.yaml --on sim --mutant truncation-only-in-memory
 

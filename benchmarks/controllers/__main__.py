@@ -1,5 +1,5 @@
 """Apache RocketMQ's controllers, and the reference system's in both modes, compared: measures what is not known yet,
-piece by piece, and writes ``docs/controller-report.md`` from all that is known.
+piece by piece, and writes ``benchmarks/results/controllers.md`` from all that is known.
 
 ``python -m benchmarks.controllers [--minutes M] [--folder DIR] [PIECE...]`` (``make bench-controller``). Ctrl-C stops
 it, and the same command goes on where it was; ``--minutes 4`` begins no piece that would not end within four minutes,
@@ -18,7 +18,7 @@ from benchmarks.controllers.pieces import Piece, kept, pieces, run
 from benchmarks.mutation.campaign import CACHE
 from benchmarks.mutation.mutants import ROOT
 
-PAGE = ROOT / "docs" / "controller-report.md"
+PAGE = ROOT / "benchmarks" / "results" / "controllers.md"
 #: What a piece may take, where nothing is known of it.
 USUAL_S = 200
 

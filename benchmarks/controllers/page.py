@@ -1,4 +1,4 @@
-"""The page ``docs/controller-report.md``, made of what has been measured and judged."""
+"""The page ``benchmarks/results/controllers.md``, made of what has been measured and judged."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def _planted() -> Iterator[str]:
     rows = correctness.found_bugs(MUTANTS_PAGE.read_text("utf-8"))
     found = [row for row in rows if row[3] != "–"]
     yield from ("### Planted bugs", "")
-    yield f"{len(found)} of {len(rows)} bugs planted in controllers were found, as [recorded](mutants.md) with all"
+    yield f"{len(found)} of {len(rows)} bugs planted in controllers were found, as [recorded](../../docs/mutants.md) with all"
     yield "others: the first seed that finds each, and with how many of the seeds that were tried its law does."
     yield from ("", "| bug | law | example | first seed | seeds | stands for |", "|---|---|---|---|---|---|")
     for bug, law, example, first, share, _, stands_for in rows:
@@ -298,4 +298,4 @@ def _told(counts: Counter[str]) -> str:
 
 
 def _shown(name: str, words: str) -> tuple[str, str]:
-    return (f"![{words}](controller-report/{name})", "")
+    return (f"![{words}](controllers/{name})", "")

@@ -10,7 +10,7 @@ INTRODUCTION = """\
 # The controllers, measured and judged
 
 Three kinds of controllers do the same work on the same machine, with the same load generator and the same requests on
-the wire: the reference system's in its modes `classic` and `parallel` ([what they are](design/reference.md)), and
+the wire: the reference system's in its modes `classic` and `parallel` ([what they are](../../docs/design/reference.md)), and
 Apache RocketMQ 5.5.0's own. `make bench-controller` measures and judges what is not known yet, and writes this page."""
 
 READ_NOTE = """\
@@ -74,7 +74,7 @@ and changes of leader and members on demand are not explored."""
 
 REAL_BROKERS = """\
 The same code carried RocketMQ 5.5.0's own brokers through ten minutes of kills and switches, as processes:
-[what came out](rocketmq.md#mixed)."""
+[what came out](../../docs/rocketmq.md#mixed)."""
 
 NOT_TRIED = """\
 * Five controllers, except where an example says so; other disks than this machine's; real networks.

@@ -3,7 +3,7 @@
 ``python -m benchmarks.coverage [EXAMPLE...] --seeds A..B [--write]`` runs experiments of ``examples/`` (all, unless
 some are named) in the simulator with each of the seeds, one process a core, and tells which branches of the reference
 system's policy ran in how many runs, which faults met which roles in which phase, and which goals were reached; what
-never was is listed. ``--write`` puts it into ``docs/coverage.md``. Tracing takes about as long again as the runs.
+never was is listed. ``--write`` puts it into ``benchmarks/results/coverage.md``. Tracing takes about as long again as the runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.coverage.branches import sources
 from benchmarks.coverage.runs import EXAMPLES, ROOT, told
 from benchmarks.mutation.state import commit
 
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "benchmarks" / "results" / "coverage.md"
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The page ``docs/coverage.md``: first the figures, then what was seen, then what never was."""
+"""The page ``benchmarks/results/coverage.md``: first the figures, then what was seen, then what never was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``docs/power.md``: the published score."""
+"""``benchmarks/results/power.md``: the published score."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.score import Class, Fate, Score, headline, summary, tables
 
-PAGE = ROOT / "docs" / "power.md"
+PAGE = ROOT / "benchmarks" / "results" / "power.md"
 
 _INTRODUCTION = """\
 # How much the proof can see
 
 A verdict is worth as much as the bugs that it would have found. Two measurements say how much that is:
 
-* [Planted bugs](mutants.md): bugs that real brokers have had, each found by the law that it was planted for. They
+* [Planted bugs](../../docs/mutants.md): bugs that real brokers have had, each found by the law that it was planted for. They
   show that no law is idle, but whoever plants a bug knows the laws.
 * The mutation score, on this page: small changes to the reference system that nobody has chosen, drawn by a seed from
   all the places where the change is possible. They show what the laws and storms miss.

@@ -53,14 +53,14 @@ def test_aims_are_compared_and_a_missed_one_says_by_how_much(folder: Path) -> No
 
 
 def test_the_page_says_what_is_missing_and_shows_no_picture_that_is_not_there(folder: Path) -> None:
-    page = folder / "docs" / "controller-report.md"
+    page = folder / "results" / "controllers.md"
     page.parent.mkdir()
     write(folder, page)
     told = page.read_text("utf-8")
     assert "`failover-parallel`" in told.partition("## What was left out")[2]
     assert "| changes: parallel over RocketMQ | ≥ 2 x | 16.67 x | reached |" in told
-    shown = {line.partition("controller-report/")[2].rstrip(")") for line in told.splitlines() if line[:2] == "!["}
-    assert shown == {path.name for path in (folder / "docs" / "controller-report").iterdir()}
+    shown = {line.partition("](controllers/")[2].rstrip(")") for line in told.splitlines() if line[:2] == "!["}
+    assert shown == {path.name for path in (folder / "results" / "controllers").iterdir()}
     assert "throughput.svg" in shown and "failover.svg" not in shown
 
 
