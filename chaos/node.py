@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from chaos.events import Event
 from chaos.program import Program
 
 RESPONSE = 1
@@ -174,20 +175,9 @@ class Env(Protocol):
     def wall_ns(self) -> int:
         """Wall clock in ns since 1970; may jump. For time stamps and retention, never for an order."""
 
-    def trace(
-        self,
-        f: str,
-        *,
-        epoch: int = -1,
-        queue: int = -1,
-        offset: int = -1,
-        position: int = -1,
-        message: int = -1,
-        hash: int = -1,
-        **value: object,
-    ) -> None:
-        """Record what the node just did or learned (``docs/history.md`` lists the events). Durable, as a plain
-        write, before any message of this step leaves. ``value`` must be JSON."""
+    def trace(self, event: Event) -> None:
+        """Record what the node just did or learned (:mod:`chaos.events`). Durable, as a plain write, before any message
+        of this step leaves."""
 
 
 class Node(Protocol):

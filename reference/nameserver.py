@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from chaos import events
 from chaos.node import Env, Malformed, Message, NodeSpec
 from reference.wire.codes import Request, Response
 from reference.wire.fields import as_object, item, optional_text, read_object, text, to_json, whole
@@ -180,7 +181,7 @@ class NameServer:
             if self._traced.get(group) != now:
                 self._traced[group] = now
                 brokers = sorted(now[1].values())
-                env.trace("route", epoch=route.epoch, group=group, master=route.master, brokers=brokers)
+                env.trace(events.Route(epoch=route.epoch, group=group, master=route.master, brokers=brokers))
 
     # Requests
 

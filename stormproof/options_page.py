@@ -15,7 +15,7 @@ from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from stormproof.catalogue import explained, fill, options_of, prose
 
-#: What a driver's module may have: by role of a node, each option's type and meaning; and each event's meaning.
+#: What a driver's module may have: by role of a node, each option's type and meaning; and each event's class.
 NODE_OPTIONS, EVENTS = "NODE_OPTIONS", "EVENTS"
 
 
@@ -32,8 +32,12 @@ def _systems() -> Iterator[str]:
             yield from _of_nodes(role, options)
         if events := getattr(module, EVENTS, {}):
             yield from ("Events that a trigger (`when`) can wait for:", "", "| event | traced when |", "|---|---|")
-            yield from (f"| `{event}` | {meaning} |" for event, meaning in events.items())
+            yield from (f"| `{name}` | {_first_sentence(event)} |" for name, event in events.items())
             yield ""
+
+
+def _first_sentence(event: type) -> str:
+    return " ".join((event.__doc__ or "").split()).partition(". ")[0].rstrip(".")
 
 
 def _workloads() -> Iterator[str]:

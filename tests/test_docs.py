@@ -145,7 +145,7 @@ def test_a_promise_of_what_does_not_exist_is_seen() -> None:
 
 def test_the_page_on_reports_names_the_lanes_that_reports_have() -> None:
     drawn = re.findall(r'"([A-Z][^"{]+)', page("reports/run_report/figure.py"))
-    table = page("docs/reading-a-report.md").partition("| lane |")[2].partition("\n\n")[0]
+    table = page("docs/runs.md").partition("| lane |")[2].partition("\n\n")[0]
     named = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[2:]]
     assert len(named) > 5
     assert [lane for lane in named if not any(title.startswith(lane) for title in drawn)] == []

@@ -120,7 +120,7 @@ def test_links_out_of_the_docs_become_text_or_pages_of_the_site() -> None:
     text = f"{links}\n```\n[f](../chaos)\n```\n* g\n  * h\n"
     made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](report.png) [e](https://it.example)"
     assert site.page("api.md", site.HOME, text) == f"{made}\n```\n[f](../chaos)\n```\n* g\n    * h\n"
-    assert site.page("design/links.md", site.HOME / "design", "[a](../wire.md)") == "[a](../wire.md)"
+    assert site.page("design/nodes.md", site.HOME / "design", "[a](../wire.md)") == "[a](../wire.md)"
 
 
 @pytest.mark.parametrize("drawing", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from typing import Any
 
+from chaos import events
 from chaos.node import NOWHERE, Address, Env, Message
 from reference.controller.raft import Raft
 from reference.controller.raft_election import ELECTION, HEARTBEAT
@@ -186,7 +187,7 @@ class ModelEnv:
     def wall_ns(self) -> int:
         return self.now_ns
 
-    def trace(self, f: str, **value: Any) -> None: ...
+    def trace(self, event: events.Event) -> None: ...
 
 
 class Member:

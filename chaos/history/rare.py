@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from chaos.events import MalformedMessage
 from chaos.history.columns import Kind
 from chaos.history.parted.choosing import coded
 
 #: Rows of these kinds are few, and so are traces of this name: of each life of a node the first hundred.
 RARE = (Kind.HARNESS, Kind.FAULT)
-MALFORMED = "malformed"
 _NAMES = ("kind", "f", "type", "node")
 
 
@@ -32,7 +32,7 @@ class Rare:
             group = group * (len(texts) + 1) + code + 1
         (kind, kinds), (f, fs), *_ = words
         rare = np.array([*(text in RARE for text in kinds), False])[kind]
-        rare |= np.array([*(text == MALFORMED for text in fs), False])[f]
+        rare |= np.array([*(text == MalformedMessage.f for text in fs), False])[f]
         keep = np.flatnonzero(rare).tolist()
         for first in np.unique(group, return_index=True)[1].tolist():
             name = (*(texts[code[first]] if code[first] >= 0 else "" for code, texts in words), bool(apart[first]))

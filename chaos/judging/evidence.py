@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import plugins
+from chaos.events import MalformedMessage
 from chaos.history import unanswered
 from chaos.history.columns import Kind
 from chaos.history.run_meta import RUNNING, RunMeta
@@ -107,7 +108,7 @@ def misunderstood(table: pa.Table) -> list[str]:
     is nobody's fault here."""
     traced = _rows(table, Kind.TRACE)
     nodes = {str(node) for node in pc.unique(traced["node"].cast(pa.string())).to_pylist()}
-    refused = traced.filter(pc.equal(traced["f"].cast(pa.string()), "malformed"))
+    refused = traced.filter(pc.equal(traced["f"].cast(pa.string()), MalformedMessage.f))
     told = zip(refused["node"].cast(pa.string()).to_pylist(), _values(refused), strict=True)
     pairs = {(value.get("source"), node): value.get("error") for node, value in told if value.get("source") in nodes}
     return [f"{source} sent {node} what it can't understand: {error}" for (source, node), error in pairs.items()]

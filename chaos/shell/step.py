@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
+from chaos import events
 from chaos.node import Address, Disk, Env, Malformed, Message, Node
 
 #: An event is a tuple: its kind, then ``source, message`` for a message, ``name, ticket`` for a timer, ``token`` for a
@@ -22,8 +23,6 @@ START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
 #: How many frames of a traceback the trace row of a crash holds.
 CRASH_FRAMES = 4
-#: The event of a node that was sent what it can't understand, or what no peer sends.
-MALFORMED = "malformed"
 #: How many refused messages a life traces: whoever sends more of them must not fill the disk.
 REFUSALS_TRACED = 100
 #: So much of what is wrong with a message is told.
@@ -164,7 +163,7 @@ class Life:
         frames = traceback.extract_tb(error.__traceback__)[: -CRASH_FRAMES - 1 : -1]
         what = f"{type(error).__name__}: {error}"
         at = ", ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
-        self._env.trace("crash", error=what, at=at)
+        self._env.trace(events.Crash(error=what, at=at))
         return what, at
 
 
@@ -172,7 +171,7 @@ def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed
     """The node can't understand this message: answer a request, end the connection otherwise. ``tell``: trace it."""
     text = str(error)[:TOLD_CHARACTERS]
     if tell:
-        env.trace(MALFORMED, source=source, code=message.code, error=text)
+        env.trace(events.MalformedMessage(source=source, code=message.code, error=text))
     if message.is_response or message.is_oneway:
         env.close(source)
         node.closed(env, source)
@@ -222,33 +221,6 @@ class StepEnv:
     def cancel_timer(self, name: str) -> None:
         self._life.timers.pop(name, None)
 
-    def trace(
-        self,
-        f: str,
-        *,
-        epoch: int = -1,
-        queue: int = -1,
-        offset: int = -1,
-        position: int = -1,
-        message: int = -1,
-        hash: int = -1,
-        **value: object,
-    ) -> None:
+    def trace(self, event: events.Event) -> None:
         self._life.traced = self._life.step
-        self._host.record(
-            {
-                "kind": "trace",
-                "time_ns": self._host.now_ns(),
-                "node": self.name,
-                "incarnation": self.incarnation,
-                "step": self._life.step,
-                "f": f,
-                "epoch": epoch,
-                "queue": queue,
-                "offset": offset,
-                "position": position,
-                "message": message,
-                "hash": hash,
-                "value": value,
-            }
-        )
+        self._host.record(event.row(self._host.now_ns(), self.name, self.incarnation, self._life.step))

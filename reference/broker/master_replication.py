@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from chaos import events
 from chaos.node import ONEWAY, Env, Malformed, Message
 from reference.broker.commitlog import Epochs
 from reference.broker.membership import Assignment, Membership
@@ -320,7 +321,7 @@ class MasterReplication:
         if confirm > log.confirm:
             log.confirm = confirm
             named = {self.name_of(member): end for member, end in ends.items()}
-            env.trace("confirm", epoch=broker.epoch, position=confirm, acks=named, **self._set_value())
+            env.trace(events.Confirm(epoch=broker.epoch, position=confirm, acks=named, **self._set_value()))
         broker.progress(env)
 
     def _set_value(self) -> dict[str, Any]:
@@ -354,7 +355,7 @@ class MasterReplication:
         self.members, self.set_epoch = assignment.members, assignment.set_epoch
         self._proposals.clear()
         self._proposal = 0
-        env.trace("set", epoch=self._broker.epoch, **self._set_value())
+        env.trace(events.SyncStateSet(epoch=self._broker.epoch, **self._set_value()))
         self.advance(env)
 
     def tick(self, env: Env) -> None:
@@ -386,7 +387,7 @@ class MasterReplication:
         self._proposals[number] = wanted
         joining = {self.name_of(member): self._acks.get(member, -1) for member in sorted(wanted - self.members)}
         told: dict[str, Any] = {"acks": joining, "confirm": self._broker.log.confirm} if joining else {}
-        env.trace("set", epoch=self._broker.epoch, **self._set_value(), **told)
+        env.trace(events.SyncStateSet(epoch=self._broker.epoch, **self._set_value(), **told))
 
     def _wanted_set(self, now_ns: int) -> frozenset[int]:
         log = self._broker.log

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chaos import events
 from chaos.node import Env, Message, NodeSpec
 from reference.broker.admin_requests import AdminRequests
 from reference.broker.commitlog import Base, CommitLog
@@ -215,8 +216,8 @@ class Broker:
         self.env = env
         self.membership.begin_life(env, self._begin_recovery)
         self.epoch = self.membership.seen_epoch
-        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
-        env.trace("role", epoch=self.epoch, role=FENCED, master="", set=[], set_epoch=-1)
+        env.trace(events.Start(epoch=self.epoch, generation=self.generation, disk=self.membership.disk))
+        env.trace(events.Role(epoch=self.epoch, role=FENCED, master="", set=[], set_epoch=-1))
 
     def _begin_recovery(self, env: Env) -> None:
         self.log.load(env)
@@ -240,12 +241,9 @@ class Broker:
         self._recovered_confirm = log.confirm
         self._recovering = False
         env.trace(
-            "recovered",
-            position=log.end,
-            epoch=log.last_epoch,
-            first=log.first,
-            epochs=list(log.epochs),
-            confirm=log.confirm,
+            events.Recovered(
+                position=log.end, epoch=log.last_epoch, first=log.first, epochs=list(log.epochs), confirm=log.confirm
+            )
         )
         self.tier.recover(env, BrokerAdapter(self))
         self.replication.recovered(env)
@@ -255,8 +253,8 @@ class Broker:
 
     def _begin_anew(self, env: Env) -> None:
         """The disk lost what it had promised to keep: what is left of it goes, and this replica is a new one."""
-        env.trace("damaged", position=self.log.end)
-        env.trace("start", epoch=self.epoch, generation=self.generation, disk=self.membership.disk)
+        env.trace(events.Damaged(position=self.log.end))
+        env.trace(events.Start(epoch=self.epoch, generation=self.generation, disk=self.membership.disk))
         self.log.restart_at(env, Base(), [], self._recovered_empty)
 
     def _recovered_empty(self, env: Env) -> None:
@@ -331,14 +329,14 @@ class Broker:
 
     def _log_synced(self, env: Env) -> None:
         self._unreported = self.log.waits_for_epoch
-        env.trace("synced", position=self.log.synced, **self.log.synced_file())
+        env.trace(events.Synced(position=self.log.synced, **self.log.synced_file()))
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
         """What lay on the disk and waited for its epoch counts from now on."""
         if self._unreported:
             self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
-            env.trace("synced", position=self.log.synced, **self.log.synced_file())
+            env.trace(events.Synced(position=self.log.synced, **self.log.synced_file()))
         self.replication.synced(env)
 
     # Roles
@@ -370,15 +368,16 @@ class Broker:
         self.replication.become_master(env, assignment)
         master = self.replication.master
         env.trace(
-            "role",
-            epoch=self.epoch,
-            role=MASTER,
-            master=self.name,
-            set=master.set_names(),
-            set_epoch=master.set_epoch,
-            start=self.epoch_start,
-            ack_timeout_ms=self._producer_requests.timeout_ms,
-            **self.retention.kept,
+            events.Role(
+                epoch=self.epoch,
+                role=MASTER,
+                master=self.name,
+                set=master.set_names(),
+                set_epoch=master.set_epoch,
+                start=self.epoch_start,
+                ack_timeout_ms=self._producer_requests.timeout_ms,
+                **self.retention.kept,
+            )
         )
         epoch = self.epoch
 
@@ -398,7 +397,7 @@ class Broker:
     def _become_slave(self, env: Env) -> None:
         self.role = SLAVE
         who: dict[str, Any] = {"role": SLAVE, "master": self.master, "set": [], "set_epoch": -1}
-        env.trace("role", epoch=self.epoch, **who, **self.retention.kept)
+        env.trace(events.Role(epoch=self.epoch, **who, **self.retention.kept))
         epoch, master = self.epoch, self.master
         self.replication.master.stop(env)
 
@@ -421,18 +420,19 @@ class Broker:
         hash = body_hash(record.body)
         if effect.queue is None:
             env.trace(
-                "append", epoch=epoch, position=record.position, hash=hash, size=record.size, system=effect.system
+                events.Append(epoch=epoch, position=record.position, hash=hash, size=record.size, system=effect.system)
             )
         else:
             env.trace(
-                "append",
-                epoch=epoch,
-                position=record.position,
-                queue=effect.queue.index,
-                offset=record.offset,
-                message=message_number(record.properties),
-                hash=hash,
-                size=record.size,
+                events.Append(
+                    epoch=epoch,
+                    position=record.position,
+                    queue=effect.queue.index,
+                    offset=record.offset,
+                    message=message_number(record.properties),
+                    hash=hash,
+                    size=record.size,
+                )
             )
 
     def progress(self, env: Env) -> None:
@@ -457,7 +457,7 @@ class Broker:
             if effect.system == "offsets" and effect.position >= self._recovered_confirm:
                 group, queue = effect.value["group"], effect.value["queue"]
                 offset = self.queues.offsets[group][queue]
-                env.trace("commit", queue=queue, offset=offset, position=effect.position, group=group)
+                env.trace(events.Commit(queue=queue, offset=offset, position=effect.position, group=group))
         if self.queues.behind(confirm):
             env.set_timer("dispatch", 0)
 

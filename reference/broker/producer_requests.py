@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from chaos import events
 from chaos.node import DiskFull, Env, Message
 from reference.broker.parts import Growing, Refused, Service
 from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, topic_body
@@ -156,14 +157,15 @@ class ProducerRequests:
         self._append(env, data)
         broker.queues.add_message(queue, position, len(data))
         env.trace(
-            "append",
-            epoch=broker.epoch,
-            position=position,
-            queue=queue.index,
-            offset=offset,
-            message=message_number(properties),
-            hash=body_hash(message.body),
-            size=len(data),
+            events.Append(
+                epoch=broker.epoch,
+                position=position,
+                queue=queue.index,
+                offset=offset,
+                message=message_number(properties),
+                hash=body_hash(message.body),
+                size=len(data),
+            )
         )
         answer = {
             "msgId": message_id(here, position),
@@ -259,7 +261,7 @@ class ProducerRequests:
                 stood_on: dict[str, Any] = {}
                 if broker.replication.is_weaker:
                     stood_on["copies"] = self._copies(answered)
-                env.trace("acked", epoch=broker.epoch, position=answered, confirm=broker.log.confirm, **stood_on)
+                env.trace(events.Acked(epoch=broker.epoch, position=answered, confirm=broker.log.confirm, **stood_on))
         while self._changes and self._changes[0].end <= broker.queues.dispatched:
             waiting = self._changes.popleft()
             self._answer(env, waiting, waiting.answer)

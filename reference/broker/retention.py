@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chaos import events
 from chaos.node import Env
 from reference.broker.parts import Replica
 
@@ -95,23 +96,24 @@ class Retention:
         self._begin_at(env, ends[-1])
         views = {str(queue): view.end for queue, view in sorted(broker.tier.views().items())}
         env.trace(
-            "retention",
-            epoch=broker.epoch,
-            position=ends[-1],
-            rule="size",
-            wall_ns=env.wall_ns(),
-            inputs={
-                "end": log.end,
-                "confirm": log.confirm,
-                "dispatched": confirmed,
-                "covered": covered,
-                "pinned": pinned,
-                "retain_bytes": self._retain_bytes,
-                "tiered": broker.is_tiered,
-                "delete_untiered": self._delete_untiered,
-                "views": views,
-            },
-            minimums={str(queue.index): queue.first for queue in broker.queues.by_index},
+            events.Retention(
+                epoch=broker.epoch,
+                position=ends[-1],
+                rule="size",
+                wall_ns=env.wall_ns(),
+                inputs={
+                    "end": log.end,
+                    "confirm": log.confirm,
+                    "dispatched": confirmed,
+                    "covered": covered,
+                    "pinned": pinned,
+                    "retain_bytes": self._retain_bytes,
+                    "tiered": broker.is_tiered,
+                    "delete_untiered": self._delete_untiered,
+                    "views": views,
+                },
+                minimums={str(queue.index): queue.first for queue in broker.queues.by_index},
+            )
         )
 
     def _begin_at(self, env: Env, position: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from chaos import events
 from chaos.node import ONEWAY, Env, Malformed, Message
 from reference.broker.commitlog import Base
 from reference.broker.files import Then
@@ -149,7 +150,7 @@ class SlaveReplication:
 
     def _truncate(self, env: Env, point: int) -> None:
         broker, session = self._broker, self._session
-        env.trace("truncate", epoch=broker.epoch, position=point, old_end=broker.log.end)
+        env.trace(events.Truncate(epoch=broker.epoch, position=point, old_end=broker.log.end))
         self._busy = True
         whole = broker.queues.truncate(point)
 
@@ -171,22 +172,23 @@ class SlaveReplication:
         epochs = [(epoch, start) for epoch, start in listed(value, "epochs", int, int)]
         views = [View.from_json(view) for view in listed(value, "views", dict)]
         self._busy = True
-        env.trace("bootstrap_begun", epoch=broker.epoch, position=base.position)
+        env.trace(events.BootstrapBegun(epoch=broker.epoch, position=base.position))
         if broker.log.end > base.position:
-            env.trace("truncate", epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end)
+            env.trace(events.Truncate(epoch=broker.epoch, position=broker.log.first, old_end=broker.log.end))
 
         def begun(env: Env) -> None:
             broker.reset_queues()
             for view in views:
                 broker.tier.received(env, view)
             env.trace(
-                "bootstrap",
-                epoch=broker.epoch,
-                position=base.position,
-                queues={str(queue): offset for queue, offset in sorted(base.queues.items())},
-                manifests={str(view.queue): view.version for view in views},
-                epochs=epochs,
-                groups={group: dict(table) for group, table in broker.queues.offsets.items()},
+                events.Bootstrap(
+                    epoch=broker.epoch,
+                    position=base.position,
+                    queues={str(queue): offset for queue, offset in sorted(base.queues.items())},
+                    manifests={str(view.queue): view.version for view in views},
+                    epochs=epochs,
+                    groups={group: dict(table) for group, table in broker.queues.offsets.items()},
+                )
             )
             self._changed(env, session)
 
@@ -265,5 +267,5 @@ class SlaveReplication:
         confirm = min(self._master_confirm, self._policy.may_ack())
         if self._streaming and confirm > broker.log.confirm:
             broker.log.confirm = confirm
-            env.trace("confirm", epoch=broker.epoch, position=confirm)
+            env.trace(events.Confirm(epoch=broker.epoch, position=confirm))
         broker.progress(env)

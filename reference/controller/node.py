@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from chaos import events
 from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
 from reference.controller.dispatch import NOT_LEADER, Written, mode_of
 from reference.controller.heartbeats import GATHER_NS, Gathered, pass_on, read_bundle
@@ -141,7 +142,7 @@ class Controller:
             changed["unattended"] = True
         besides: dict[str, Any] = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
         besides |= {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
-        env.trace("applied", position=index, epoch=term, entry=changed, **besides)
+        env.trace(events.Applied(position=index, epoch=term, entry=changed, **besides))
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
         return outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chaos import events
 from chaos.node import Env
 from reference.controller.raft_peer import Peer
 from reference.controller.raft_reads import Reads, refuse
@@ -130,13 +131,13 @@ class Election(Reads):
         """Of a vote that has moved to the log's next file meanwhile, nobody need know how long the old one was."""
         path, size = vote.tip
         where: dict[str, Any] = {"file": path, "size": size} if path == self.log.tip[0] else {}
-        env.trace("vote", epoch=vote.term, candidate=vote.candidate, **where)
+        env.trace(events.Vote(epoch=vote.term, candidate=vote.candidate, **where))
 
     def _trace_raised(self, env: Env, source: str, term: int, *, is_transfer: bool) -> None:
         silence_ns = self._silence_ns(env)
         told = {} if silence_ns is None else {"silence_ms": silence_ns // 1_000_000}
         election_ms = self._election_ns // 1_000_000
-        env.trace("term_raised", epoch=term, by=source, election_ms=election_ms, transfer=int(is_transfer), **told)
+        env.trace(events.TermRaised(epoch=term, by=source, election_ms=election_ms, transfer=int(is_transfer), **told))
 
     def _on_vote_answer(self, env: Env, source: str, code: int, fields: Mapping[str, int]) -> None:
         ballot = self._ballot
@@ -151,7 +152,7 @@ class Election(Reads):
         led: dict[str, Any] = {}
         if self.role == LEADER:
             led = {"votes": list(self._elected_by), "voters": list(self.members.voters), "commit": self.commit}
-        env.trace("raft", epoch=self.term, role=self.role, leader=self.leader, **led)
+        env.trace(events.RaftRole(epoch=self.term, role=self.role, leader=self.leader, **led))
         self.machine.role_changed(env)
 
     def _become(self, env: Env, role: str, leader: str) -> None:

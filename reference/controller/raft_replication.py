@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from chaos import events
 from chaos.node import Env
 from reference.controller.raft_election import Election
 from reference.controller.raft_log import Entry, pack_entries, unpack_entries
@@ -170,7 +171,7 @@ class LogReplication(Election):
             members = unpack_members(entry.data)
             outcome = self.machine.apply(env, index, entry.term, entry.data if members is None else b"")
             if members is not None:
-                env.trace("members", position=index, epoch=entry.term, **asdict(members))
+                env.trace(events.RaftMembers(position=index, epoch=entry.term, **asdict(members)))
             self.applied = index
             then = self._proposals.pop(index, None)
             if then is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos import events
 from chaos.node import Env, Malformed
 from reference.controller.raft_members import split_snapshot
 from reference.controller.raft_peer import Peer, Sending
@@ -211,7 +212,7 @@ class Snapshots(LogReplication):
             last, term = self.log.last, self.log.term_at(first)
             self.log.install(env.disk, incoming.index, incoming.term, snapshot)
             if self.log.last < last:
-                env.trace("entries_cut", position=first, epoch=term, last=last)
+                env.trace(events.EntriesCut(position=first, epoch=term, last=last))
             self.commit = self.applied = incoming.index
             self._restore(env)
             self.log.sync(env.disk)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from chaos import events
 from chaos.node import ONEWAY, Env, Message
 from reference.controller.raft_log import Entry, RaftLog
 from reference.controller.raft_members import Members, Memberships
@@ -201,7 +202,7 @@ class RaftState:
     def _put(self, env: Env, index: int, entry: Entry) -> None:
         first = index + (self.log.term_at(index) == entry.term)
         if first <= self.log.last:
-            env.trace("entries_cut", position=first, epoch=self.log.term_at(first), last=self.log.last)
+            env.trace(events.EntriesCut(position=first, epoch=self.log.term_at(first), last=self.log.last))
         self.log.put(env.disk, index, entry)
         self._memberships.logged(index, entry.data)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from chaos import events
 from chaos.node import Env, Malformed, Message, NodeSpec
 from reference.broker.node import Broker
 from reference.controller.node import UNATTENDED, Controller
@@ -59,7 +60,7 @@ class MetadataController(Controller):
         if entry.get("op") == OP:
             outcome = self._apply_change(entry)
             told = {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
-            env.trace("applied", position=index, epoch=term, entry=outcome.changed, **told)
+            env.trace(events.Applied(position=index, epoch=term, entry=outcome.changed, **told))
             if outcome.code == Response.SUCCESS:
                 self._trace(env, index, self.catalog.entries[entry["kind"], entry["name"]])
         else:
@@ -87,12 +88,13 @@ class MetadataController(Controller):
 
     def _trace(self, env: Env, index: int, entry: Entry) -> None:
         env.trace(
-            "metadata",
-            position=index,
-            object=f"{entry.kind}/{entry.name}",
-            version=entry.version,
-            revision=entry.revision,
-            content=content(entry.value),
+            events.MetadataApplied(
+                position=index,
+                object=f"{entry.kind}/{entry.name}",
+                version=entry.version,
+                revision=entry.revision,
+                content=content(entry.value),
+            )
         )
 
     def check(self, data: bytes) -> None:

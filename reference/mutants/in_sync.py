@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from chaos import events
 from chaos.node import Env, Message
 from reference.broker.commitlog import CommitLog
 from reference.broker.master_replication import MasterReplication, Peer
@@ -37,7 +38,7 @@ class ConfirmAsTold(SlaveReplication):
         broker = self._broker
         if self._streaming and self._master_confirm > broker.log.confirm:
             broker.log.confirm = self._master_confirm
-            env.trace("confirm", epoch=broker.epoch, position=self._master_confirm)
+            env.trace(events.Confirm(epoch=broker.epoch, position=self._master_confirm))
         broker.progress(env)
 
 

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from chaos.events import Event, event
 from chaos.node import Env, Malformed, Message
 from reference.wire.codes import Request, Response
 from reference.wire.fields import item, listed, optional_text, read_object
@@ -39,6 +41,16 @@ REFUSALS = {
     TierEffect.REFUSE: (Response.SYSTEM_ERROR, "the store failed"),
     TierEffect.EXPIRE: (Response.NO_PERMISSION, "the credentials have expired"),
 }
+
+
+@event("tier_fault")
+class TierFault(Event):
+    """The store handled a request wrongly, because the harness had asked it to. A refused request has no other row."""
+
+    rule: Annotated[str, "of a fault of the tier"]
+    effect: Annotated[str, "`refuse`, `expire`, `lose_answer`, `slow` or `stale_list`"]
+    verb: Annotated[str, "of the request"]
+    request: Annotated[str, "the caller's id of the request"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +128,7 @@ class Faults:
         hitting = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
         for rule in hitting:
             rule.hits += 1
-            env.trace("tier_fault", rule=rule.id, effect=str(rule.effect), verb=verb, request=request)
+            env.trace(TierFault(rule=rule.id, effect=str(rule.effect), verb=verb, request=request))
         lists = [rule.listing for rule in hitting if rule.effect is TierEffect.STALE_LIST]
         return Treatment(
             delay_ns=sum(rule.delay_ns for rule in hitting if rule.effect is TierEffect.SLOW),

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
+from chaos import events
 from chaos.node import DiskFull, Env, Malformed, Message, NodeSpec
 from reference.objectstore.changes import Traced
 from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
@@ -50,6 +51,13 @@ MAX_TOLD = 80
 RECOVERY_FILES_PER_STEP = 64
 LIST_LIMIT = 5000
 MAX_WAITING_PER_KEY = 256
+#: What is traced of a request, by its verb.
+_EVENTS: Mapping[str, type[Any]] = {
+    "put": events.StorePut,
+    "cas": events.StoreCas,
+    "get": events.StoreGet,
+    "delete": events.StoreDelete,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,7 @@ class ObjectStore:
     # --- life ---
 
     def start(self, env: Env) -> None:
-        env.trace("start")
+        env.trace(events.Start())
         self._recovering.extend(env.disk.list("objects/"))
         self._recover(env)
 
@@ -142,7 +150,7 @@ class ObjectStore:
         self._sequence = max(self._sequence, self._traced)
         for sequence, head in sorted(self._recovered, key=lambda item: item[0]):
             if sequence > self._traced:
-                env.trace(f"store_{head['verb']}", **head["row"], recovered=True)
+                env.trace(_EVENTS[head["verb"]](**head["row"], recovered=True))
         self._recovered.clear()
         if self._removed:
             env.disk.sync(self._removed)
@@ -260,7 +268,7 @@ class ObjectStore:
             page.append([key, self._objects[key].size if ask.listing is None else ask.listing[key]])
             at += 1
         more = at < len(keys) and keys[at].startswith(ask.key)
-        env.trace("store_list", **_about_ask(ask), outcome="listed")
+        env.trace(events.StoreList(**_about_ask(ask), outcome="listed"))
         fields = {"more": "true" if more else "false"}
         self._tell(env, ask, ask.message.reply(fields=fields, body=json.dumps(page).encode()))
 
@@ -323,7 +331,7 @@ class ObjectStore:
         ask = write.ask
         if write.made is not None:
             self._put_in_place(env, ask.key, write.made)
-        env.trace(f"store_{ask.verb}", **self._in_short(ask, write.row))
+        env.trace(_EVENTS[ask.verb](**self._in_short(ask, write.row)))
         if ask.verb == "cas":
             self._traced_of[ask.key] = Traced.of(write.row["hash"], ask.content)
         self._traced = write.sequence
@@ -375,7 +383,7 @@ class ObjectStore:
         **row: Any,
     ) -> None:
         """Trace and answer a request that changes nothing."""
-        env.trace(f"store_{ask.verb}", **_about_ask(ask), **self._in_short(ask, row))
+        env.trace(_EVENTS[ask.verb](**_about_ask(ask), **self._in_short(ask, row)))
         self._tell(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
 
     def _in_short(self, ask: _Ask, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
+from chaos import events
 from chaos.node import Env, Message
 from reference.tier.interface import BrokerInterface, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp, view_of
@@ -336,7 +337,7 @@ class Tier:
     def _stop(self, env: Env, upload: QueueUpload, reason: str) -> None:
         upload.stopped = True
         version = upload.manifest.version if upload.manifest is not None else 0
-        env.trace("tier_stop", queue=upload.queue.index, epoch=upload.epoch, reason=reason, version=version)
+        env.trace(events.TierStop(queue=upload.queue.index, epoch=upload.epoch, reason=reason, version=version))
 
     def _stamp(self, upload: QueueUpload) -> Stamp:
         self._attempt += 1
@@ -406,21 +407,22 @@ class Tier:
         content = manifest.encode()
         expected = manifest.version - 1
         env.trace(
-            "tier_commit",
-            queue=manifest.queue,
-            offset=manifest.end,
-            position=manifest.position,
-            epoch=manifest.epoch,
-            request=self.client.next_request(env),
-            version=manifest.version,
-            attempt=manifest.attempt,
-            confirm=manifest.confirm,
-            retain_bytes=self.options.tier_retain_bytes,
-            segment_bytes=self.options.tier_segment_bytes,
-            segment_records=MAX_RECORDS_PER_SEGMENT,
-            max_age_ms=self.options.tier_max_age_ms,
-            parallel=self.options.tier_parallel,
-            timeout_ms=self.options.tier_timeout_ms,
+            events.TierCommit(
+                queue=manifest.queue,
+                offset=manifest.end,
+                position=manifest.position,
+                epoch=manifest.epoch,
+                request=self.client.next_request(env),
+                version=manifest.version,
+                attempt=manifest.attempt,
+                confirm=manifest.confirm,
+                retain_bytes=self.options.tier_retain_bytes,
+                segment_bytes=self.options.tier_segment_bytes,
+                segment_records=MAX_RECORDS_PER_SEGMENT,
+                max_age_ms=self.options.tier_max_age_ms,
+                parallel=self.options.tier_parallel,
+                timeout_ms=self.options.tier_timeout_ms,
+            )
         )
 
         def then(env: Env, upload: QueueUpload, answer: Answer) -> None:
@@ -507,7 +509,7 @@ class Tier:
         if position > self.commit_confirm(upload):
             return
         about = {"queue": manifest.queue, "offset": end, "position": position, "epoch": upload.epoch}
-        env.trace("tier_cut", **about, lost=[end, manifest.end], version=manifest.version)
+        env.trace(events.TierCut(**about, lost=[end, manifest.end], version=manifest.version))
         self._commit(env, upload, manifest.cut_back(end, position, self._stamp(upload)))
 
     # --- uploads ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from chaos import events
 from chaos.node import Env, Message
 from reference.wire.codes import Request, Response
 from reference.wire.fields import listed, read_json, request_number, whole
@@ -107,7 +108,7 @@ class StoreClient:
             fields["expected"] = str(expected)
         if after:
             fields["after"] = after
-        env.trace("tier_request", queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key)
+        env.trace(events.TierRequest(queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key))
         opaque = request_number(env.incarnation, self._requests)
         self._pending[opaque] = _Pending(verb=verb, deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
         env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))

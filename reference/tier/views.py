@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from zlib import crc32
 
+from chaos import events
 from chaos.node import DiskFull, Env
 from reference.tier.interface import View
 from reference.tier.manifest import Manifest, ManifestError, view_of
@@ -71,13 +72,14 @@ class Views:
         self._known[view.queue] = known
         self.views[view.queue] = view
         env.trace(
-            "tier_view",
-            queue=view.queue,
-            offset=view.end,
-            position=view.position,
-            epoch=view.epoch,
-            hash=view.hash,
-            version=view.version,
+            events.TierView(
+                queue=view.queue,
+                offset=view.end,
+                position=view.position,
+                epoch=view.epoch,
+                hash=view.hash,
+                version=view.version,
+            )
         )
 
     def _write(self, env: Env, view: View) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 import reference
-from chaos.driver import Disconnected, Profile, TierRequest
+from chaos import events
+from chaos.driver import Disconnected, Profile
 from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown, message_id
 from drivers.reference import controllers
 from drivers.reference.driver import EVENTS, Options, Reference, create
 from reference.broker import records
+from reference.objectstore.faults import TierFault
 from reference.tier import manifest, objects
 from reference.tier.interface import Stored, TopicQueue
 from reference.wire.codes import Request, Response
@@ -479,7 +481,7 @@ def test_the_profile_reaches_the_nodes() -> None:
 
 def test_it_tells_all_events_that_its_nodes_trace_and_no_others():
     sources = "".join(path.read_text() for path in Path(reference.__file__).parent.rglob("*.py"))
-    traced = set(re.findall(r'\.trace\(\s*"(\w+)"', sources)) | {f"store_{verb}" for verb in TierRequest}
+    traced = {getattr(events, name).f for name in re.findall(r"\bevents\.(\w+)", sources)} | {TierFault.f}
     assert sorted(EVENTS) == sorted(traced)
     documented = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
     assert all(f"`{event}`" in documented for event in EVENTS)

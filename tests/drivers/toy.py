@@ -27,6 +27,7 @@ from chaos.node import Env, Message, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.services import FIRST_SET, FIRST_TEXT, FIRST_VERSION
 from chaos.workload import body_hash
+from tests.free_events import Free
 
 PACKAGE = "stormproof_toy_with_powers"
 sys.modules[PACKAGE] = sys.modules[__name__]
@@ -58,11 +59,11 @@ class Node:
 
     def start(self, env: Env) -> None:
         self._memory.out.discard(env.name)
-        env.trace("role", epoch=self._memory.epoch, role="master" if env.name == self._memory.leader else "slave")
+        env.trace(Free("role", epoch=self._memory.epoch, role="master" if env.name == self._memory.leader else "slave"))
 
     def message(self, env: Env, source: str, message: Message) -> None:
         asked = json.loads(message.body)
-        env.trace("asked", what=asked["do"])
+        env.trace(Free("asked", what=asked["do"]))
         answer = getattr(self, asked.pop("do"))(**asked)
         env.send(source, message.reply(body=json.dumps(answer).encode()))
 

@@ -7,6 +7,7 @@ from typing import Any
 from chaos.node import Env, Message
 from reference.controller.raft import Raft
 from reference.controller.raft_options import RaftOptions
+from tests.free_events import Free
 from tests.reference.raftnet import World
 
 
@@ -40,7 +41,7 @@ class Member:
     def check_snapshot(self, snapshot: bytes) -> None: ...
 
     def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
-        env.trace("applied", position=index, epoch=term, data=data)
+        env.trace(Free("applied", position=index, epoch=term, data=data))
         self.applied.append(data.decode())
         return len(self.applied)
 

@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 from chaos.deployments._sim.disk import SimDisk
+from chaos.events import Event
 from chaos.node import NOWHERE, Address, Message, Node
+from tests.free_events import fields_of, name_of
 from tests.reference.seam import deliver
 
 MS = 1_000_000
@@ -66,8 +68,8 @@ class WorldEnv:
     def wall_ns(self) -> int:
         return self.world.now
 
-    def trace(self, f: str, **value: Any) -> None:
-        self.world.traces.append((self.name, self.incarnation, f, value))
+    def trace(self, event: Event) -> None:
+        self.world.traces.append((self.name, self.incarnation, name_of(event), fields_of(event)))
 
     def synced(self, token: int) -> None:
         if not self.live:

@@ -7,11 +7,13 @@ from random import Random
 
 import pytest
 
+from chaos.events import Event
 from chaos.node import DiskFull, Message, NodeSpec
 from reference.objectstore import node as objectstore
 from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from tests.free_events import fields_of, name_of
 from tests.manifests import whole
 from tests.reference.seam import deliver
 
@@ -112,8 +114,8 @@ class Harness:
     def set_timer(self, name: str, delay_ns: int) -> None:
         self.timers.append(name)
 
-    def trace(self, f: str, **row: object) -> None:
-        self.traces.append({"f": f, **row})
+    def trace(self, event: Event) -> None:
+        self.traces.append({"f": name_of(event), **fields_of(event)})
 
     def ask(self, code: Request, body: bytes = b"", **fields: object) -> int:
         self._opaque += 1

@@ -23,7 +23,7 @@ class Env:
     def set_timer(self, name: str, delay_ns: int) -> None:
         pass
 
-    def trace(self, f: str, **value: object) -> None:
+    def trace(self, event: object) -> None:
         pass
 
     def send(self, to: str, message: Message) -> None:

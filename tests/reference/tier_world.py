@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from chaos.events import Event
 from chaos.node import Message, NodeSpec
 from reference.objectstore.node import ObjectStore
 from reference.tier.interface import Stored, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest
 from reference.tier.objects import content_hash, decode, manifest_key
 from reference.tier.storage import Tier
+from tests.free_events import fields_of, name_of
 from tests.manifests import whole
 from tests.reference.memory import MemoryFiles
 
@@ -77,8 +79,8 @@ class FakeEnv:
     def wall_ns(self) -> int:
         raise AssertionError("the tier decides nothing by the wall clock")
 
-    def trace(self, f: str, **row: object) -> None:
-        self._world.traces.append({"node": self.name, "f": f, **row})
+    def trace(self, event: Event) -> None:
+        self._world.traces.append({"node": self.name, "f": name_of(event), **fields_of(event)})
 
 
 class FakeBroker:

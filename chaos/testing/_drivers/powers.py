@@ -20,6 +20,7 @@ from chaos.driver import (
     TierRule,
     promising,
 )
+from chaos.events import MalformedMessage
 from chaos.fault import NotNow, Undo, Verb
 from chaos.ops import Failed, Unknown
 from chaos.services import (
@@ -31,7 +32,6 @@ from chaos.services import (
     CanKeepMetadata,
     HasLimits,
 )
-from chaos.shell.step import MALFORMED
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.limits import check_limits
 from chaos.testing._drivers.metadata import check_metadata
@@ -89,7 +89,10 @@ def check_events(bench: Bench) -> None:
     if isinstance(bench.driver, TellsEvents):
         known = set(bench.driver.events())
         for event, node in bench.traced.items():
-            bench.require(event in known or event == MALFORMED, f"{node} traces {event}, which events() does not name")
+            bench.require(
+                event in known or event == MalformedMessage.f,
+                f"{node} traces {event}, which events() does not name",
+            )
 
 
 def _check_evidence(bench: Bench, what: str, found: object) -> None:

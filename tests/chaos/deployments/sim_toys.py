@@ -17,6 +17,7 @@ from chaos.effects.links import Drop, LinkRule
 from chaos.fault import NotNow, Undo, Verb
 from chaos.node import ONEWAY, Env, Message, NodeSpec
 from chaos.tasks import Group, gather
+from tests.free_events import Free
 
 ECHO, WRITE, GOSSIP, FAIL, LATER, COUNT = range(1, 7)
 
@@ -29,10 +30,10 @@ class Echo:
         self.later: list[tuple[str, Message]] = []
 
     def start(self, env: Env) -> None:
-        env.trace("start", wall=env.wall_ns())
+        env.trace(Free("start", wall=env.wall_ns()))
 
     def message(self, env: Env, source: str, message: Message) -> None:
-        env.trace("got", source=source, code=message.code, text=message.body.decode())
+        env.trace(Free("got", source=source, code=message.code, text=message.body.decode()))
         if message.code == FAIL:
             raise ValueError("asked to fail")
         if message.code == LATER:
@@ -46,7 +47,7 @@ class Echo:
             env.send(source, message.reply(body=message.body))
 
     def timer(self, env: Env, name: str) -> None:
-        env.trace("timer", name=name, mono=env.mono_ns())
+        env.trace(Free("timer", name=name, mono=env.mono_ns()))
         for source, message in self.later:
             env.send(source, message.reply())
         self.later.clear()
@@ -55,7 +56,7 @@ class Echo:
         raise AssertionError("this node never syncs")
 
     def closed(self, env: Env, peer: str) -> None:
-        env.trace("closed", peer=peer)
+        env.trace(Free("closed", peer=peer))
 
 
 class Writer(Echo):
@@ -63,14 +64,14 @@ class Writer(Echo):
 
     def start(self, env: Env) -> None:
         size = env.disk.size("log")
-        env.trace("start", position=size, content=env.disk.read("log").decode() if size > 0 else "")
+        env.trace(Free("start", position=size, content=env.disk.read("log").decode() if size > 0 else ""))
         env.set_timer("tick", 5_000_000)
 
     def message(self, env: Env, source: str, message: Message) -> None:
         if message.code == WRITE:
             end = max(0, env.disk.size("log"))
             env.disk.write("log", end, message.body)
-            env.trace("append", position=end, size=len(message.body))
+            env.trace(Free("append", position=end, size=len(message.body)))
             env.send(source, message.reply(body=str(end).encode()), after=env.disk.sync(["log"]))
         else:
             super().message(env, source, message)
@@ -81,7 +82,7 @@ class Writer(Echo):
             env.send(peer, Message(code=COUNT, flags=ONEWAY, body=env.name.encode()))
 
     def done(self, env: Env, token: int) -> None:
-        env.trace("synced", position=env.disk.size("log"), token=token)
+        env.trace(Free("synced", position=env.disk.size("log"), token=token))
 
 
 def build(spec: NodeSpec) -> Echo:

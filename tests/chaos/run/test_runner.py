@@ -24,6 +24,7 @@ from chaos.run.journal import JOURNAL
 from chaos.run.runner import RunSummary, after_role, run
 from chaos.workload import Load, body_hash
 from tests.chaos.run.journals import pending
+from tests.free_events import Free
 from tests.views import one_group
 
 SEND, PULL, BOUNDS, COMMIT, COMMITTED, STATE = range(1, 7)
@@ -50,7 +51,7 @@ class ToyBroker:
             env.disk.write("log", self.end, line)
             self.end += len(line)
             self.log.append((int(fields["key"], 16), message.body))
-            env.trace("stored", queue=0, offset=len(self.log) - 1)
+            env.trace(Free("stored", queue=0, offset=len(self.log) - 1))
             env.send(source, message.reply(fields={"offset": str(len(self.log) - 1)}), after=env.disk.sync(["log"]))
         elif code == PULL:
             start = int(fields["offset"])

@@ -10,6 +10,7 @@ import pytest
 
 from chaos.node import NOWHERE, ONEWAY, RESPONSE, Address, Env, Malformed, Message
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Life
+from tests.free_events import Free
 
 ASK = Message(code=1, body=b"12345")
 
@@ -154,7 +155,7 @@ def test_a_timer_may_be_set_anew_by_its_own_step() -> None:
 
 
 def test_a_row_says_who_when_and_in_which_step() -> None:
-    it, _, host = life(lambda env: env.trace("a", epoch=1, hash=2, x="y"))
+    it, _, host = life(lambda env: env.trace(Free("a", epoch=1, hash=2, x="y")))
     it.take((START,))
     assert host.rows == [
         {
@@ -233,7 +234,7 @@ def test_few_refusals_are_traced() -> None:
     assert len(host.rows) == 100
 
 
-@pytest.mark.parametrize("acts", [lambda env: env.trace("x"), lambda env: env.send("peer", ASK)])
+@pytest.mark.parametrize("acts", [lambda env: env.trace(Free("x")), lambda env: env.send("peer", ASK)])
 def test_who_has_begun_to_act_on_what_it_does_not_understand_has_failed(acts: Callable[[Env], object]) -> None:
     def half(env: Env) -> None:
         acts(env)

@@ -93,7 +93,7 @@ def test_the_table_of_rocketmq_is_made_from_its_notes(tmp_path: Path) -> None:
     """Whatever of RocketMQ is installed here."""
     matrix = load(ROOT / "examples" / "rocketmq" / "matrix.yaml")
     made, _ = made_of(matrix, cells(matrix, tmp_path), ROOT / "benchmarks" / "rocketmq_runs.jsonl")
-    page = ROOT / "docs" / "rocketmq.md"
+    page = ROOT / "benchmarks" / "results" / "rocketmq.md"
     shown = {what: f"rocketmq/{name}" for what, name in pictures.write(tmp_path, made).items()}
     assert between_marks(page.read_text("utf-8"), markdown(made, shown), str(page)) == page.read_text("utf-8")
     for name in shown.values():

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from chaos.events import COLUMNS, Event
 from chaos.node import ONEWAY, Env, Message, NodeSpec
 
 ECHO, WRITE, READ, FORWARD, FAIL, DROP_ME, COUNT, NUMBER = range(1, 9)
 SYNC_FIRST, SYNC_NOT = "first", "not"
+
+
+class Free(Event):
+    """An event with whatever fields a test likes."""
+
+    def __init__(self, f: str, **fields: Any) -> None:
+        self.name, self.fields = f, fields
+
+    def row(self, time_ns: int, node: str, incarnation: int, step: int) -> dict[str, Any]:
+        columns = {name: self.fields.get(name, -1) for name in COLUMNS}
+        value = {name: told for name, told in self.fields.items() if name not in COLUMNS}
+        whose = {"kind": "trace", "time_ns": time_ns, "node": node, "incarnation": incarnation, "step": step}
+        return {**whose, "f": self.name, **columns, "value": value}
 
 
 class Toy:
@@ -18,7 +34,7 @@ class Toy:
 
     def start(self, env: Env) -> None:
         size = env.disk.size("folder/log")
-        env.trace("start", position=size, files=env.disk.list())
+        env.trace(Free("start", position=size, files=env.disk.list()))
         env.set_timer("tick", 5_000_000)
         env.set_timer("never", 5_000_000)
         env.cancel_timer("never")
@@ -28,7 +44,7 @@ class Toy:
             asker, question = self.asked.pop(message.opaque)
             env.send(asker, question.reply(body=message.body, fields=message.fields))
         elif message.code == ECHO:
-            env.trace("echo", source=source)
+            env.trace(Free("echo", source=source))
             env.send(source, message.reply(body=message.body, fields={**message.fields, "node": env.name}))
         elif message.code == WRITE:
             self._write(env, source, message)
@@ -40,7 +56,7 @@ class Toy:
             self.asked[self.forwards] = (source, message)
             env.send(message.fields["to"], Message(code=ECHO, opaque=self.forwards, body=message.body))
         elif message.code == NUMBER:
-            env.trace("number", offset=int(message.body))
+            env.trace(Free("number", offset=int(message.body)))
         elif message.code == COUNT:
             for number in range(100):
                 env.send(message.fields["to"], Message(code=NUMBER, flags=ONEWAY, body=str(number).encode()))
@@ -53,21 +69,21 @@ class Toy:
     def _write(self, env: Env, source: str, message: Message) -> None:
         end = max(0, env.disk.size("folder/log"))
         env.disk.write("folder/log", end, message.body)
-        env.trace("append", position=end)
+        env.trace(Free("append", position=end))
         after = env.disk.sync(["folder/log"]) if message.fields["sync"] == SYNC_FIRST else None
         env.send(source, message.reply(fields={"held": "yes"}), after=after)
 
     def timer(self, env: Env, name: str) -> None:
         self.ticks += 1
-        env.trace("timer", name=name)
+        env.trace(Free("timer", name=name))
         if name == "tick" and self.ticks < 3:
             env.set_timer("tick", 5_000_000)
 
     def done(self, env: Env, token: int) -> None:
-        env.trace("synced", token=token)
+        env.trace(Free("synced", token=token))
 
     def closed(self, env: Env, peer: str) -> None:
-        env.trace("closed", peer=peer)
+        env.trace(Free("closed", peer=peer))
         for number, (asker, question) in list(self.asked.items()):
             if question.fields["to"] == peer:
                 del self.asked[number]
