@@ -78,7 +78,7 @@ bench-controller: setup
 # promises are broken (1, 4), or that some run decided nothing (2), is what came out and no failure.
 rocketmq: setup
 	.venv/bin/stormproof matrix examples/rocketmq/matrix.yaml --notes benchmarks/rocketmq_runs.jsonl --out .cache \
-		--page docs/rocketmq.md || [ $$? -ne 3 ]
+		--page benchmarks/results/rocketmq.md || [ $$? -ne 3 ]
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

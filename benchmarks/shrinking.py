@@ -1,10 +1,10 @@
 """How small planted bugs become: ``python -m benchmarks.shrinking [MUTANT…] [--within S]`` (``make shrink``).
 
 Each mutant (all of them, unless some are named) runs in its scenario with the seeds from 1 on until its law finds it,
-and that failure is shrunk. Prints a row of the table in ``docs/shrink.md`` for each, and the medians; what fails the
-aims is marked. What was done is kept in ``.cache/shrink``, a folder for each mutant: the same command goes on where it
-was, as long as the code is the same. ``--replay 20`` then replays all results in so many new processes, each with
-another order of its sets and of the files, and compares the digests.
+and that failure is shrunk. Prints a row of the table in ``benchmarks/results/shrinking.md`` for each, and the medians;
+what fails the aims is marked. What was done is kept in ``.cache/shrink``, a folder for each mutant: the same command
+goes on where it was, as long as the code is the same. ``--replay 20`` then replays all results in so many new
+processes, each with another order of its sets and of the files, and compares the digests.
 """
 
 from __future__ import annotations
