@@ -8,8 +8,9 @@ are used up:
   try had shown before (:mod:`reports.sweeps.observed`). Most runs are one of those with a fault moved, stretched,
   taken away, copied from another one, or with other draws; the others are new seeds.
 
-Both begin with the same seeds. Prints a row of the table in ``docs/sweeps.md`` for each bug. Each try is a line of
-``.cache/search.jsonl`` once it has ended: the same command goes on where it was, as long as the code is the same.
+Both begin with the same seeds. Prints a row of the table in ``benchmarks/results/search.md`` for each bug. Each try is
+a line of ``.cache/search.jsonl`` once it has ended: the same command goes on where it was, as long as the code is the
+same.
 """
 
 from __future__ import annotations

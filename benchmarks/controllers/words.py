@@ -10,8 +10,9 @@ INTRODUCTION = """\
 # The controllers, measured and judged
 
 Three kinds of controllers do the same work on the same machine, with the same load generator and the same requests on
-the wire: the reference system's in its modes `classic` and `parallel` ([what they are](../../docs/design/reference.md)), and
-Apache RocketMQ 5.5.0's own. `make bench-controller` measures and judges what is not known yet, and writes this page."""
+the wire: the reference system's in its modes `classic` and `parallel`
+([what they are](../../docs/design/reference.md)), and Apache RocketMQ 5.5.0's own. `make bench-controller` measures and
+judges what is not known yet, and writes this page."""
 
 READ_NOTE = """\
 *register*: a replica that begins a new life, in turns over all groups. *alter*: the second replica leaves its

@@ -3,7 +3,8 @@
 ``python -m benchmarks.coverage [EXAMPLE...] --seeds A..B [--write]`` runs experiments of ``examples/`` (all, unless
 some are named) in the simulator with each of the seeds, one process a core, and tells which branches of the reference
 system's policy ran in how many runs, which faults met which roles in which phase, and which goals were reached; what
-never was is listed. ``--write`` puts it into ``benchmarks/results/coverage.md``. Tracing takes about as long again as the runs.
+never was is listed. ``--write`` puts it into ``benchmarks/results/coverage.md``. Tracing takes about as long again as
+the runs.
 """
 
 from __future__ import annotations
