@@ -157,6 +157,7 @@ class Synced(Event):
     position: Annotated[int, "end of what is durable"]
     file: Annotated[str | None, "the file in which that end lies"] = None
     size: Annotated[int | None, "how many bytes of that file are durable"] = None
+    disk: Annotated[int | None, "how many of them no crash could take away; the simulator adds it"] = None
 
 
 @event("confirm")
@@ -350,6 +351,7 @@ class Vote(Event):
     candidate: Annotated[str, "for whom; its own vote counts, too"]
     file: Annotated[str | None, "the file that holds the vote"] = None
     size: Annotated[int | None, "how long that file was with the vote"] = None
+    disk: Annotated[int | None, "how many bytes of it no crash could take away; the simulator adds it"] = None
 
 
 @event("term_raised")

@@ -178,8 +178,8 @@ def _ssh() -> Finding:
         lines = []
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
     mend = (
-        "`--on ssh` takes hosts from `hosts` in the experiment or from --inventory FILE (docs/where-to-run.md), and each"
-        " must be known: `stormproof doctor --inventory FILE` tries them, and tells how to accept their keys"
+        "`--on ssh` takes hosts from `hosts` in the experiment or from --inventory FILE (docs/where-to-run.md),"
+        " and each must be known: `stormproof doctor --inventory FILE` tries them, and tells how to accept their keys"
     )
     if not keys:
         return Finding(what="SSH", ok=False, found=f"{KNOWN_HOSTS} knows no host", mend=mend, optional=True)

@@ -39,7 +39,9 @@ def placed(attach: Attach, programs: Mapping[str, Program], inventory: Inventory
     """The host of each node. Raises :class:`BadInput` with everything that is wrong with what was written."""
     attach.check(programs)
     if not inventory:
-        raise BadInput("attach, programs: the hosts are missing: list them as `hosts` in the experiment (docs/attach.md)")
+        raise BadInput(
+            "attach, programs: the hosts are missing: list them as `hosts` in the experiment (docs/attach.md)"
+        )
     known, found, problems = {host.name: host for host in inventory}, {}, []
     for node, program in programs.items():
         where = attach.service(node)
