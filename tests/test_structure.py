@@ -171,7 +171,10 @@ MAY_OPEN = {
     "stormproof.sweeping.plan": "makes a sweep",
     "stormproof.commands.init": "copies the package's examples",
     "stormproof.commands.report": "opens a browser",
-    **dict.fromkeys(("stormproof.catalogue", "stormproof.commands_page", "stormproof.options_page"), "writes the docs"),
+    **dict.fromkeys(
+        ("stormproof.catalogue", "stormproof.commands_page", "stormproof.events_page", "stormproof.options_page"),
+        "writes the docs",
+    ),
     **dict.fromkeys(("stormproof.doctor", "stormproof.environment", "stormproof.cli"), "looks at this machine"),
     **dict.fromkeys(("stormproof.image", "stormproof.install", "stormproof.release"), "reads what is installed"),
 }
