@@ -51,7 +51,7 @@ def test_the_simulator_has_every_power() -> None:
 
 def test_one_seed_is_one_history_in_every_process(toys: ModuleType) -> None:
     def fresh(seed: int, hash_seed: int) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(HERE.parents[2])}
         command = [sys.executable, "sim_toys.py", str(seed)]
         return subprocess.run(
             command, cwd=HERE, env=environment, check=True, capture_output=True, text=True, timeout=60
