@@ -61,7 +61,8 @@ def verdict_of(written: Mapping[str, Any]) -> RunVerdict:
     fields = {"run": "", "digest": "", "engine": "", "seconds": 0.0, **written}
     fields["validity"], fields["permitted"] = written["verdict"], written.get("by_policy", [])
     try:
-        verdict = TypeAdapter(RunVerdict).validate_json(json.dumps(_complete(fields)), strict=True)
+        text = json.dumps(_complete(fields), ensure_ascii=False).encode("utf-8", "replace")  # halves of characters
+        verdict = TypeAdapter(RunVerdict).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise DamagedHistory(f"{_place(first['loc'])}: {first['msg']}, not {first['input']!r:.200}") from None
