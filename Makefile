@@ -77,7 +77,7 @@ bench-controller: setup
 # Apache RocketMQ itself, some minutes a run; needs stormproof install rocketmq@5.5.0 and the other versions. That
 # promises are broken (1, 4), or that some run decided nothing (2), is what came out and no failure.
 rocketmq: setup
-	.venv/bin/stormproof matrix examples/rocketmq/matrix.yaml --notes benchmarks/rocketmq_runs.jsonl --out .cache \
+	.venv/bin/stormproof matrix benchmarks/rocketmq_matrix.yaml --notes benchmarks/rocketmq_runs.jsonl --out .cache \
 		--page benchmarks/results/rocketmq.md || [ $$? -ne 3 ]
 
 # Needs uv (pip install uv); the result needs only pip.

@@ -6,12 +6,12 @@ cd "$(dirname "$0")"
 stormproof=.venv/bin/stormproof
 
 echo "== The correct system, on processes, under faults =="
-$stormproof run examples/quickstart.yaml --on process --seed 1
+$stormproof run examples/start/quickstart.yaml --on process --seed 1
 
 echo
 echo "== The same system with a planted bug, in the simulator: this run must be judged INVALID =="
 status=0
-$stormproof run examples/stale_master.yaml --on sim --seed 1 --mutant ack-before-replication || status=$?
+$stormproof run examples/start/stale_master.yaml --on sim --seed 1 --mutant ack-before-replication || status=$?
 if [ "$status" != 1 ]; then
     echo "demo: the planted bug was not found (exit code $status, expected 1)" >&2
     exit 1

@@ -23,9 +23,10 @@ from chaos.verdict import Engine, RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
 from reports import render
 from stormproof.launch import SIM, Launch, start
+from stormproof.shipped import of_reference
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = ROOT / "examples"
+EXPERIMENTS = of_reference(ROOT)
 PAGE = ROOT / "docs" / "mutants.md"
 QUICKSTART = "quickstart"
 #: Seeds of the published matrix: 1 to this.
@@ -39,11 +40,11 @@ in `reference/mutants/` that overrides one policy method of the correct code; th
 is missed of small changes that nobody has chosen, the [mutation score](../benchmarks/results/power.md) says; which code
 no storm reaches, the [coverage](../benchmarks/results/coverage.md). Try one:
 
-    stormproof run examples/relapse.yaml --on sim --mutant truncation-only-in-memory
+    stormproof run unreplicated_tail --on sim --mutant truncation-only-in-memory
 
 Every mutant must be found by the law that it was planted for, and the correct system must stay VALID in the same
 scenarios; `tests/test_mutants.py` checks both. The table is made by `python -m benchmarks.mutants --write`. For each
-mutant it has the scenario of `examples/` that shows the bug, the first seed from 1 on with which its law finds it, the
+mutant it has the scenario that shows the bug, the first seed from 1 on with which its law finds it, the
 number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
 The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment, or
@@ -74,7 +75,7 @@ def run(name: str, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict
     """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
     the page, too, which may break by itself. A run that could not go on is judged by what it recorded; raises its
     :class:`chaos.errors.ChaosError` when that breaks no law."""
-    file = EXAMPLES / f"{name}.yaml"
+    file = EXPERIMENTS[name]
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))

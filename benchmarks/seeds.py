@@ -24,12 +24,12 @@ from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import State, code_version, commit, opened
 from benchmarks.mutation.trial import WITH, Outcome, Result, Trial
 from chaos.errors import ChaosError
+from stormproof.shipped import of_reference
 
 #: Seeds in all.
 SEEDS = 2_000
 #: Seeds that one process runs, one after the other.
 TOGETHER = 5
-EXAMPLES = ROOT / "examples"
 #: Each weakness alone, and in pairs.
 WEAKER = (
     *("{flush: async}", "{acks: master}", "{unclean: true}", "{acks: 2}", "{min_in_sync: 1}"),
@@ -50,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--state", type=Path, default=CACHE / "seeds.jsonl", help="what is known (default: %(default)s)"
     )
     options = parser.parse_args(words)
-    known = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    known = [*of_reference(ROOT)]
     names = sorted(set(options.examples)) or known
     if unknown := sorted(set(names) - set(known)):
         parser.error(f"no example is called {', '.join(unknown)}")
@@ -79,7 +79,7 @@ def experiments(share: Mapping[str, range]) -> dict[tuple[str, int], str]:
     """(example, seed) → what is run: the example as it is or, of those that name no profile, with a weaker one."""
     found = {}
     for place, (name, seeds) in enumerate(share.items()):
-        own = "\nprofile:" in (EXAMPLES / f"{name}.yaml").read_text("utf-8")
+        own = "\nprofile:" in of_reference(ROOT)[name].read_text("utf-8")
         for seed in seeds:
             weaker = WEAKER[(place + seed // ONE_IN) % len(WEAKER)]
             found[name, seed] = name if own or seed % ONE_IN else f"{name}{WITH}{weaker}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.mutants import EXAMPLES, SEEDS, scenario
+from benchmarks.mutants import EXPERIMENTS, SEEDS, scenario
 from benchmarks.mutation.campaign import CACHE
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import code_version
@@ -92,7 +92,7 @@ def measured(
 
 def failing(planted: Planted, out: Path) -> Prepared | None:
     """The first run, by its seed, in which the law of a mutant finds it."""
-    file = EXAMPLES / f"{scenario(planted)}.yaml"
+    file = EXPERIMENTS[scenario(planted)]
     experiment = load(file, deployment=SIM, mutant=planted.name)
     for seed in range(1, SEEDS + 1):
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=planted.name, out=out)

@@ -31,8 +31,8 @@ from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import code_version
 from chaos.history.recorder import read_rows
 from chaos.verdict import Validity
+from stormproof.shipped import of_reference
 
-EXAMPLES = ROOT / "examples"
 DEPLOYMENTS = ("sim", "process", "netns", "docker", "ssh")
 DECIDED = (Validity.VALID.value, Validity.INVALID.value)
 
@@ -57,7 +57,7 @@ class Storm:
 
 def main(words: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(words)
-    files = [file.resolve() for file in given.files] or sorted(EXAMPLES.glob("*.yaml"))
+    files = [file.resolve() for file in given.files] or [*of_reference(ROOT).values()]
     first, _, last = given.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     plan = [(file, on, seed) for seed in seeds for file in files for on in given.on]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from benchmarks.mutants import EXAMPLES, run
+from benchmarks.mutants import EXPERIMENTS, run
 from chaos.verdict import Validity
 
 
@@ -32,12 +32,12 @@ def asks_for_parallel(path: Path) -> bool:
     return asked.get("window") == 1 or (reads and kills and asked.get("heartbeat_ms", 0) >= 5000)
 
 
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if not asks_for_parallel(path))
+NAMES = [name for name, path in EXPERIMENTS.items() if not asks_for_parallel(path)]
 
 
 def classic(name: str, folder: Path) -> Path:
     """The example with controllers of this mode, whatever else it asks of them."""
-    experiment = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text("utf-8"))
+    experiment = YAML(typ="safe").load(EXPERIMENTS[name].read_text("utf-8"))
     if experiment.get("system", "reference") == "reference":
         experiment["system"] = {"reference": {}}
     (options,) = experiment["system"].values()

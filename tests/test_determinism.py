@@ -77,6 +77,6 @@ def test_one_seed_is_one_history_in_fresh_processes(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_quickstart_is_one_history_in_eight_fresh_processes(tmp_path: Path) -> None:
-    file = ROOT / "examples" / "quickstart.yaml"
+    file = ROOT / "examples" / "start" / "quickstart.yaml"
     found = {hash_seed: digest(file, tmp_path / "runs", 7, hash_seed) for hash_seed in range(8)}
     assert len(set(found.values())) == 1, found

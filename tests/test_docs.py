@@ -28,7 +28,7 @@ def test_contributing_quotes_the_real_fault() -> None:
 
 
 def test_readme_quotes_the_real_quickstart() -> None:
-    quickstart = page("examples/quickstart.yaml")
+    quickstart = page("examples/start/quickstart.yaml")
     assert quickstart[quickstart.index("name:") :].strip() in page("README.md")
 
 

@@ -19,9 +19,10 @@ from chaos.experiment.reader import load
 from chaos.history.digests import digest
 from chaos.history.recorder import read_rows
 from stormproof.launch import SIM, Launch, start
-from tests.test_determinism import ROOT, SHORT
+from stormproof.shipped import experiments
+from tests.test_determinism import SHORT
 
-EXAMPLES = ("restarted_views", "silent_end", "slow_disks_power_cut", "lonely_master")
+EXAMPLES = ("restarted_views", "last_record_from_tier", "slow_disks_power_cut", "too_few_in_sync")
 #: Clocks that jump ahead, by up to so many seconds each time they are read.
 CLOCKS = {"time": 5000.0, "monotonic": 50.0, "perf_counter": 50.0, "process_time": 50.0}
 
@@ -94,7 +95,7 @@ def short(tmp_path: Path) -> Path:
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["short", *EXAMPLES])
 def test_a_seed_has_the_same_history_on_a_slow_host(name: str, tmp_path: Path) -> None:
-    file = short(tmp_path) if name == "short" else ROOT / "examples" / f"{name}.yaml"
+    file = short(tmp_path) if name == "short" else experiments()[name]
     changed = [
         seed
         for seed in range(8)
@@ -116,7 +117,7 @@ def _too_late(start_timer: Callable[[SimNode, str, int], int], read: Callable[[]
 
 
 def test_a_node_that_looks_at_a_clock_of_the_host_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = ROOT / "examples" / "silent_end.yaml"
+    file = experiments()["last_record_from_tier"]
     kept: Any = SimNode.start_timer
     found = []
     for run in (history, slow_history):

@@ -170,6 +170,7 @@ MAY_OPEN = {
     "stormproof.shrinking.trial": "makes an experiment in a folder of its own",
     "stormproof.sweeping.plan": "makes a sweep",
     "stormproof.commands.init": "copies the package's examples",
+    "stormproof.commands.list": "reads the experiments of the package",
     "stormproof.commands.report": "opens a browser",
     **dict.fromkeys(
         ("stormproof.catalogue", "stormproof.commands_page", "stormproof.events_page", "stormproof.options_page"),

@@ -13,7 +13,8 @@ import pytest
 from chaos.experiment.reader import load
 
 ROOT = Path(__file__).parent.parent
-SWARM = (ROOT / "examples" / "swarm.yaml").read_text()
+SWARM_FILE = ROOT / "examples" / "start" / "swarm.yaml"
+SWARM = SWARM_FILE.read_text()
 SEEDS = 2
 MANY = 25
 TIMEOUT_S = 40 * 60
@@ -33,7 +34,7 @@ SHAPES = {
 
 
 def test_each_seed_draws_its_own_part_of_the_storm() -> None:
-    experiment = load(ROOT / "examples" / "swarm.yaml", deployment="sim")
+    experiment = load(SWARM_FILE, deployment="sim")
     drawn = [experiment.faults_on("sim", seed) for seed in range(30)]
     all_of_them = [str(fault.use) for fault in experiment.faults]
     parts = [{str(fault.use) for fault in faults} for faults in drawn]
@@ -44,7 +45,7 @@ def test_each_seed_draws_its_own_part_of_the_storm() -> None:
 
 
 def test_seeds_draw_lossy_profiles_beside_a_tier_and_strict_ones() -> None:
-    experiment = load(ROOT / "examples" / "swarm.yaml", deployment="sim")
+    experiment = load(SWARM_FILE, deployment="sim")
     found = [experiment.drawn(seed) for seed in range(40)]
     assert all(it.system.options.tier for it in found)
     profiles = {it.profile for it in found}

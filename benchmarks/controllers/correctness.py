@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, explored
-from benchmarks.mutants import EXAMPLES, run, scenario
+from benchmarks.mutants import EXPERIMENTS, run, scenario
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.verdict import RunVerdict
@@ -36,7 +36,7 @@ def examples() -> list[str]:
 
 def judge_seeds(example: str) -> Result:
     """The correct system in one example, seed by seed."""
-    faults = load(EXAMPLES / f"{example}.yaml", deployment=SIM).faults
+    faults = load(EXPERIMENTS[example], deployment=SIM).faults
     return {
         "example": example,
         "faults": sorted({_told(one.use.name, one.use.options) for one in faults}),

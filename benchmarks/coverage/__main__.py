@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from benchmarks.coverage import page
 from benchmarks.coverage.branches import sources
-from benchmarks.coverage.runs import EXAMPLES, ROOT, told
+from benchmarks.coverage.runs import EXPERIMENTS, ROOT, told
 from benchmarks.mutation.state import commit
 
 PAGE = ROOT / "benchmarks" / "results" / "coverage.md"
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(words)
-    known = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    known = [*EXPERIMENTS]
     chosen = options.examples or known
     if wrong := sorted(set(chosen) - set(known)):
         parser.error(f"no example is called {', '.join(wrong)}")

@@ -18,9 +18,10 @@ from chaos.history.recorder import read_rows
 from chaos.judging.goals import look, names
 from chaos.law import RunContext
 from stormproof.launch import SIM, Launch, start
+from stormproof.shipped import of_reference
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+EXPERIMENTS = of_reference(ROOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def told(jobs: Sequence[tuple[str, int]], workers: int) -> page.Totals:
 def run(job: tuple[str, int]) -> Seen:
     """Run one seed of an example under the trace."""
     name, seed = job
-    file = EXAMPLES / f"{name}.yaml"
+    file = EXPERIMENTS[name]
     with tempfile.TemporaryDirectory(prefix="stormproof-coverage-") as folder:
         launch = Launch(
             experiment=load(file, deployment=SIM), file=file, deployment=SIM, seed=seed, mutant="", out=Path(folder)

@@ -18,6 +18,7 @@ from benchmarks.mutation.reach import Place, Reach
 from benchmarks.mutation.state import State, code_version, commit, opened, read_only
 from benchmarks.mutation.trial import Result, Trial
 from chaos.errors import BadInput, ChaosError
+from stormproof.shipped import of_reference
 
 #: The published sample, and the seed that draws it: another one whenever laws were made for survivors of the last.
 SAMPLE, SEEDS, DRAW = 300, 100, 18
@@ -112,7 +113,7 @@ def _plan(experiments: Sequence[str] | None, seeds: int) -> list[Place]:
     them than a mutant runs with, and each runs with those that promise most."""
     if experiments:
         return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
-    examples = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml") if path.stem != SWARM)
+    examples = [name for name in of_reference(ROOT) if name != SWARM]
     storms = max(DRAWN_STORMS, seeds - len(examples))
     return [(experiment, seed) for seed, experiment in enumerate([*examples, *[SWARM] * storms], start=1)]
 

@@ -21,8 +21,10 @@ from chaos.errors import BadInput, MachineError
 
 #: A trial: id of the mutant ("": the correct system), experiment, seed.
 Key = tuple[str, str, int]
+#: Folders of experiments.
+EXPERIMENTS = ("examples", "tests/scenarios")
 #: What a verdict depends on.
-PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof", "workloads", "examples")
+PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof", "workloads", *EXPERIMENTS)
 
 
 def code_version(root: Path) -> str:

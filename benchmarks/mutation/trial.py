@@ -32,6 +32,7 @@ from chaos.judging.run import prepare
 from chaos.shell.node_process import die_with
 from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof.launch import SIM, Launch, start
+from stormproof.shipped import of_reference
 
 #: What a process may take: a mutant that collects for ever ends by this, and not by the machine's end.
 MEMORY_BYTES = 6 << 30
@@ -96,7 +97,7 @@ class Trial:
 
     def file(self, root: Path) -> Path:
         name = self.experiment.partition(WITH)[0]
-        return root / (name if "/" in name else f"examples/{name}.yaml")
+        return root / name if "/" in name else of_reference(root)[name]
 
     @property
     def profile(self) -> str:

@@ -33,6 +33,6 @@ MUTANTS = (
         law="in-sync",
         stands_for="a follower that acknowledges from its page cache, where the leader's own copy suffices",
         parts={"broker": {"replication": AcksWhatItTook}},
-        scenario="acks_of_the_master",
+        scenario="ack_by_master_alone",
     ),
 )

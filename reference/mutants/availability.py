@@ -71,20 +71,20 @@ MUTANTS = (
         law="availability",
         stands_for="replication that waits for a dead peer: the SyncStateSet never shrinks",
         parts={"broker": {"replication": WaitsForDeadPeer}},
-        scenario="dead_peer",
+        scenario="absent_replica",
     ),
     Planted(
         name="timer-of-the-newest",
         law="availability",
         stands_for="one timer for all that wait, which each newcomer sets anew: who came first waits without end",
         parts={"broker": {"producer_requests": TimerOfTheNewest}},
-        scenario="waiting_sends",
+        scenario="many_waiting_producers",
     ),
     Planted(
         name="stale-heartbeats",
         law="availability",
         stands_for="stale aggregation of heartbeats: a follower that passes on old ones keeps a dead master alive",
         parts={"controller": {"gathered": StaleHeartbeats}},
-        scenario="silent_master",
+        scenario="stalled_master",
     ),
 )

@@ -158,7 +158,7 @@ MUTANTS = (
         law="consumers",
         stands_for="RocketMQ's commitOffset takes a smaller offset: a commit that is repeated late takes a group back",
         parts={"broker": {"queues": LastCommitWins, "producer_requests": LateCommitsAgain}},
-        scenario="late_commits",
+        scenario="pending_offset_commits",
     ),
     Planted(
         name="new-groups-begin-at-the-end",
@@ -172,6 +172,6 @@ MUTANTS = (
         law="consumers",
         stands_for="apache/rocketmq #8239: a crash takes back what was read, another message gets its offset unseen",
         parts={"broker": {NODE: ReadsBeforeConfirm}},
-        scenario="acks_of_the_master",
+        scenario="ack_by_master_alone",
     ),
 )

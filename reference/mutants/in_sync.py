@@ -148,13 +148,13 @@ MUTANTS = (
         law="in-sync",
         stands_for="min.insync.replicas that is set and not looked at: all in sync are waited for, and that is one",
         parts={"broker": {"producer_requests": TooFewSuffice}},
-        scenario="lonely_master",
+        scenario="too_few_in_sync",
     ),
     Planted(
         name="joiners-sent-with-the-next-write",
         law="in-sync",
         stands_for="openmessaging/dledger #61: who comes back to an idle group is sent nothing before the next write",
         parts={"broker": {"replication": WithSentWithTheNextWrite}},
-        scenario="idle_for_a_minute",
+        scenario="idle_minute",
     ),
 )

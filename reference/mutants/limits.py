@@ -35,13 +35,13 @@ MUTANTS = (
         law="answers",
         stands_for="a read without a bound of the server's own: one answer takes the broker's memory",
         parts={"broker": {"consumer_requests": AsMuchAsAskedFor}},
-        scenario="limits",
+        scenario="request_limits",
     ),
     Planted(
         name="topic-of-nothing",
         law="answers",
         stands_for="a request that makes no sense and is acknowledged: its sender relies on what is not there",
         parts={"broker": {"producer_requests": TopicOfNothing}},
-        scenario="limits",
+        scenario="request_limits",
     ),
 )

@@ -122,21 +122,21 @@ MUTANTS = (
         law="linearizable",
         stands_for="leases by the wall clock, which somebody sets back: a deposed leader answers for as long",
         parts={"controller": {"raft": LeaseOverClockJump}},
-        scenario="leases",
+        scenario="lease_reads",
     ),
     Planted(
         name="votes-twice",
         law="linearizable",
         stands_for="members that forget their vote and vote again (RethinkDB 2.2.3 across a reconfiguration)",
         parts={"controller": {"raft": VotesTwice}},
-        scenario="two_leaders",
+        scenario="split_vote",
     ),
     Planted(
         name="deserts-leader",
         law="controllers",
         stands_for="Raft as in its paper, without the thesis' 4.2.3: who comes back deposes a leader that all hear",
         parts={"controller": {"raft": DesertsLeader}},
-        scenario="second_votes",
+        scenario="double_votes",
         seed=3,
     ),
     Planted(
@@ -144,7 +144,7 @@ MUTANTS = (
         law="roles",
         stands_for="figure 8 of Raft's paper: an entry of an earlier term is on a majority, and may still be replaced",
         parts={"controller": {"raft": CommitsEarlierTerm}},
-        scenario="earlier_terms",
+        scenario="entries_of_earlier_terms",
     ),
     Planted(
         name="promises-before-fsync",

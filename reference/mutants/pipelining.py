@@ -83,14 +83,14 @@ MUTANTS = (
         law="linearizable",
         stands_for="a follower read that asks for the read index and does not wait until it has applied it",
         parts={"controller": {"raft": FollowerReadsUnapplied}},
-        scenario="catching_up",
+        scenario="slow_catch_up",
     ),
     Planted(
         name="append-skips-a-gap",
         law="roles",
         stands_for="a pipelined append that overtakes a lost one: nobody looks at what comes before its entries",
         parts={"controller": {"raft": SkipsGap}},
-        scenario="catching_up",
+        scenario="slow_catch_up",
     ),
     Planted(
         name="snapshot-drops-the-tail",

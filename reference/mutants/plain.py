@@ -43,7 +43,7 @@ MUTANTS = (
         law="consumers",
         stands_for="a smaller offset is taken, and nothing else is wrong: what makes commits late is the network",
         parts={"broker": {"queues": LastCommitWins}},
-        scenario="delayed_commits",
+        scenario="delayed_offset_commits",
     ),
     Planted(
         name="anybody-is-elected",

@@ -159,7 +159,7 @@ MUTANTS = (
         law="no-rollback",
         stands_for="a replica that was restored from a backup keeps its place in the SyncStateSet, and is elected",
         parts={"controller": {"replicas": RolledBackDiskTrusted}},
-        scenario="old_backup",
+        scenario="restored_backup",
     ),
     Planted(
         name="id-given-twice",
@@ -172,7 +172,7 @@ MUTANTS = (
         law="roles",
         stands_for="a count of restarts that lives in memory: nobody can tell by it who came back, or with which disk",
         parts={"broker": {"membership": LifeNotKept}},
-        scenario="quiet",
+        scenario="idle_then_master_crash",
     ),
     Planted(
         name="switch-called-refused",

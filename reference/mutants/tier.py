@@ -323,21 +323,21 @@ MUTANTS = (
         law="single-uploader",
         stands_for="a dispatch thread that outlives the role: uploads go on after the switch",
         parts={"broker": {"tier": LatePutAfterDemotion}},
-        scenario="old_uploader",
+        scenario="replaced_uploader",
     ),
     Planted(
         name="slave-uploads",
         law="single-uploader",
         stands_for="apache/rocketmq #8066: every replica uploads, and their metadata conflict",
         parts={"broker": {"tier": SlaveUploads}},
-        scenario="old_uploader",
+        scenario="replaced_uploader",
     ),
     Planted(
         name="successor-judged",
         law="single-uploader",
         stands_for="a master that was replaced takes its own log for the truth, and its successor's tier for damaged",
         parts={"broker": {"tier": SuccessorJudged}},
-        scenario="judged_by_the_old",
+        scenario="partitioned_lone_member",
     ),
     Planted(
         name="resume-from-local-max",
@@ -371,14 +371,14 @@ MUTANTS = (
         stands_for="a replica that comes back after an unclean election, and deletes by what the tier held or holds of "
         "another log",
         parts={"broker": {"retention": RetentionByOldManifest}},
-        scenario="lost_and_back",
+        scenario="unclean_election_and_return",
     ),
     Planted(
         name="log-never-shrinks",
         law="durability",
         stands_for="apache/rocketmq #8334 and redpanda #4224: local files that nobody deletes, until the disk is full",
         parts={"broker": {"retention": NeverDeletes}},
-        scenario="trimmed_tier",
+        scenario="tier_retention",
     ),
     Planted(
         name="garbage-left",
@@ -391,7 +391,7 @@ MUTANTS = (
         law="tier-continuity",
         stands_for="S3 before 2020: a list that shows a key for a while, though its deletion was answered",
         parts={"objectstore": {NODE: DeletionsOvertaken}},
-        scenario="trimmed_tier",
+        scenario="tier_retention",
     ),
     Planted(
         name="segment-never-full",
@@ -465,6 +465,6 @@ MUTANTS = (
         law="tier-continuity",
         stands_for="apache/rocketmq #8409: what could not be uploaded waits for the next message of its queue",
         parts={"broker": {"tier": RetriedWithTheNext}},
-        scenario="after_outage",
+        scenario="upload_after_outage",
     ),
 )

@@ -193,7 +193,7 @@ MUTANTS = (
         law="watched-views",
         stands_for="a cache that refreshes what was asked for after it has answered: the first answer is of long ago",
         parts={"nameserver": {NODE: RefreshedByReads}},
-        scenario="rare_views",
+        scenario="rare_view_updates",
     ),
     Planted(
         name="manifests-later",

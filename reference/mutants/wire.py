@@ -22,6 +22,6 @@ MUTANTS = (
         law="durability",
         stands_for="RocketMQ's bodyCRC, which the broker computes of what has arrived: nobody checks the way to it",
         parts={WIRE: {CODEC: SendsUnchecked}},
-        scenario="rough_links",
+        scenario="link_faults",
     ),
 )

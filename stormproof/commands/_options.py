@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
+
+from stormproof import shipped
+
+
+class ExperimentFile(click.Path):
+    """The path of an experiment's file, or the name of one that comes with Stormproof."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        return path if path.suffix or path.exists() else shipped.experiments().get(path.as_posix(), path)
+
 
 engine_option = click.option(
     "--engine",

@@ -10,10 +10,11 @@ import click
 from chaos.driver import promising
 from chaos.errors import BadInput
 from stormproof.commands import _console
+from stormproof.commands._options import ExperimentFile
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=ExperimentFile())
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 def compose(file: Path, mutant: str) -> None:
     """Print a docker-compose.yml with the servers of the experiment in FILE, for experiments by hand."""

@@ -9,6 +9,7 @@ import click
 
 from chaos.errors import BadInput, MachineError
 from stormproof.commands import _console
+from stormproof.shipped import EXAMPLES
 
 
 @click.command()
@@ -16,9 +17,9 @@ from stormproof.commands import _console
 def init(directory: Path) -> None:
     """Copy the examples to DIRECTORY, to start from; files that exist are never overwritten.
 
-    Those for a system by others are in a folder of its name.
+    They stand in folders by purpose, those for a system by others in `systems`.
     """
-    with resources.as_file(resources.files("stormproof.examples")) as examples:
+    with resources.as_file(resources.files(EXAMPLES)) as examples:
         sources = {path.relative_to(examples): path for path in sorted(examples.rglob("*.yaml"))}
         present = [str(name) for name in sources if (directory / name).exists()]
         if present:

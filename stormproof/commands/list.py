@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,8 +21,9 @@ from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
+from stormproof.shipped import experiments
 
-MUTANTS, FAULTS = "mutants", "faults"
+MUTANTS, FAULTS, EXPERIMENTS = "mutants", "faults", "experiments"
 #: The scenario of the mutants that name none.
 QUICKSTART = "quickstart"
 #: Columns beside one another need so many characters.
@@ -29,14 +33,15 @@ KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 
 
 @click.command(name="list")
-@click.argument("kind", required=False, type=click.Choice([*KINDS, MUTANTS]), metavar="[KIND]")
+@click.argument("kind", required=False, type=click.Choice([*KINDS, EXPERIMENTS, MUTANTS]), metavar="[KIND]")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List faults, workloads, laws, drivers, deployments, goals or mutants, with their options. Without KIND: what
+    """List faults, workloads, laws, drivers, deployments, goals, mutants or the experiments that
+    come with Stormproof, with their options. Without KIND: what
     there is of each, in a line; with --json everything.
     """
     if as_json:
-        found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, MUTANTS])}
+        found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, EXPERIMENTS, MUTANTS])}
         _console.print_json(found[kind] if kind else found)
         return
     console = _console.out()
@@ -48,7 +53,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
         console.print(part)
     if kind == MUTANTS and console.width >= WIDE:
         others = "".join(f", {one['name']} with --seed {one['seed']}" for one in entries if one["seed"] != 1)
-        words = "`stormproof run examples/SCENARIO.yaml --on sim --seed 1 --mutant NAME` shows each"
+        words = "`stormproof run SCENARIO --on sim --seed 1 --mutant NAME` shows each"
         console.print()
         console.print(f"{words}{others}", style="dim", markup=False)
 
@@ -60,6 +65,7 @@ def _print_overview(console: Console) -> None:
         for plugin, summary in plugins.summaries(kind).items():
             words = f"{escape(plugin)}  [dim]{escape(summary)}[/]"
             console.print(Padding(words, INDENTED, expand=False))
+    console.print(f"[bold]{EXPERIMENTS}[/]: `stormproof list {EXPERIMENTS}` names those that `stormproof run` knows")
     console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
 
 
@@ -70,6 +76,8 @@ def _entries(kind: str) -> list[dict[str, Any]]:
             for driver in plugins.names(PluginKind.DRIVER)
             for mutant in _mutants(driver)
         ]
+    if kind == EXPERIMENTS:
+        return [{"name": name, "summary": _purpose(file), "file": str(file)} for name, file in experiments().items()]
     descriptions = plugins.describe(KINDS[kind])
     if KINDS[kind] is PluginKind.LAW:
         from chaos.judging.registry import registry
@@ -80,9 +88,15 @@ def _entries(kind: str) -> list[dict[str, Any]]:
 
 
 def _command(mutant: Any) -> str:
-    """What shows the bug, in a copy of this repository."""
-    file = f"examples/{mutant.scenario or QUICKSTART}.yaml"
-    return f"stormproof run {file} --on sim --seed {mutant.seed} --mutant {mutant.name}"
+    """What shows the bug."""
+    return f"stormproof run {mutant.scenario or QUICKSTART} --on sim --seed {mutant.seed} --mutant {mutant.name}"
+
+
+def _purpose(file: Path) -> str:
+    """Return the first sentence of the comment that an experiment begins with."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
+    text = " ".join(line.lstrip("# ") for line in lines)
+    return re.split(r"(?<=[.:]) ", text, maxsplit=1)[0].rstrip(".:")
 
 
 def _mutants(driver: str) -> tuple[Any, ...]:
@@ -147,6 +161,8 @@ def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
     if kind == MUTANTS:
         parts = {"law": entry["law"], "shown by": entry["command"]}
         return [escape(entry["stands_for"]), *_parts(parts)]
+    if kind == EXPERIMENTS:
+        return [escape(entry["summary"])]
     if kind != FAULTS:
         return [escape(entry["summary"]), *_parts({"options": _options(entry)})]
     on = [f"{name} ({words})" if words else name for name, words in entry["deployments"].items()]
@@ -185,7 +201,11 @@ def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Rendera
 def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
     """Columns; for faults, with much to say of each, one column of lines."""
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
-    columns = {MUTANTS: ("name", "law", "stands_for", "scenario"), FAULTS: ("name", "")}
+    columns = {
+        MUTANTS: ("name", "law", "stands_for", "scenario"),
+        FAULTS: ("name", ""),
+        EXPERIMENTS: ("name", "summary"),
+    }
     for column in columns.get(kind, ("name", "summary", "options")):
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "name")
     for entry in entries:
@@ -199,6 +219,8 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
         elif kind == MUTANTS:
             shown = {**entry, "scenario": entry["scenario"] or QUICKSTART}
             table.add_row(*(escape(str(shown[column])) for column in columns[MUTANTS]))
+        elif kind == EXPERIMENTS:
+            table.add_row(entry["name"], escape(entry["summary"]))
         else:
             table.add_row(entry["name"], escape(entry["summary"]), escape(_options(entry)))
     return table

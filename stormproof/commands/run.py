@@ -17,7 +17,14 @@ from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import engine_option, json_option, no_loss_option, out_option, state_option
+from stormproof.commands._options import (
+    ExperimentFile,
+    engine_option,
+    json_option,
+    no_loss_option,
+    out_option,
+    state_option,
+)
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
 from stormproof.commands._sweeping import drive
 from stormproof.outcome import ExitCode, error_object, not_run_object, worst_code
@@ -58,7 +65,7 @@ class SeedRange(click.ParamType):
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=ExperimentFile())
 @click.option(
     "--on",
     "deployment",
@@ -109,7 +116,8 @@ def run(
     no_loss_by_policy: bool,
     keep: str,
 ) -> None:
-    """Run the experiment in FILE and judge what was recorded.
+    """Run the experiment in FILE, or the one that is called so (`stormproof list experiments`), and judge what was
+    recorded.
 
     With --master or --conf, Spark is waited for before the run begins, so that a mistake in them costs no run.
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from chaos.errors import BadInput, ChaosError
 from reports.sweeps import PAGE
 from stormproof.commands import _console
-from stormproof.commands._options import json_option, no_loss_option, out_option
+from stormproof.commands._options import ExperimentFile, json_option, no_loss_option, out_option
 from stormproof.commands._single import refuse_unjudgeable
 from stormproof.commands._sweeping import drive
 from stormproof.commands.run import Duration, SeedRange
@@ -40,7 +40,7 @@ class Budget(Duration):
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, type=ExperimentFile(), metavar="FILE...")
 @click.option("--seeds", type=SeedRange(), help="Seeds of each experiment, A and B included.")
 @click.option("--mutant", default=None, metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
 @click.option(

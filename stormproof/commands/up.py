@@ -13,12 +13,12 @@ from chaos.history.run_meta import UP
 from stormproof.commands import _console
 from stormproof.commands._healing import DEFAULT, HEAL, healers
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import out_option, state_option
+from stormproof.commands._options import ExperimentFile, out_option, state_option
 from stormproof.commands._single import say_unmarked
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=ExperimentFile())
 @click.option(
     "--on",
     "where",

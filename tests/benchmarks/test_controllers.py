@@ -114,14 +114,14 @@ def test_recorded_bugs_are_those_of_the_controllers() -> None:
     rows = "| `votes-twice` | linearizable | two_leaders | 2 | 3/5 | – | a story |\n"
     rows += "| `joins-behind` | in-sync | quickstart | 1 | 5/5 | – | another |\n"
     assert correctness.found_bugs(f"# Page\n\n{rows}") == [
-        ["`votes-twice`", "linearizable", "two_leaders", "2", "3/5", "–", "a story"]
+        ["`votes-twice`", "linearizable", "split_vote", "2", "3/5", "–", "a story"]
     ]
 
 
 def test_bugs_planted_in_controllers_and_their_examples_are_all_tried() -> None:
     examples = correctness.examples()
     assert {"register", "classic_controllers", "lock"} <= set(examples)
-    assert all((correctness.EXAMPLES / f"{name}.yaml").exists() for name in examples)
+    assert {*examples} <= {*correctness.EXPERIMENTS}
     assert {"votes-twice", "proposes-again"} <= {one.name for one in correctness.planted()}
     assert Replicas in {base for one in correctness.planted() for cls in one.parts["controller"].values()
                         for base in cls.__mro__}  # fmt: skip

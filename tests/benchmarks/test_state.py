@@ -19,6 +19,7 @@ from benchmarks.mutation.state import Key, code_version, opened, read_only
 from benchmarks.mutation.trial import Outcome, Result, Trial
 from benchmarks.seeds import goals, main, problems, shares, table
 from chaos.errors import BadInput, MachineError
+from stormproof.shipped import of_reference
 
 MUTANT = Mutant(
     id="broker/x:f:min-max:000000",
@@ -95,13 +96,13 @@ def test_what_is_found_runs_no_more(tmp_path: Path) -> None:
 
 
 def test_the_version_of_the_code_follows_the_experiments(tmp_path: Path) -> None:
-    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "start").mkdir(parents=True)
     (tmp_path / "reference" / "mutants").mkdir(parents=True)
-    (tmp_path / "examples" / "swarm.yaml").write_text("a")
+    (tmp_path / "examples" / "start" / "swarm.yaml").write_text("a")
     before = code_version(tmp_path)
     (tmp_path / "reference" / "mutants" / "log.py").write_text("a")
     assert code_version(tmp_path) == before
-    (tmp_path / "examples" / "swarm.yaml").write_text("b")
+    (tmp_path / "examples" / "start" / "swarm.yaml").write_text("b")
     assert code_version(tmp_path) != before
 
 
@@ -217,7 +218,7 @@ def test_an_example_that_is_not_there_gets_no_seeds(capsys: pytest.CaptureFixtur
 
 def test_seeds_are_shared_among_all_examples() -> None:
     assert shares(["a", "b", "c"], 8) == {"a": range(1, 4), "b": range(1, 4), "c": range(1, 3)}
-    names = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml"))
+    names = [*of_reference(ROOT)]
     assert sum(map(len, shares(names, 2000).values())) == 2000
 
 

@@ -33,15 +33,15 @@ from chaos.judging.so_far import NONE, SoFar, able, judge_prefix, judge_so_far, 
 from chaos.law import RunContext
 from stormproof import scenario_run
 from stormproof.scenarios import Scenario
+from stormproof.shipped import experiments
 from tests.stormproof.small_runs import planted
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Planted bugs, an example that shows each, and what must be found of it before the run has ended.
 PLANTED = {
-    "equal-start-epochs": ("relapse", {"rollback", "confirm-rollback", "replica-divergence"}),
+    "equal-start-epochs": ("unreplicated_tail", {"rollback", "confirm-rollback", "replica-divergence"}),
     "confirm-ignores-disconnected": ("stale_master", {"confirm-beyond-set", "rollback"}),
-    "min-in-sync-ignored": ("lonely_master", {"too-few-in-sync"}),
-    "votes-twice": ("two_leaders", {"not-linearizable", "two-masters", "metadata-conflict"}),
+    "min-in-sync-ignored": ("too_few_in_sync", {"too-few-in-sync"}),
+    "votes-twice": ("split_vote", {"not-linearizable", "two-masters", "metadata-conflict"}),
 }
 #: What harms leave must be found early wherever one of these names says what they did.
 EARLY = {
@@ -109,7 +109,7 @@ def test_most_kinds_of_harm_are_found_before_the_end() -> None:
 
 
 def with_bug(mutant: str, folder: Path) -> tuple[pa.Table, RunContext]:
-    file = EXAMPLES / f"{PLANTED[mutant][0]}.yaml"
+    file = experiments()[PLANTED[mutant][0]]
     done = scenario_run.execute(Scenario(file=file, on="sim", seeds=(1,), mutant=mutant), file, 1, folder, folder / "l")
     table, damage = read_rows(Path(done.directory))
     assert not damage

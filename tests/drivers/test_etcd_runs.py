@@ -15,10 +15,11 @@ from chaos.experiment.reader import load
 from chaos.recipe import Recipe
 from chaos.testing.drivers import check_driver
 from drivers.etcd import RECIPES, Options, create
+from stormproof.shipped import experiments
 from tests.chaos.deployments.ssh_hosts import Hosts
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples" / "etcd").glob("*.yaml"))
+EXAMPLES = [path for name, path in experiments().items() if name.startswith("etcd/")]
 SHORT = """\
 name: etcd-short
 system:

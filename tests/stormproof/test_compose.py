@@ -25,6 +25,7 @@ from chaos.shell.environment import launch_in
 from chaos.shell.launch import Launch
 from reference.options import OPTIONS
 from stormproof import cli
+from stormproof.shipped import of_reference
 from tests.stormproof.test_up import send_and_read_back
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def written() -> dict[str, Any]:
 
 def test_the_committed_file_is_what_the_command_prints(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     monkeypatch.chdir(ROOT)
-    assert cli._run(["compose", "examples/quickstart.yaml"]) == 0
+    assert cli._run(["compose", "examples/start/quickstart.yaml"]) == 0
     assert capsys.readouterr().out == FILE.read_text("utf-8"), "make it anew: stormproof compose … > docker-compose.yml"
 
 
@@ -100,7 +101,7 @@ def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
     "example",
     [
         pytest.param(path, marks=pytest.mark.full if number % 4 else (), id=path.stem)
-        for number, path in enumerate(sorted((ROOT / "examples").glob("*.yaml")))
+        for number, path in enumerate(of_reference().values())
     ],
 )
 def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +112,7 @@ def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_mutant_is_told_to_each_node(capsys: pytest.CaptureFixture[str]) -> None:
-    example = ROOT / "examples" / "quickstart.yaml"
+    example = ROOT / "examples" / "start" / "quickstart.yaml"
     content = printed(capsys, str(example), "--mutant", "ack-before-fsync")
     assert [launch.spec for launch in launches(content).values()] == list(cluster_of(example, "ack-before-fsync"))
 

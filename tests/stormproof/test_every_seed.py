@@ -14,7 +14,7 @@ from stormproof.launch import Launch
 from stormproof.sweeping import local
 from stormproof.sweeping.task import Done, Task, do
 
-EXAMPLE = "examples/quickstart.yaml"
+EXAMPLE = "examples/start/quickstart.yaml"
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:

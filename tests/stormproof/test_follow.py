@@ -28,7 +28,7 @@ from tests.stormproof.conftest import Begin
 from tests.stormproof.growing import Growing
 from tests.stormproof.small_runs import ANOMALY, planted
 
-EXPERIMENT = Path(__file__).parents[2] / "examples" / "stale_master.yaml"
+EXPERIMENT = Path(__file__).parents[2] / "examples" / "start" / "stale_master.yaml"
 
 
 @pytest.fixture(scope="module")

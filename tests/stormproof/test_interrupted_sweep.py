@@ -18,7 +18,16 @@ END_S = 30
 
 @pytest.mark.parametrize("pause_s", [0.5, pytest.param(0.0, marks=pytest.mark.full)])
 def test_a_sweep_that_is_told_twice_to_stop_ends_with_all_its_workers(tmp_path: Path, pause_s: float) -> None:
-    words = ["run", str(ROOT / "examples" / "quickstart.yaml"), "--on", "sim", "--seeds", "0..29", "--out", "runs"]
+    words = [
+        "run",
+        "quickstart",
+        "--on",
+        "sim",
+        "--seeds",
+        "0..29",
+        "--out",
+        "runs",
+    ]
     popen = subprocess.Popen(
         [sys.executable, "-m", "stormproof", *words, "--engine", "local"],
         cwd=tmp_path,

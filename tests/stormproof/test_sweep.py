@@ -17,7 +17,7 @@ TIMEOUT_S = 40 * 60
 @pytest.mark.full
 @pytest.mark.spark
 def test_the_quickstart_is_valid_on_every_seed(tmp_path: Path) -> None:
-    words = ["run", "examples/quickstart.yaml", "--on", "sim", "--seeds", f"{SEEDS[0]}..{SEEDS[-1]}"]
+    words = ["run", "examples/start/quickstart.yaml", "--on", "sim", "--seeds", f"{SEEDS[0]}..{SEEDS[-1]}"]
     done = subprocess.run(
         [sys.executable, "-m", "stormproof", *words, "--engine", "spark", "--json", "--out", str(tmp_path)],
         cwd=ROOT,

@@ -28,6 +28,7 @@ FOLDERS = {
     **{name: name for name in ("stormproof", "chaos", "checkers", "drivers", "nemesis", "reference", "reports")},
     "workloads": "workloads",
     "stormproof/examples": "examples",
+    "stormproof/scenario_files": "tests/scenarios",
     "stormproof/images": "images",
 }
 SHIPPED = {".py", ".typed", ".yaml", ".j2", ".css", ".js", ".java", ".jar", ".Dockerfile", ".sh", ".xml"}
@@ -51,6 +52,8 @@ def wheel_of(source: Path, folder: Path) -> Path:
     left_out = shutil.ignore_patterns(".*", "__pycache__", "tests", "benchmarks", "runs", "build", "*.egg-info")
     copy = folder / f"{source.name}-source"
     shutil.copytree(source, copy, ignore=left_out)
+    if source == ROOT:
+        shutil.copytree(ROOT / "tests" / "scenarios", copy / "tests" / "scenarios", ignore=left_out)
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
     subprocess.run([*command, str(copy)], check=True, capture_output=True, timeout=120)
     (found,) = folder.glob("*.whl")

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
-from test_docker import AGAIN_S, ROOT, World, effective, left_of, stormproof  # noqa: E402
+from test_docker import AGAIN_S, World, effective, left_of, stormproof  # noqa: E402
 from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
 
 from chaos.deployment import CanHangIo, CanLimitDescriptors, CanLimitMemory, CanLoseUnsynced, CanRuleDisks  # noqa: E402
@@ -142,7 +142,15 @@ def test_a_node_without_memory_may_end_and_starts_with_as_little(world: World) -
 
 @pytest.mark.full
 def test_bad_disks_in_containers_are_valid_with_every_fault_proven(engine: Any, tmp_path: Path) -> None:
-    words = ["run", str(ROOT / "examples" / "bad_disks.yaml"), "--on", "docker", "--engine", "local", "--json"]
+    words = [
+        "run",
+        "bad_disks",
+        "--on",
+        "docker",
+        "--engine",
+        "local",
+        "--json",
+    ]
     done = stormproof(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()

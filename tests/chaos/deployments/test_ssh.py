@@ -307,7 +307,7 @@ def on(hosts: Hosts, tmp_path: Path) -> list[str]:
 @pytest.mark.ssh
 @pytest.mark.parametrize("scenario", ["storm", "quickstart"])
 def test_a_storm_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_path: Path, scenario: str) -> None:
-    text = STORM if scenario == "storm" else (ROOT / "examples" / "quickstart.yaml").read_text()
+    text = STORM if scenario == "storm" else (ROOT / "examples" / "start" / "quickstart.yaml").read_text()
     found = judged(tmp_path, text, *on(hosts, tmp_path))
     assert found["verdict"] == "VALID", found
     (run,) = runs(tmp_path / "runs")

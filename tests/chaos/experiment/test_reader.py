@@ -12,8 +12,9 @@ from chaos.errors import BadInput
 from chaos.experiment.durations import parse_duration
 from chaos.experiment.model import Schedule, Trigger
 from chaos.experiment.reader import load
+from stormproof.shipped import of_reference
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+EXAMPLES = [*of_reference().values()]
 
 GOOD = """\
 name: small

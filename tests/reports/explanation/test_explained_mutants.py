@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import EXAMPLES
+from benchmarks.mutants import EXPERIMENTS
 from reference.mutants import MUTANTS
 from reports.explanation.sequence import ARROWS, explain
 from stormproof import scenario_run
@@ -42,7 +42,7 @@ PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "truncation-only-in-memory": (
-        "relapse",
+        "unreplicated_tail",
         {
             "switch": r"switch of broker-1",
             "partition": r"partition of broker-1",
@@ -73,7 +73,7 @@ PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 @pytest.mark.parametrize("mutant", PLANTED)
 def test_the_explanation_of_a_planted_bug_holds_what_was_decided_and_little_else(mutant: str, tmp_path: Path) -> None:
     scenario, _ = PLANTED[mutant]
-    file = EXAMPLES / f"{scenario}.yaml"
+    file = EXPERIMENTS[scenario]
     asked = Scenario(file=file, on="sim", seeds=(1,), mutant=mutant)
     hold(mutant, scenario_run.execute(asked, file, 1, tmp_path, tmp_path / "lock").directory)
 

@@ -91,7 +91,7 @@ def test_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_the_table_of_rocketmq_is_made_from_its_notes(tmp_path: Path) -> None:
     """Whatever of RocketMQ is installed here."""
-    matrix = load(ROOT / "examples" / "rocketmq" / "matrix.yaml")
+    matrix = load(ROOT / "benchmarks" / "rocketmq_matrix.yaml")
     made, _ = made_of(matrix, cells(matrix, tmp_path), ROOT / "benchmarks" / "rocketmq_runs.jsonl")
     page = ROOT / "benchmarks" / "results" / "rocketmq.md"
     shown = {what: f"rocketmq/{name}" for what, name in pictures.write(tmp_path, made).items()}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import reports
-from benchmarks.mutants import EXAMPLES
+from benchmarks.mutants import EXPERIMENTS
 from chaos.experiment.reader import load
 from chaos.history.directory import read_verdict
 from chaos.judging.outcome import judge
@@ -62,7 +62,7 @@ EXHIBITS = (
     ),
     Exhibit(
         mutant="no-truncation-on-rejoin",
-        scenario="relapse",
+        scenario="unreplicated_tail",
         law="agreement",
         title="Two replicas disagree for good",
         remark="The replica that came back kept records that its group had never agreed on. The report says “during”, "
@@ -105,7 +105,7 @@ EXHIBITS = (
 @pytest.mark.full
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.mutant)
 def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit) -> None:
-    file = EXAMPLES / f"{exhibit.scenario}.yaml"
+    file = EXPERIMENTS[exhibit.scenario]
     experiment = load(file, deployment=SIM, mutant=exhibit.mutant)
     asked = Launch(
         experiment=experiment, file=file, deployment=SIM, seed=exhibit.seed, mutant=exhibit.mutant, out=tmp_path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import reports
-from benchmarks.mutants import EXAMPLES
+from benchmarks.mutants import EXPERIMENTS
 from chaos.experiment.reader import load
 from chaos.history import shards, typed
 from chaos.history.bounded import shard_files
@@ -30,7 +30,7 @@ PAGE_BYTES = 500_000
 
 def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[Cause], dict[str, int], str]:
     """The causes of one run, the violations by name, and the page."""
-    file = EXAMPLES / f"{scenario}.yaml"
+    file = EXPERIMENTS[scenario]
     experiment = load(file, deployment=SIM, mutant=mutant)
     run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
     judge([prepare(run)], engine=Engine.LOCAL)
@@ -93,7 +93,13 @@ def test_a_loss_is_told_from_the_fault_to_the_messages(
     ("scenario", "mutant", "seed", "begins", "change"),
     [
         ("stale_master", "offset-before-confirm", 1, r"Partition of controller-\d and broker-\d at 3\.0 s → ", (1, 2)),
-        ("relapse", "no-truncation-on-rejoin", 1, r"During partition of broker-\d \(2\.0 s to \d\.\d s\): ", (2, 3)),
+        (
+            "unreplicated_tail",
+            "no-truncation-on-rejoin",
+            1,
+            r"During partition of broker-\d \(2\.0 s to \d\.\d s\): ",
+            (2, 3),
+        ),
         ("quickstart", "upload-beyond-confirm", 2, "During ", None),
         ("stale_master", "reads-wait-after-takeover", 1, "Not tied to a fault: ", None),
     ],

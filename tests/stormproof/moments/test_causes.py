@@ -24,7 +24,7 @@ from stormproof.shrinking.trial import record
 from tests.stormproof.small_runs import ANOMALY, BUG
 from tests.stormproof.small_runs import EXPERIMENT as SMALL
 
-MINIMAL = Path(__file__).parents[3] / "examples" / "minimal"
+MINIMAL = Path(__file__).parents[3] / "tests" / "scenarios" / "minimal"
 SYSTEM = "{queues: 1, controllers: 1, nameservers: 1, tier: false}"
 
 #: The master is cut off, but not from its clients.

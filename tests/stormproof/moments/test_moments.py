@@ -39,11 +39,12 @@ from stormproof.moments import search
 from stormproof.moments.again import Outcome, Try
 from stormproof.moments.schedule import redrawn
 from stormproof.moments.search import case_of, measure
+from stormproof.shipped import experiments
 from stormproof.shrinking.trial import record
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXPERIMENTS = experiments()
 #: A leader that was cut off answers a read with what it last knew.
-FILE, SEED, MUTANT = EXAMPLES / "minimal" / "read_without_quorum.yaml", 8, "read-without-quorum"
+FILE, SEED, MUTANT = EXPERIMENTS["minimal/read_without_quorum"], 8, "read-without-quorum"
 
 
 def launched(folder: Path, file: Path = FILE, seed: int = SEED, mutant: str = MUTANT, **more: Any) -> Launch:
@@ -81,7 +82,7 @@ def fires(experiment: Experiment) -> list[list[float]]:
 
 
 def test_faults_that_have_not_begun_fire_at_other_times() -> None:
-    experiment = load(EXAMPLES / "stale_master.yaml", deployment=SIM, mutant="")
+    experiment = load(EXPERIMENTS["stale_master"], deployment=SIM, mutant="")
     assert fires(experiment) == [[3.0, 10.0], [15.0]]
     fresh = [fires(redrawn(experiment, 4.0, str(seed))) for seed in range(20)]
     assert {cuts[0] for cuts, _ in fresh} == {3.0}
@@ -92,14 +93,14 @@ def test_faults_that_have_not_begun_fire_at_other_times() -> None:
 
 
 def test_a_period_keeps_what_has_fired_and_what_waits_still_waits() -> None:
-    (pauses,) = fires(redrawn(load(EXAMPLES / "late_commits.yaml", deployment=SIM, mutant=""), 9.0, "0"))
+    (pauses,) = fires(redrawn(load(EXPERIMENTS["pending_offset_commits"], deployment=SIM, mutant=""), 9.0, "0"))
     assert pauses[:2] == [4.0, 8.0] and len(pauses) == 5 and pauses[2:] != [12.0, 16.0, 20.0]
-    relapse = load(EXAMPLES / "relapse.yaml", deployment=SIM, mutant="")
-    assert fires(redrawn(relapse, 0.0, "0"))[1] == []
+    tail = load(EXPERIMENTS["unreplicated_tail"], deployment=SIM, mutant="")
+    assert fires(redrawn(tail, 0.0, "0"))[1] == []
 
 
 def test_random_times_are_drawn_anew_with_the_same_gap() -> None:
-    swarm = load(EXAMPLES / "swarm.yaml", deployment=SIM, mutant="")
+    swarm = load(EXPERIMENTS["swarm"], deployment=SIM, mutant="")
     fault = next(one for one in swarm.faults if one.schedule.mean_s)
     whole = list(moments(fault.schedule, 1000.0, Random("x")))
     fresh = replace(fault, anew=Anew(since_s=500.0, seed="y"))

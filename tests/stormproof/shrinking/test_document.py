@@ -12,12 +12,13 @@ from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
 from chaos.history.recorder import digest, read_rows
 from stormproof.launch import SIM, Launch, start
+from stormproof.shipped import of_reference
 from stormproof.shrinking.document import Document, duration, pinned, text
 
 ROOT = Path(__file__).parent.parent.parent.parent
 #: Of all examples, those with most to say; the others are for a full test.
 TELLING = ("bad_disks", "empty_slave", "quickstart", "register", "swarm")
-FILES = sorted((ROOT / "examples").glob("*.yaml"))
+FILES = [*of_reference().values()]
 EXAMPLES = [pytest.param(file, marks=() if file.stem in TELLING else pytest.mark.full, id=file.stem) for file in FILES]
 #: Every way to say when a fault fires, in five seconds.
 STORM = """\

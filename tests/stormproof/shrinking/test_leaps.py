@@ -9,16 +9,17 @@ import pytest
 
 from chaos.experiment.reader import load
 from stormproof.launch import SIM
+from stormproof.shipped import experiments
 from stormproof.shrinking.document import Document, pinned, seconds, text
 from stormproof.shrinking.leaps import beginnings, ends, leap, leaps
 from stormproof.shrinking.trial import Trial
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = ["quickstart", "relapse", "power_cut"]
+EXAMPLES = ["quickstart", "unreplicated_tail", "power_cut"]
 
 
 def document_of(name: str) -> Document:
-    return pinned(load(ROOT / "examples" / f"{name}.yaml", deployment=SIM), 1)
+    return pinned(load(experiments()[name], deployment=SIM), 1)
 
 
 def names(document: Document) -> list[str]:

@@ -19,7 +19,7 @@ from stormproof.shrinking.trial import Trial, try_out
 from tests.reference.golden import REWRITE
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "examples" / "minimal").glob("*.yaml"))
+FILES = sorted((ROOT / "tests" / "scenarios" / "minimal").glob("*.yaml"))
 #: Whatever the order of sets, the history is the same.
 HASH_SEEDS = range(8)
 

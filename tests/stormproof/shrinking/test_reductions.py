@@ -18,7 +18,7 @@ from stormproof.shrinking.reductions import drop, get, put
 from stormproof.shrinking.trial import Trial
 
 ROOT = Path(__file__).parent.parent.parent.parent
-QUICKSTART = ROOT / "examples" / "quickstart.yaml"
+QUICKSTART = ROOT / "examples" / "start" / "quickstart.yaml"
 
 
 def shrunk(document: Document, fails: Callable[[Document], bool], hit: Sequence[str] = ()) -> Document:
