@@ -20,7 +20,7 @@ NAMES = {CLASSIC: "classic", PARALLEL: "parallel", ROCKETMQ: "RocketMQ 5.5.0"}
 AREAS: Mapping[str, tuple[str, ...]] = {
     "frames (JSON headers)": ("reference/wire/",),
     "sockets and event loop": ("asyncio", "chaos/"),
-    "log and disk": ("chaos/shell/strict_disk", "reference/controller/raft_log", "reference/controller/raft_bound"),
+    "log and disk": ("chaos/shell/strict_disk", "reference/raft/log", "reference/raft/bound"),
     "requests and state": (
         "reference/controller/node",
         "reference/controller/replicas",

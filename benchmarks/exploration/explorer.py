@@ -19,6 +19,7 @@ from benchmarks.exploration.member import (
     Facts,
     Kind,
     Logged,
+    Make,
     Member,
     ModelDisk,
     ModelEnv,
@@ -28,7 +29,7 @@ from benchmarks.exploration.member import (
     take,
     thawed,
 )
-from reference.controller.raft import Raft
+from reference.raft.member import Raft
 
 NAMES = ("a", "b", "c")
 _PAIRS = tuple(permutations(range(len(NAMES)), 2))
@@ -98,15 +99,15 @@ Action = tuple[str, int, Event | None, int]
 class Steps:
     """The states of single members, by number, and the steps between them, each taken once."""
 
-    def __init__(self, raft: type[Raft], *, at_once: bool) -> None:
-        self._raft, self._at_once = raft, at_once
+    def __init__(self, make: Make, *, at_once: bool) -> None:
+        self._make, self._at_once = make, at_once
         self._numbers: dict[Hashable, int] = {}
         self._blobs: list[bytes] = []
         self.facts: list[Facts] = []
         self._known: dict[tuple[int, Event], tuple[int, Done]] = {}
 
     def begin(self, name: str) -> tuple[int, Done]:
-        env = ModelEnv(name, Member(self._raft, name, NAMES), ModelDisk())
+        env = ModelEnv(name, Member(self._make, name, NAMES), ModelDisk())
         return self._taken(env, Event(Kind.START))
 
     def take(self, number: int, event: Event) -> tuple[int, Done]:
@@ -118,7 +119,7 @@ class Steps:
 
     def _taken(self, env: ModelEnv, event: Event) -> tuple[int, Done]:
         try:
-            env = take(env, event, self._raft, NAMES, at_once=self._at_once)
+            env = take(env, event, self._make, NAMES, at_once=self._at_once)
         except (AssertionError, ValueError, LookupError, OSError) as error:
             raise Violation(f"{env.name} fails: {type(error).__name__}: {error}") from error
         facts, did = facts_of(env), env.did
@@ -130,9 +131,9 @@ class Steps:
 
 
 class Explorer:
-    def __init__(self, scope: Scope, raft: type[Raft] = Raft) -> None:
+    def __init__(self, scope: Scope, make: Make = Raft) -> None:
         self._scope = scope
-        self._steps = Steps(raft, at_once=scope.at_once)
+        self._steps = Steps(make, at_once=scope.at_once)
         self._matching: set[tuple[tuple[Logged, ...], tuple[Logged, ...]]] = set()
 
     def run(self, most_states: int) -> Explored:

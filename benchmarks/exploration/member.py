@@ -1,6 +1,6 @@
 """One member of a Raft group as a value: what it becomes by an event, and what it does then.
 
-The code is the controllers' own (:class:`reference.controller.raft.Raft`, its log and its messages); around it stand an
+The code is the controllers' own (:class:`reference.raft.member.Raft`, its log and its messages); around it stand an
 environment without time and a disk that keeps what was synced. A member's whole state is frozen into bytes after each
 step, so that a step can be taken from it again, with another event.
 """
@@ -8,7 +8,7 @@ step, so that a step can be taken from it again, with another event.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -16,12 +16,13 @@ from typing import Any
 
 from chaos import events
 from chaos.node import NOWHERE, Address, Env, Message
-from reference.controller.raft import Raft
-from reference.controller.raft_election import ELECTION, HEARTBEAT
-from reference.controller.raft_log import RaftLog
-from reference.controller.raft_options import RaftOptions
-from reference.controller.raft_state import LEADER
-from reference.controller.read_index import Readable
+from reference.raft.log import RaftLog
+from reference.raft.member import Raft
+from reference.raft.options import RaftOptions
+from reference.raft.read_index import Readable
+from reference.raft.roles import ELECTION, HEARTBEAT
+from reference.raft.state import LEADER
+from reference.raft.state_machine import StateMachine
 
 #: An entry as a log holds it: term and data. The first one has the index 1.
 Logged = tuple[int, bytes]
@@ -190,11 +191,15 @@ class ModelEnv:
     def trace(self, event: events.Event) -> None: ...
 
 
+#: Makes a member: its name, the names of all, its state machine, its options.
+Make = Callable[[str, Sequence[str], StateMachine, RaftOptions], Raft]
+
+
 class Member:
     """A member whose state machine does nothing."""
 
-    def __init__(self, raft: type[Raft], name: str, names: tuple[str, ...]) -> None:
-        self.raft = raft(name, names, self, _OPTIONS)
+    def __init__(self, make: Make, name: str, names: tuple[str, ...]) -> None:
+        self.raft = make(name, names, self, _OPTIONS)
 
     def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
         assert isinstance(env, ModelEnv)
@@ -235,12 +240,12 @@ def message_of(number: int) -> Message:
 # A step
 
 
-def take(env: ModelEnv, event: Event, raft: type[Raft], names: tuple[str, ...], *, at_once: bool) -> ModelEnv:
+def take(env: ModelEnv, event: Event, make: Make, names: tuple[str, ...], *, at_once: bool) -> ModelEnv:
     """One step of a member; returns its environment, another one after a crash. ``at_once``: syncs end in the step in
     which they begin. Raises whatever the member's code does."""
     if event.kind in (Kind.LOSE, Kind.KEEP, Kind.START):
         env.disk.crash(lose=event.kind == Kind.LOSE)
-        env = ModelEnv(env.name, Member(raft, env.name, names), env.disk)
+        env = ModelEnv(env.name, Member(make, env.name, names), env.disk)
     _happen(env, env.member.raft, event)
     while env.due or (at_once and env.disk.syncs):
         if env.due:
@@ -263,7 +268,7 @@ def _happen(env: ModelEnv, raft: Raft, event: Event) -> None:
             env.now_ns += 2 * _OPTIONS.election_ms * 1_000_000
             raft.timer(env, HEARTBEAT)
         case Kind.TIMEOUT:
-            env.now_ns = max(env.now_ns, raft._deadline_ns)
+            env.now_ns = max(env.now_ns, raft.deadline_ns)
             raft.timer(env, ELECTION)
         case Kind.HEARTBEAT:
             raft.timer(env, HEARTBEAT)
@@ -300,19 +305,20 @@ def facts_of(env: ModelEnv) -> Facts:
 def key_of(env: ModelEnv, facts: Facts) -> Hashable:
     """Equal for members that will do the same. Clocks count only for what is compared with them."""
     raft, log, disk = env.member.raft, env.member.raft.log, env.disk
-    ballot, rounds, questions = raft._ballot, raft._rounds, raft._questions
+    ballot, rounds, questions = raft.ballot, raft.rounds, raft.reads.questions
     tokens: dict[int | None, int] = {token: place for place, token in enumerate(disk.syncs)}
     patience = None
     if questions._deadline_ns is not None:
         patience = (questions._deadline_ns - env.now_ns) // (_OPTIONS.election_ms * 1_000_000)
     return (
-        (raft.role, facts.leader, facts.term, log.vote, facts.log, raft.commit, raft.applied, raft._term_start),
-        (log._durable, log._dirty, tuple(log._running.values()), raft._leader_is_fresh(env), tuple(raft._proposals)),
-        tuple((it.next, it.match, it.in_flight, it.probing, it.untold, it.round) for it in raft._peers.values()),
+        (raft.role, facts.leader, facts.term, log.vote, facts.log, raft.commit, raft.applied, raft.term_start),
+        (log._durable, log._dirty, tuple(log._running.values())),
+        (raft.policy.leader_is_fresh(env), tuple(raft.proposals)),
+        tuple((it.next, it.match, it.in_flight, it.probing, it.untold, it.round) for it in raft.peers.values()),
         None if ballot is None else (ballot.term, ballot.pre, tuple(sorted(ballot.granted))),
         (rounds.last, tuple((read.index, read.round, _reader(read.then)) for read in rounds._reads)),
         (questions._number, patience, tuple(map(_reader, questions._asked)), tuple(map(_reader, questions._waiting))),
-        tuple((index, _reader(then)) for index, then in raft._waiting),
+        tuple((index, _reader(then)) for index, then in raft.reads.waiting),
         tuple((to, tuple((tokens.get(after), at) for after, at in queue)) for to, queue in env.held.items() if queue),
         (_content(disk.durable), tuple(_content(files) for files in disk.syncs.values())),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from benchmarks.exploration.explorer import Explored, Explorer, Scope
-from reference.controller.raft import Raft
 from reference.mutants import parts
+from reference.raft.member import Raft
+from reference.raft.policy import RaftPolicy
 
 #: a leads, and all have its first entry.
 _LED = ("timeout a", "settle")
@@ -49,5 +51,6 @@ SHORT, LONG = 12_000, 300_000
 def explored(scope: str, bug: str = "", most_states: int = LONG) -> Explored:
     """One scope, by its name, with the correct members or with a planted bug of theirs."""
     (chosen,) = (one for one in SCOPES if one.name == scope)
-    raft: type[Raft] = parts(bug, "controller")["raft"] if bug else Raft
-    return Explorer(chosen, raft).run(most_states)
+    planted = parts(bug, "controller") if bug else {}
+    make = partial(planted.get("raft", Raft), policy=planted.get("raft_policy", RaftPolicy))
+    return Explorer(chosen, make).run(most_states)

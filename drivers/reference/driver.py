@@ -41,7 +41,7 @@ from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec
 from reference.controller.dispatch import CLASSIC, mode_of
-from reference.controller.raft_options import RaftOptions
+from reference.raft.options import RaftOptions
 from reference.wire.codes import Request, Response
 
 GROUP = "broker-a"

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from chaos.node import Env
 from reference.controller.liveness import Agenda, Scan, Watch
-from reference.controller.raft import Raft
 from reference.controller.replicas import Outcome
+from reference.raft.member import Raft
 from reference.wire.codes import Response
 
 #: Events that may wait in the single queue, as many as in RocketMQ's.

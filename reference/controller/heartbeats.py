@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from chaos.node import ONEWAY, Malformed, Message
 from reference.controller.liveness import Heartbeat
-from reference.controller.raft_messages import marked
+from reference.raft.messages import marked
 from reference.wire.codes import Request
 from reference.wire.fields import item, listed, read_json, to_json
 

@@ -21,9 +21,6 @@ from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
 from reference.controller.dispatch import NOT_LEADER, Written, mode_of
 from reference.controller.heartbeats import GATHER_NS, Gathered, pass_on, read_bundle
 from reference.controller.liveness import Heartbeat, Heartbeats
-from reference.controller.raft import Raft
-from reference.controller.raft_messages import check_cluster
-from reference.controller.raft_options import RaftOptions
 from reference.controller.replicas import (
     BY_CONTROLLER,
     Group,
@@ -33,6 +30,10 @@ from reference.controller.replicas import (
     check_entry,
     read_snapshot,
 )
+from reference.raft.member import Raft
+from reference.raft.messages import check_cluster
+from reference.raft.options import RaftOptions
+from reference.raft.policy import RaftPolicy
 from reference.wire.codes import Request, Response
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
@@ -52,13 +53,14 @@ Respond = Callable[[Env, Outcome], Message]
 
 
 class Controller:
-    """A node. ``raft``, ``replicas`` and ``gathered`` are the classes of its parts."""
+    """A node. ``raft``, ``raft_policy``, ``replicas`` and ``gathered`` are the classes of its parts."""
 
     def __init__(
         self,
         spec: NodeSpec,
         *,
         raft: type[Raft] = Raft,
+        raft_policy: type[RaftPolicy] = RaftPolicy,
         replicas: type[Replicas] = Replicas,
         gathered: type[Gathered] = Gathered,
     ) -> None:
@@ -67,7 +69,7 @@ class Controller:
         assert isinstance(controllers, list | tuple)
         self.members = tuple(str(name) for name in controllers)
         self.replicas = replicas(unclean=bool(options.get("unclean", False)))
-        self.raft = raft(spec.name, self.members, self, RaftOptions.of(options))
+        self.raft = raft(spec.name, self.members, self, RaftOptions.of(options), raft_policy)
         self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
         mode = mode_of(options)
         self.dispatch = mode.dispatch(self.raft)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Env
@@ -11,11 +11,13 @@ from reference.broker.slave_replication import SlaveReplication
 from reference.controller.heartbeats import Gathered
 from reference.controller.liveness import Heartbeat
 from reference.controller.node import Controller
-from reference.controller.raft import Raft
-from reference.controller.raft_log import RaftLog
-from reference.controller.raft_options import RaftOptions
-from reference.controller.state_machine import Proposed, StateMachine
 from reference.mutants._planted import NODE, Planted
+from reference.raft.log import RaftLog
+from reference.raft.member import Raft
+from reference.raft.members import Members
+from reference.raft.membership import Membership
+from reference.raft.policy import RaftPolicy
+from reference.raft.state_machine import Proposed
 
 
 class HeartbeatsKept(Gathered):
@@ -26,20 +28,24 @@ class HeartbeatsKept(Gathered):
         return False
 
 
-class VotesOnArrival(Raft):
+class VotesOnArrival(RaftPolicy):
     """Who joins has a vote at once, with an empty log."""
 
-    def add_learner(self, env: Env, name: str, then: Proposed) -> None:
-        self._change(env, self.members.with_voter(name), then)
+    def with_newcomer(self, members: Members, name: str) -> Members:
+        return members.with_voter(name)
+
+
+class _Unsent(Membership):
+    def add(self, env: Env, name: str, then: Proposed) -> None:
+        super().add(env, name, then)
+        if name in self.state.peers:
+            self.state.peers[name].next = self.state.log.last + 1
 
 
 class JoinsUnsent(Raft):
     """Who joins is believed to have the entry by which it does, so nothing is sent to it before the next heartbeat."""
 
-    def add_learner(self, env: Env, name: str, then: Proposed) -> None:
-        super().add_learner(env, name, then)
-        if name in self._peers:
-            self._peers[name].next = self.log.last + 1
+    membership_class = _Unsent
 
 
 class BrokenConnectionsIgnored(Controller):
@@ -70,19 +76,11 @@ class WithHeartbeatsUnacknowledged(Replication):
         self.slave = HeartbeatsUnacknowledged(broker, self)
 
 
-class ReadsAskedForByTheNext(Raft):
+class ReadsAskedForByTheNext(RaftPolicy):
     """Reads that come to a follower while it asks for an index wait until another read makes it ask again."""
 
-    _is_answering = False
-
-    def _on_read_answer(self, env: Env, fields: Mapping[str, int]) -> None:
-        self._is_answering = True
-        super()._on_read_answer(env, fields)
-        self._is_answering = False
-
-    def _ask_leader(self, env: Env) -> None:
-        if not self._is_answering:
-            super()._ask_leader(env)
+    def asks_again(self) -> bool:
+        return False
 
 
 class _HoardingLog(RaftLog):
@@ -94,12 +92,10 @@ class _HoardingLog(RaftLog):
         return super().done(env, token)
 
 
-class FilesKept(Raft):
+class FilesKept(RaftPolicy):
     """A controller's disk holds each log and each snapshot that there ever was."""
 
-    def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
-        super().__init__(name, members, machine, options)
-        self.log = _HoardingLog()
+    log_class = _HoardingLog
 
 
 MUTANTS = (
@@ -128,7 +124,7 @@ MUTANTS = (
         name="votes-on-arrival",
         law="controllers",
         stands_for="a controller with an empty log that counts for majorities: it helps to forget what was agreed on",
-        parts={"controller": {"raft": VotesOnArrival}},
+        parts={"controller": {"raft_policy": VotesOnArrival}},
         scenario="single_voter",
     ),
     Planted(
@@ -142,14 +138,14 @@ MUTANTS = (
         name="reads-asked-for-by-the-next",
         law="controllers",
         stands_for="a request that waits in a queue which only the next request empties",
-        parts={"controller": {"raft": ReadsAskedForByTheNext}},
+        parts={"controller": {"raft_policy": ReadsAskedForByTheNext}},
         scenario="rare_register_reads",
     ),
     Planted(
         name="files-kept",
         law="controllers",
         stands_for="logs and snapshots that nobody removes, until the disk of a controller is full",
-        parts={"controller": {"raft": FilesKept}},
+        parts={"controller": {"raft_policy": FilesKept}},
         scenario="log_compaction",
     ),
 )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from chaos.node import Disk, Env
-from reference.controller.raft import Raft
-from reference.controller.raft_log import Entry, RaftLog
-from reference.controller.raft_options import RaftOptions
-from reference.controller.raft_state import LEADER
-from reference.controller.state_machine import StateMachine
 from reference.mutants._planted import Planted
+from reference.raft.log import Entry, RaftLog
+from reference.raft.member import Raft
+from reference.raft.policy import RaftPolicy
 
 
-class FollowerReadsUnapplied(Raft):
+class FollowerReadsUnapplied(RaftPolicy):
     """A follower answers a read as soon as its leader has named the index, before it has applied that much."""
 
     def may_read_at(self, index: int) -> bool:
-        return self.role != LEADER or super().may_read_at(index)
+        return not self.state.is_leader or super().may_read_at(index)
 
 
 class _GaplessLog(RaftLog):
@@ -27,18 +23,16 @@ class _GaplessLog(RaftLog):
         super().put(disk, min(index, self.last + 1), entry)
 
 
-class SkipsGap(Raft):
+class SkipsGap(RaftPolicy):
     """A follower takes an append although the entries before it never came."""
 
-    def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
-        super().__init__(name, members, machine, options)
-        self.log = _GaplessLog()
+    log_class = _GaplessLog
 
     def continues_log(self, previous: int, term: int) -> bool:
         return previous > self.log.last or super().continues_log(previous, term)
 
-    def _learn_commit(self, env: Env, index: int) -> None:
-        super()._learn_commit(env, min(index, self.log.last))
+    def committed_here(self, index: int) -> int:
+        return min(index, self.log.last)
 
 
 class ProposesAgain(Raft):
@@ -46,20 +40,20 @@ class ProposesAgain(Raft):
 
     _old: tuple[int, ...] = ()
 
-    def _heartbeat_timer(self, env: Env) -> None:
-        super()._heartbeat_timer(env)
-        if self.role == LEADER:
+    def _heartbeat(self, env: Env) -> None:
+        super()._heartbeat(env)
+        if self.is_leader:
             for index in self._old:
-                if index in self._proposals and index >= self.log.first:
-                    self.propose(env, self.log.entry(index).data, self._proposals.pop(index))
-            self._old = tuple(self._proposals)
+                if index in self.proposals and index >= self.log.first:
+                    self.propose(env, self.log.entry(index).data, self.proposals.pop(index))
+            self._old = tuple(self.proposals)
 
 
-class WindowPerTerm(Raft):
+class WindowPerTerm(RaftPolicy):
     """What is under way is counted by the entries of the leader's term, and so never gets less."""
 
     def under_way(self) -> int:
-        return self.log.last - self._term_start
+        return self.log.last - self.state.term_start
 
 
 class _TaillessLog(RaftLog):
@@ -71,10 +65,8 @@ class _TaillessLog(RaftLog):
         self._next_file(disk)
 
 
-class SnapshotDropsTail(Raft):
-    def __init__(self, name: str, members: Sequence[str], machine: StateMachine, options: RaftOptions) -> None:
-        super().__init__(name, members, machine, options)
-        self.log = _TaillessLog()
+class SnapshotDropsTail(RaftPolicy):
+    log_class = _TaillessLog
 
 
 MUTANTS = (
@@ -82,21 +74,21 @@ MUTANTS = (
         name="follower-reads-unapplied",
         law="linearizable",
         stands_for="a follower read that asks for the read index and does not wait until it has applied it",
-        parts={"controller": {"raft": FollowerReadsUnapplied}},
+        parts={"controller": {"raft_policy": FollowerReadsUnapplied}},
         scenario="slow_catch_up",
     ),
     Planted(
         name="append-skips-a-gap",
         law="roles",
         stands_for="a pipelined append that overtakes a lost one: nobody looks at what comes before its entries",
-        parts={"controller": {"raft": SkipsGap}},
+        parts={"controller": {"raft_policy": SkipsGap}},
         scenario="slow_catch_up",
     ),
     Planted(
         name="snapshot-drops-the-tail",
         law="linearizable",
         stands_for="a compaction that removes entries which the snapshot doesn't hold",
-        parts={"controller": {"raft": SnapshotDropsTail}},
+        parts={"controller": {"raft_policy": SnapshotDropsTail}},
         scenario="controller_behind",
     ),
     Planted(
@@ -110,7 +102,7 @@ MUTANTS = (
         name="window-per-term",
         law="availability",
         stands_for="a window of proposals that is counted and never given back, so that a leader is busy for ever",
-        parts={"controller": {"raft": WindowPerTerm}},
+        parts={"controller": {"raft_policy": WindowPerTerm}},
         scenario="busy_controllers",
     ),
 )

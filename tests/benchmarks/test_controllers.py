@@ -81,7 +81,7 @@ def test_the_model_takes_the_busiest_controller_where_each_has_a_core(folder: Pa
 
 
 def test_a_profile_counts_for_the_most_specific_part_of_the_code(folder: Path) -> None:
-    places = {"reference/controller/raft_log.py:put": 1, "reference/controller/raft.py:message": 2, "nowhere": 1}
+    places = {"reference/raft/log.py:put": 1, "reference/raft/member.py:message": 2, "nowhere": 1}
     places |= {"chaos/shell/strict_disk.py:write": 1, "reference/wire/codec.py:decode loads": 5}
     keep(folder, f"profile-{INFO}", {"samples": places, **phase(1, 1)})
     shares = Results(folder).areas(INFO)

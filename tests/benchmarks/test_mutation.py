@@ -24,7 +24,7 @@ EXPERIMENT = "tests/benchmarks/sample.yaml"
 #: `python -m benchmarks.mutation --sample 40 --seeds 1 --experiment tests/benchmarks/sample.yaml` tells others.
 FOUND = (
     "broker/queues:Queues.base_at:drop-condition:71f47e",
-    "controller/raft_state:RaftState.may_vote:turn-condition:60708a",
+    "raft/policy:RaftPolicy.may_vote:turn-condition:60708a",
     "broker/replication:Replication.confirm_end:min-max:3912ea",
     "broker/queues:Queues.dispatch:keep-stale:cd215a",
     "broker/queues:Queues.add_message:drop-step:95074e",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.node import Env, Message
-from reference.controller.raft import Raft
-from reference.controller.raft_options import RaftOptions
+from reference.raft.member import Raft
+from reference.raft.options import RaftOptions
+from reference.raft.policy import RaftPolicy
 from tests.free_events import Free
 from tests.reference.raftnet import World
 
@@ -15,10 +16,11 @@ class Member:
     """Its state machine is the list of what was applied."""
 
     raft_class = Raft
+    policy = RaftPolicy
 
     def __init__(self, name: str, names: list[str], snapshot_entries: int, **options: Any) -> None:
         told = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=snapshot_entries, **options)
-        self.raft = self.raft_class(name, names, self, told)
+        self.raft = self.raft_class(name, names, self, told, self.policy)
         self.applied: list[str] = []
 
     def start(self, env: Env) -> None:

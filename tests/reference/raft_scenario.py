@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from chaos.node import Env
-from reference.controller.raft import Raft
-from reference.controller.raft_log import unpack_entries
-from reference.controller.raft_members import unpack_members
-from reference.controller.raft_state import CANDIDATE, FOLLOWER, LEADER
-from reference.controller.state_machine import Proposed
+from reference.raft.log import unpack_entries
+from reference.raft.member import Raft
+from reference.raft.members import unpack_members
+from reference.raft.policy import RaftPolicy
+from reference.raft.state import CANDIDATE, FOLLOWER, LEADER
+from reference.raft.state_machine import Proposed
 from reference.wire.codes import Request
 from tests.reference.raft_member import Member
 from tests.reference.step_world import Held, StepScenario
@@ -29,9 +30,9 @@ def entry(index: int, term: int, data: bytes) -> str:
 class RaftScenario(StepScenario):
     """Members ``a``, ``b``, ``c``, …, all with this Raft."""
 
-    def __init__(self, raft: type[Raft] = Raft) -> None:
+    def __init__(self, raft: type[Raft] = Raft, raft_policy: type[RaftPolicy] = RaftPolicy) -> None:
         super().__init__()
-        self.raft_class = raft
+        self.raft_class, self.policy = raft, raft_policy
 
     def say(self, held: Held) -> str:
         fields = {key: int(value) for key, value in held.message.fields.items()}
@@ -63,7 +64,7 @@ class RaftScenario(StepScenario):
         entries in an append."""
 
         class Scripted(Member):
-            raft_class = self.raft_class
+            raft_class, policy = self.raft_class, self.policy
 
         def make(name: str) -> Member:
             return Scripted(name, list(names), int(snapshot), piece_bytes=int(piece), append_entries=int(batch))
@@ -74,10 +75,10 @@ class RaftScenario(StepScenario):
         """It hears no leader for an election timeout."""
         raft, _ = self._raft(node)
         assert raft.role != LEADER
-        deadline = raft._deadline_ns
+        deadline = raft.deadline_ns
         for _ in range(_MOST_TRIES):
             self.do_fire(node, ELECTION)
-            if raft._deadline_ns != deadline:
+            if raft.deadline_ns != deadline:
                 return
         raise ValueError(f"{node} does not begin an election")
 

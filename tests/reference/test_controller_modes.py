@@ -10,7 +10,7 @@ from chaos.node import Message
 from drivers.reference.driver import Options, Reference
 from reference.controller.dispatch import CLASSIC, MAX_EVENTS, PARALLEL
 from reference.controller.liveness import MAX_LOOKS, Agenda, Scan
-from reference.controller.read_index import Questions, Rounds
+from reference.raft.read_index import Questions, Rounds
 from reference.wire.codes import Request, Response
 from tests.reference.raftnet import World
 from tests.reference.seam import deliver
@@ -139,14 +139,14 @@ def test_reads_of_one_moment_share_their_rounds() -> None:
     name = leader(world).raft.name
     follower = next(other for other in CONTROLLERS if other != name)
     for asked in (name, follower):
-        before = leader(world).raft._rounds.last
+        before = leader(world).raft.rounds.last
         world.inbox.clear()
         for number in range(100):
             request = Message(code=Request.CONTROLLER_GET_REPLICA_INFO, opaque=number, fields={"brokerName": GROUP})
             deliver(world.nodes[asked], world.envs[asked], "client", request)
         world.run(100)
         assert answers(world) == dict.fromkeys(range(100), Response.SUCCESS)
-        assert leader(world).raft._rounds.last - before <= 4
+        assert leader(world).raft.rounds.last - before <= 4
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import reference
-from reference.controller.raft_options import RaftOptions
 from reference.options import OPTIONS
+from reference.raft.options import RaftOptions
 from reference.tier.storage import TierOptions
 
 HOME = Path(reference.__file__).parent

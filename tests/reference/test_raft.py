@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from chaos.node import Env
-from reference.controller.raft import Raft
-from reference.controller.raft_state import LEADER
+from reference.raft.policy import RaftPolicy
+from reference.raft.state import LEADER
 from tests.reference.raft_member import Member, make_world
 from tests.reference.raftnet import World
 
@@ -198,7 +198,7 @@ def test_storms_break_no_promise_while_members_change(seed: int) -> None:
         world.run(500)
     check_safety(world, storm)
     (name,) = leaders(world)
-    assert world.nodes[name].raft._memberships.index > 0
+    assert world.nodes[name].raft.memberships.index > 0
     assert sorted(world.nodes[name].raft.members.voters) == list(world.names())
     states = [world.nodes[name].applied for name in world.names()]
     assert all(state == states[0] for state in states)
@@ -225,9 +225,9 @@ def test_a_lease_answers_reads_without_a_message_until_it_ends() -> None:
     (name,) = leaders(world)
     raft, env = world.nodes[name].raft, world.envs[name]
     answers: list[bool] = []
-    rounds = raft._rounds.last
+    rounds = raft.rounds.last
     raft.read(env, lambda env, safe: answers.append(safe))
-    assert (answers, raft._rounds.last) == ([True], rounds)
+    assert (answers, raft.rounds.last) == ([True], rounds)
     world.isolate(name)
     world.run(400)
     raft.read(env, lambda env, safe: answers.append(safe))
@@ -246,22 +246,22 @@ def test_storms_reach_what_they_are_for() -> None:
     assert any(node.raft.log.snapshot_index for node in world.nodes.values())
 
 
-class ForgetfulVoter(Raft):
+class ForgetfulVoter(RaftPolicy):
     def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
         return True
 
 
-class HastyLeader(Raft):
+class HastyLeader(RaftPolicy):
     def read_is_safe(self, read: object) -> bool:
         return True
 
 
-class LocalReader(Raft):
+class LocalReader(RaftPolicy):
     def reads_locally(self) -> bool:
         return True
 
 
-class AnswersEarly(Raft):
+class AnswersEarly(RaftPolicy):
     def answer_token(self, env: Env) -> int | None:
         self.log.sync(env.disk)
         return None
@@ -271,9 +271,9 @@ class AnswersEarly(Raft):
 
 
 @pytest.mark.parametrize("broken", [ForgetfulVoter, HastyLeader, LocalReader, AnswersEarly])
-def test_the_storms_find_a_raft_that_is_broken(broken: type[Raft]) -> None:
+def test_the_storms_find_a_raft_that_is_broken(broken: type[RaftPolicy]) -> None:
     class BrokenMember(Member):
-        raft_class = broken
+        policy = broken
 
     for seed in range(60):
         world = make_world(seed, 3, member=BrokenMember)

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from chaos.deployments._sim.disk import SimDisk
 from chaos.node import DiskFull
-from reference.controller.raft_bound import DamagedLog
-from reference.controller.raft_log import LARGE_BYTES, Entry, RaftLog
+from reference.raft.bound import DamagedLog
+from reference.raft.log import LARGE_BYTES, Entry, RaftLog
 from tests.reference.raft_member import make_world
 from tests.reference.raftnet import World
 

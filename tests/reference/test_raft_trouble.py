@@ -9,7 +9,7 @@ import pytest
 from chaos.node import Malformed, Message
 from reference.controller.heartbeats import Gathered, pass_on
 from reference.controller.liveness import Heartbeat
-from reference.controller.raft_log import Entry, pack_entries
+from reference.raft.log import Entry, pack_entries
 from reference.wire.codes import Request, Response
 from tests.reference.raft_member import make_world
 from tests.reference.raftnet import World
@@ -170,7 +170,7 @@ def test_a_snapshot_that_makes_no_sense_as_a_whole_is_dropped_with_its_last_piec
     with pytest.raises(Malformed):
         node.message(env, CONTROLLERS[1], piece(5, b", bad"))
     world.run(100)
-    assert node.raft.commit == 0 and node.raft.log.snapshot_index == 0 and node.raft._incoming is None
+    assert node.raft.commit == 0 and node.raft.log.snapshot_index == 0 and node.raft.snapshots.incoming is None
 
 
 # Too much at once

@@ -21,7 +21,7 @@ OTHERS = 5
 DECIDED: Mapping[str, set[str]] = {
     "ack-before-replication": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.truncate"},
     "truncation-only-in-memory": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.is_sound"},
-    "read-without-quorum": {"Raft.may_vote"},
+    "read-without-quorum": {"RaftPolicy.may_vote"},
 }
 #: Mutant → its scenario, and what its explanation must hold: a kind of row → the words with which one of them is told.
 PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {

@@ -6,7 +6,7 @@ behind it, so nothing is ever overwritten in place. Each record's checksum cover
 earlier life that happens to follow a repaired tail is never taken for a part of it. Compaction and an installed
 snapshot write the next file; the old one is removed once the new one is durable. Recovery takes the newest file whose
 seal is there and cuts what is torn behind it, unless less is left than was surely synced
-(:mod:`~reference.controller.raft_bound`).
+(:mod:`~reference.raft.bound`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
-from reference.controller.raft_bound import Bound
+from reference.raft.bound import Bound
 
 _HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
@@ -259,7 +259,7 @@ class RaftLog:
 
     def recover(self, disk: Disk) -> None:
         """Load what the disk holds and repair its end. What was recovered counts as durable after the next sync.
-        Raises :class:`~reference.controller.raft_bound.DamagedLog`."""
+        Raises :class:`~reference.raft.bound.DamagedLog`."""
         self._bound.recover(disk)
         paths = disk.list(_PREFIX)
         self._newest = max((_number(path) for path in paths), default=0)

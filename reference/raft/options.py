@@ -15,7 +15,7 @@ class RaftOptions:
 
     ``window``: proposals of clients that may be under way. Of appends to one follower, ``in_flight`` may be under way,
     each with up to ``append_entries`` entries. ``lease_ms``: how long a leader may answer reads without asking its
-    followers again (:class:`reference.controller.read_index.Lease` says what this trusts); 0 for never. Of a snapshot,
+    followers again (:class:`reference.raft.read_index.Lease` says what this trusts); 0 for never. Of a snapshot,
     ``piece_bytes`` are sent in one message. ``cluster_id`` stands in each message, and one with another id is refused;
     "" for none.
     """
