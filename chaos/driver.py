@@ -171,8 +171,8 @@ class ClusterView:
         return tuple(group for group in self.groups if node in group.replicas)
 
     def with_leader(self, name: str, leader: str, epoch: int) -> ClusterView:
-        """This view, once it is known that ``leader`` leads the group of this name since ``epoch``. Nothing changes
-        unless that epoch is newer than the one in this view; if it is, the system isn't settled."""
+        """Return this view, once it is known that ``leader`` leads the group of this name since ``epoch``. Nothing
+        changes unless that epoch is newer than the one in this view; if it is, the system isn't settled."""
         if not any(group.name == name and group.epoch < epoch for group in self.groups):
             return self
         groups = tuple(

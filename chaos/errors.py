@@ -24,7 +24,7 @@ class HostLost(DeploymentError):
 
 
 class MachineError(ChaosError):
-    """This machine lacks something (Java, a port, disk space); the message says what to install or free."""
+    """The machine lacks something (Java, a port, disk space); the message says what to install or free."""
 
 
 class KernelLacks(MachineError):

@@ -167,16 +167,16 @@ class _Claims:
 
 def _claims(log: _Log, shown: _Shown) -> _Claims:
     codes = np.array([log.objects.get(name, -1) for name in shown.names] or [-1], dtype=np.int64)
-    object, size = codes[shown.object], len(log.key)
-    wanted = _keys(object, shown.version)
+    code, size = codes[shown.object], len(log.key)
+    wanted = _keys(code, shown.version)
     place = np.searchsorted(log.key, wanted)
     inside = np.minimum(place, size - 1)
-    known = (object >= 0) & (place < size) & (log.key[inside] == wanted)
+    known = (code >= 0) & (place < size) & (log.key[inside] == wanted)
     following = np.where(known, place + 1, place)
     inside = np.minimum(following, size - 1)
-    has_next = (object >= 0) & (following < size) & (log.key[inside] >> _VERSION_BITS == object)
-    before_first = ~known & (has_next | (object < 0))
-    before_first &= (following == 0) | (log.key[np.maximum(following - 1, 0)] >> _VERSION_BITS != object)
+    has_next = (code >= 0) & (following < size) & (log.key[inside] >> _VERSION_BITS == code)
+    before_first = ~known & (has_next | (code < 0))
+    before_first &= (following == 0) | (log.key[np.maximum(following - 1, 0)] >> _VERSION_BITS != code)
     # Before the first change there is nothing, or, where the log began before the run, what nobody here can know.
     as_before = before_first & ((shown.version == 0) & (shown.content == -1) | (not log.is_whole))
     least = np.where(known, log.revision[np.minimum(place, size - 1)], 0)

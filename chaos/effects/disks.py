@@ -40,7 +40,7 @@ class FailReads:
 @dataclass(frozen=True, slots=True)
 class Tear:
     """The next sync of a strict disk ends in its middle, and the node at that moment, as in a power cut; ``draw``
-    decides which sectors of it are on the disk. (The simulator tears what is unsynced when it has a node die.)"""
+    decides which sectors of it are on the disk. The simulator tears what is unsynced when it has a node die."""
 
     draw: int
 

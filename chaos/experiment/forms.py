@@ -179,7 +179,7 @@ def mistakes(found: Iterable[Mistake]) -> ValidationError:
 
 
 def in_words(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
-    """pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
+    """Pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
     names = tuple(known)
     found = error.errors(include_url=False)
     told = [_in_words(one, names) for one in found[:MOST_PROBLEMS]]

@@ -223,7 +223,7 @@ class FaultSpec:
         return not self.on or deployment in self.on
 
     def steps(self) -> Iterator[FaultSpec]:
-        """This fault, and those of the sequence that it begins."""
+        """Yield this fault, and those of the sequence that it begins."""
         step: FaultSpec | None = self
         while step is not None:
             yield step

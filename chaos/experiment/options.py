@@ -50,7 +50,7 @@ class PluginUse:
         return plugins.build(self.kind, self.name, self.options)
 
     def variations(self) -> Iterator[PluginUse]:
-        """This with its first choices, and with each other choice alone."""
+        """Yield this with its first choices, and with each other choice alone."""
         yield self
         for path, choices in draws(self.given):
             for other in choices[1:]:

@@ -33,8 +33,8 @@ class Promises:
         return self.first if self.said else driver.profile()
 
     def kept_by(self, driver: Driver) -> Iterator[Driver]:
-        """This driver, set up for the first choices, and for each other choice alone. Raises :class:`BadInput` when
-        its system can't promise one of them."""
+        """Yield this driver, set up for the first choices, and for each other choice alone. Raises :class:`BadInput`
+        when its system can't promise one of them."""
         if not self.said:
             yield driver
             return

@@ -113,18 +113,18 @@ class Manifest:
         """Seal a batch of rows, which follows the one before in the stream."""
         self._append(f"{BATCH} {batch.offset} {_words(batch.sum)} {batch.rows}")
 
-    def seal(self, name: str, sum: Sum) -> None:
+    def seal(self, name: str, checksum: Sum) -> None:
         """From now on the file of this name (a path in the run's directory) has this sum."""
-        self._append(f"{SEAL} {_words(sum)} {quote(name)}")
+        self._append(f"{SEAL} {_words(checksum)} {quote(name)}")
 
     def seal_files(self, names: Iterable[str]) -> None:
         """Seal files as they are now."""
         for name in names:
             try:
-                sum = sum_of_file(guarded.below(self._path.parent, name))
+                checksum = sum_of_file(guarded.below(self._path.parent, name))
             except OSError as error:
                 raise _not_written(self._path, error) from error
-            self.seal(name, sum)
+            self.seal(name, checksum)
 
     def gone(self, name: str) -> None:
         """There is no file of this name any more."""
@@ -181,11 +181,11 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
     file that was never sealed is not what it was. Raises :class:`chaos.errors.BadInput` for what is no regular file."""
     known = sealed.files.get(name, [])[-newest:]
     try:
-        with guarded.opened(guarded.below(run, name), largest(sum.length for sum in known)) as file:
+        with guarded.opened(guarded.below(run, name), largest(one.length for one in known)) as file:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
-            if any(sum.length == length for sum in known) and _summed(file) in known:
+            if any(one.length == length for one in known) and _summed(file) in known:
                 return ""
     except FileNotFoundError:
         return f"{name} is missing" if known else ""
@@ -199,8 +199,8 @@ def _line(number: int, words: str) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(line), line)
 
 
-def _words(sum: Sum) -> str:
-    return f"{sum.length} {sum.crc:08x}"
+def _words(checksum: Sum) -> str:
+    return f"{checksum.length} {checksum.crc:08x}"
 
 
 def _take(sealed: Sealed, number: int, line: bytes) -> bool:

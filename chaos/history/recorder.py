@@ -178,9 +178,9 @@ class Recorder:
     def _seal(self, rows: int) -> None:
         if not os.fstat(self._file.fileno()).st_nlink:  # nobody would ever find what goes on being written
             raise MachineError(f"{self._directory / STREAM} was deleted while the run went on, so the run ends here")
-        sum = self._tee.take()
-        self._manifest.batch(Batch(self._offset, sum, rows))
-        self._offset += sum.length
+        checksum = self._tee.take()
+        self._manifest.batch(Batch(self._offset, checksum, rows))
+        self._offset += checksum.length
 
     def close(self) -> None:
         """Flush and close; idempotent, and silent about an error that was raised before. The stream gets no end mark:

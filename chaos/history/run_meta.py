@@ -34,7 +34,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RunNode:
-    """A node that the run began with, and what it is: ``broker``, ``controller``, ``objectstore``, …"""
+    """A node that the run began with, and what it is: ``broker``, ``controller``, ``objectstore`` and so on."""
 
     name: str
     role: str

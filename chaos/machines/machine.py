@@ -252,7 +252,7 @@ class Links(Protocol):
         """Where the harness reaches a node; None while it listens nowhere."""
 
     async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
-        """This node is a program of others: it is found at these ports, by name, and takes no first line."""
+        """Take a node for a program of others: it is found at these ports, by name, and takes no first line."""
 
     async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:
         """What becomes in time of a fresh connection of this client with the node; without a network, also of a node.

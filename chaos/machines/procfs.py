@@ -93,7 +93,7 @@ class Process:
 
 
 def harness() -> str:
-    """This process, which drives a run, as it is written down."""
+    """Return this process, which drives a run, as it is written down."""
     return str(Process.of(os.getpid()))
 
 
@@ -135,7 +135,7 @@ def _session(pid: str) -> int:
 
 
 def descendants(first: Process) -> list[Process]:
-    """This process, and the living ones that come from it; none when it has ended."""
+    """Return this process, and the living ones that come from it; none when it has ended."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(_PROC):
         if name.isdigit():

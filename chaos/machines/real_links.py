@@ -179,7 +179,7 @@ class RealLinks:
         return self._holders.get(rule_id, self._filter)
 
     async def serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
-        """This node is a program of others."""
+        """Take a node for a program of others."""
         self._proxy.programs[node] = dict(ports)
 
     async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:

@@ -166,7 +166,7 @@ class NemesisRunner:
                 group.start(self._fire(group, number, turn))
 
     def _set_off(self, group: Group, number: int, name: str) -> None:
-        """This fault of this entry has taken effect: start what waits for that in other entries."""
+        """Start what waits in other entries until this fault of this entry has taken effect."""
         for other, spec in enumerate(self._specs):
             after = spec.schedule.after
             if after is not None and after.fault == name and other != number:

@@ -110,10 +110,10 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
             version = versions[which]
             segment = version.segments[-1]
             known = settings.get((version.writer, version.version), _Settings())
-            base, bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
+            base, told_bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
             began_ns = appended[version.writer].get(base, -1) if base is not None else -1
             age_ms = (known.sent_ns - began_ns) / 1e6
-            size = known.full_bytes if bytes is None else bytes
+            size = known.full_bytes if told_bytes is None else told_bytes
             is_full = size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0
             if is_full or began_ns < 0 or age_ms >= PART * known.old_ms:
                 continue

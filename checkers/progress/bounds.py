@@ -193,8 +193,8 @@ class _Trims:
 
 
 def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
-    """A replica that is asked for a queue's end tells no less than a master had told long ago. (What masters tell is
-    compared at once, by the law about rollbacks.)"""
+    """A replica that is asked for a queue's end tells no less than a master had told long ago. What masters tell is
+    compared at once, by the law about rollbacks."""
     times, old, beside = rows.column("time_ns"), old_ns(context), rows.beside
     certain = answers.only(views.ask_replica(rows, answers.asked) & ~views.from_masters(rows, answers.done))
     if not len(certain.done):

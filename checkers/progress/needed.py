@@ -27,7 +27,9 @@ from checkers.progress.pulls import Pulls, processes, readers
 
 
 def needed(rows: Rows) -> Ints:
-    """A sieve, given the first rows first. It keeps
+    """A sieve, given the first rows first.
+
+    It keeps
 
     * what has not ended yet;
     * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer told so;

@@ -116,8 +116,8 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Versions) -> Non
 
 
 def _stays(rows: Rows, found: Findings, queue: int) -> None:
-    """In one life of the store, what was written is there until it is deleted. (A deletion that a crash of the store
-    left untold may show in its next life.)"""
+    """In one life of the store, what was written is there until it is deleted. A deletion that a crash of the store
+    left untold may show in its next life."""
     index, lives = rows.column("index"), rows.column("incarnation")
     told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")]
     there: dict[tuple[str, str, int], int] = {}

@@ -95,7 +95,7 @@ class Watch(Protocol):
     """Which groups are to be looked at. A group without a living master is looked at again and again."""
 
     def restart(self, groups: Iterable[str]) -> None:
-        """This controller begins to lead: nothing is known of any group."""
+        """Begin to lead: nothing is known of any group."""
 
     def changed(self, group: str) -> None:
         """Something has happened that may take a group's master."""

@@ -378,7 +378,7 @@ _ENTRIES: Mapping[str, Mapping[str, type]] = {
 
 
 def _written(name: str, group: Group) -> str:
-    """A group in a snapshot, with its members in their order. (``asdict`` takes almost three times as long.)"""
+    """A group in a snapshot, with its members in their order. ``asdict`` takes almost three times as long."""
     replicas = {broker: {key: getattr(one, key) for key in Replica.__slots__} for broker, one in group.replicas.items()}
     told = {key: replicas if key == "replicas" else getattr(group, key) for key in Group.__slots__}
     return f"{json.dumps(name)}: {json.dumps(told)}"

@@ -50,9 +50,9 @@ class Peer:
     is_far_behind: bool = False
     catch_up: CatchUp | None = None
 
-    def probe(self, next: int) -> None:
+    def probe(self, first: int) -> None:
         """Find out what the follower has; what is under way may be lost."""
-        self.next, self.in_flight, self.probing = next, 0, True
+        self.next, self.in_flight, self.probing = first, 0, True
 
     def is_due(self, last: int, *, batch: int, most: int) -> bool:
         """Whether it is sent something now: entries up to ``last``, or how far it may apply them. ``batch`` entries

@@ -31,7 +31,10 @@ EVERYWHERE = Path("/")
 
 
 def healers(function: str) -> Mapping[str, Callable[..., Any]]:
-    """This function of each deployment whose nodes can outlive the command that started them; a broken one has none."""
+    """Return this function of each deployment whose nodes can outlive the command that started them.
+
+    A broken one has none.
+    """
     found: dict[str, Callable[..., Any]] = {}
     for name in plugins.names(PluginKind.DEPLOYMENT):
         try:
@@ -44,7 +47,7 @@ def healers(function: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def _function(name: str, function: str) -> Callable[..., Any] | None:
-    """This function of one deployment. Raises :class:`BadInput` where it is not there, or broken: nobody knows then."""
+    """Return this function of one deployment. Raises :class:`BadInput` where that is missing or broken."""
     found: Callable[..., Any] | None = getattr(plugins.load(PluginKind.DEPLOYMENT, name), function, None)
     return found
 

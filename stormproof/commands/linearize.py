@@ -209,7 +209,7 @@ def _histories(
 
 
 def _again(file: Path, history: History | None) -> str:
-    """This command for one file, and one of its histories."""
+    """Return this command for one file, and one of its histories."""
     context = click.get_current_context()
     words: list[str] = []
     for option in context.command.params:

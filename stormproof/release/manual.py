@@ -62,7 +62,7 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a command's help; ``\\b`` marks one whose lines stay as they are."""
+    r"""The paragraphs of a command's help; ``\b`` marks one whose lines stay as they are."""
     for number, paragraph in enumerate(text.split("\f")[0].strip().split("\n\n")):
         if number:
             yield ".PP"

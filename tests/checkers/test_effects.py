@@ -33,10 +33,10 @@ INVENTED = "zap"
 def planned(name: str) -> frozenset[str]:
     """The effects that a shipped fault declares, with its default options, or at a broker where these name nobody."""
     module = plugins.load(PluginKind.FAULT, name)
-    Options = plugins.options_class(module)
-    nobody = [field.name for field in dataclasses.fields(Options) if field.default is dataclasses.MISSING]
+    options_class = plugins.options_class(module)
+    nobody = [field.name for field in dataclasses.fields(options_class) if field.default is dataclasses.MISSING]
     hits = {"target": "broker-0"} if "target" in nobody else {}
-    injection = module.create(Options(**hits)).plan(VIEW, Random(1), "t")
+    injection = module.create(options_class(**hits)).plan(VIEW, Random(1), "t")
     assert injection.effects is not None, f"{name} declares no effects"
     return frozenset(map(str, injection.effects))
 

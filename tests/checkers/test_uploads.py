@@ -71,7 +71,7 @@ def test_where_losses_are_allowed_and_on_real_machines_uploads_may_be_later() ->
 def crumbs(
     count: int,
     *,
-    bytes: int = 100,
+    size: int = 100,
     age_s: float = 0.1,
     fault: bool = False,
     last_epoch: int = 1,
@@ -88,7 +88,7 @@ def crumbs(
         told = {"version": version, "segment_bytes": 1000, "max_age_ms": 1000}
         told |= {"segment_records": segment_records} if segment_records else {}
         history.trace("broker-0", "tier_commit", queue=0, offset=version, epoch=epoch, value=told)
-        segments = [{"key": f"k{base}", "base": base, "count": 1, "bytes": bytes} for base in range(version)]
+        segments = [{"key": f"k{base}", "base": base, "count": 1, "bytes": size} for base in range(version)]
         content = {"start": 0, "end": version, "writer": "broker-0", "segments": segments}
         value = {"version": version, "outcome": "applied", "content": content}
         history.trace("store-0", "store_cas", queue=0, offset=version, epoch=epoch, hash=version, value=value)
@@ -105,7 +105,7 @@ def test_segments_that_go_up_before_they_are_full_or_old_are_found() -> None:
     "how",
     [
         {"count": 4},  # a few may be small
-        {"count": 9, "bytes": 500},
+        {"count": 9, "size": 500},
         {"count": 9, "age_s": 0.5},
         {"count": 9, "fault": True},
         {"count": 6, "last_epoch": 2},  # no master term has enough of them

@@ -40,7 +40,7 @@ faults:
 
 @pytest.fixture
 def own_network() -> Iterator[None]:
-    """This thread, and what it begins, have a network of their own: rules on links are not those of this machine."""
+    """Give this thread, and what it begins, a network of their own: rules on links are not those of this machine."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     assert libc.unshare(CLONE_NEWNET) == 0

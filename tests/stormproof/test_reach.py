@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as XML
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_what_a_run_did_not_reach_stands_in_its_verdict(tmp_path: Path, capfd: p
     assert line.endswith("not reached: group silent through a switch, replica damaged")
     (run,) = (tmp_path / "runs").iterdir()
     assert "Not reached: group silent through a switch; replica damaged." in (run / "report.html").read_text("utf-8")
-    properties = {one.get("name"): one.get("value") for one in XML.parse(run / "junit.xml").iter("property")}
+    properties = {one.get("name"): one.get("value") for one in ElementTree.parse(run / "junit.xml").iter("property")}
     assert properties["not reached"] == "group silent through a switch; replica damaged"
     assert cli._run(["check", str(run), "--engine", "local", "--json"]) == ExitCode.VALID, "VALID stays VALID"
     told = json.loads(capfd.readouterr().out)

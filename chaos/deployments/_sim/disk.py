@@ -30,8 +30,8 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class _Bytes:
-    """A write whose content is fixed, because a sync or a truncation came after it. (Not frozen, as it is made for
-    each write: a frozen dataclass takes thrice the time to make.)"""
+    """A write whose content is fixed, because a sync or a truncation came after it. Not frozen, as it is made for
+    each write: a frozen dataclass takes thrice the time to make."""
 
     offset: int
     data: bytes

@@ -47,7 +47,7 @@ class RuledDisk:
         return self._read().counts[rule_id]
 
     def born(self, incarnation: int) -> None:
-        """This life is about to begin, and the one before is over."""
+        """Begin a life; the one before is over."""
         self._failures_before[incarnation] = self._read().failures
 
     def failed(self, incarnation: int) -> bool:

@@ -1,4 +1,4 @@
-"""This machine, alone: a run's supervisor starts the nodes, and the supervisor's proxy is all their links."""
+"""One machine alone, this one: a run's supervisor starts the nodes, and the supervisor's proxy is all their links."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class ProxySupervisor(Supervisor):
         return sorted(self.proxy.ends.get(rule_id, ()))
 
     def do_serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
-        """This node is a program of others, which listens at these ports for as long as it lives."""
+        """Take a node for a program of others, which listens at these ports for as long as it lives."""
         self.proxy.programs[node] = {name: (host, number) for name, (host, number) in ports.items()}
 
     async def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:

@@ -72,7 +72,7 @@ class World:
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
-        """This thread, what it opens and what it starts are in the node's namespace. It must not wait for other tasks
+        """Put this thread, what it opens and what it starts into the node's namespace. It must not wait for other tasks
         of an event loop meanwhile."""
         _call("setns", self._namespaces[node], _NEWNET)
         try:

@@ -1,4 +1,4 @@
-"""A server that keeps lines, for checks of deployments: ``python3 keeper.py IP PORT DISK``
+"""A server that keeps lines, for checks of deployments: ``python3 keeper.py IP PORT DISK``.
 
 It speaks JSON lines over TCP, and knows nothing of Stormproof.
 

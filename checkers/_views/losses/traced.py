@@ -116,8 +116,8 @@ class _Cut:
         return int(self._time[self._line.takers[node][which]].min())
 
     def _by_crash(self, mine: Ints) -> None:
-        """It had taken the record, and crashed before that was on its disk. (That it was not yet on its disk, the law
-        ``in-sync`` proves: what was reported as durable and is gone after a crash is ``false-sync``.)"""
+        """It had taken the record, and crashed before that was on its disk. That it was not yet on its disk, the law
+        ``in-sync`` proves: what was reported as durable and is gone after a crash is ``false-sync``."""
         node = self._term.node
         for row, since_ns, which in self._lives_lost(mine):
             until_ns = int(self._time[row])

@@ -55,7 +55,7 @@ def assert_refused(run: Path, words: str) -> None:
 def test_many_equal_rows_in_few_bytes_are_refused_before_they_are_decoded(
     tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once 3.9 MB of Parquet took gigabytes. (In short with a lower bound.)"""
+    """Once 3.9 MB of Parquet took gigabytes. In short with a lower bound."""
     if times == 1:
         monkeypatch.setattr(shard_files.Budget.__init__, "__defaults__", (64 << 20,))
     monkeypatch.setattr(shard_files, "batches", None)

@@ -81,7 +81,7 @@ def healthy() -> FakeNetwork:
 
 
 def topics_of(network: FakeNetwork, broker: str, *topics: str) -> None:
-    """This broker knows these topics, asked for in the order in which the driver asks."""
+    """Have this broker know these topics, asked for in the order in which the driver asks."""
     network.says(broker, 351, body={})
     (empty,) = network.answers[broker, 351]
     network.answers[broker, 351] = [replace(empty, body=f'{{"topicName":"{one}"}}'.encode()) for one in topics]

@@ -1,4 +1,4 @@
-"""A client of tinyq that is a program of its own: ``python3 tinyq_client.py HOST PORT``
+"""A client of tinyq that is a program of its own: ``python3 tinyq_client.py HOST PORT``.
 
 It writes what it is about to do as a JSON line, waits for the line that lets it, does it, and writes how it ended.
 Nothing of Stormproof is in here.

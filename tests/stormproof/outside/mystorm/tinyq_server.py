@@ -1,4 +1,4 @@
-"""tinyq: a queue server of somebody else's, in one file. ``python3 tinyq_server.py CONFIG.json``
+"""tinyq: a queue server of somebody else's, in one file. ``python3 tinyq_server.py CONFIG.json``.
 
 It speaks JSON lines over TCP. A *primary* appends to its log and answers once the *backup* has the message on its disk
 too; a backup stores what its primary sends. Nothing of Stormproof is in here.
