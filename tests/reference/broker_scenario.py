@@ -181,11 +181,11 @@ class BrokerScenario(StepScenario):
         self.begin(make, {CONTROLLER: self._controller, CLIENT: self._client})
         self.lines.clear()
 
-    def do_master(self, name: str, *, set: str, tell: str = "") -> None:
+    def do_master(self, name: str, *, members: str, tell: str = "") -> None:
         """The controllers elect a master in the next epoch and tell the brokers, or only some of them."""
         place = self._place
         epoch, set_epoch = (place.epoch, place.set_epoch) if place else (0, 0)
-        self._place = Place(master=name, epoch=epoch + 1, members=tuple(set.split(",")), set_epoch=set_epoch + 1)
+        self._place = Place(master=name, epoch=epoch + 1, members=tuple(members.split(",")), set_epoch=set_epoch + 1)
         self.do_tell(*(tell.split(",") if tell else self._ids))
 
     def do_tell(self, *names: str) -> None:
