@@ -4,7 +4,7 @@ PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 # Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock docs dist clean
+.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock docs dist clean
 
 setup:
 	./setup.sh
@@ -18,6 +18,12 @@ format: setup
 
 lint: format
 	.venv/bin/mypy
+
+# Unit tests that start nothing: neither nodes nor containers nor a JVM.
+UNITS = tests/chaos/effects tests/chaos/experiment tests/chaos/history tests/nemesis tests/reference tests/workloads
+STARTS = full or process or docker or netns or ssh or spark
+check: format
+	@.venv/bin/mypy & types=$$!; $(PYTEST) -q -n 2 -m "not ($(STARTS))" $(UNITS); tests=$$?; wait $$types || exit 1; exit $$tests
 
 test: WHICH = -m "not full"
 test-full: WHICH = --durations=80

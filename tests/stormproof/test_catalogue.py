@@ -51,9 +51,17 @@ JEPSEN = (
 )
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_what_the_page_says_is_what_the_code_says() -> None:
+    """A new fault need not be there: the page is written before a release (``make test-full``)."""
+    page, now = PAGE.read_text("utf-8").splitlines(), catalogue.write(PAGE.read_text("utf-8")).splitlines()
+    wrong = [line for line in page if line not in now]
+    assert wrong == [], "write it again with `python -m stormproof.catalogue docs/faults.md`"
+
+
+@pytest.mark.full
+def test_the_page_has_every_fault() -> None:
     page = PAGE.read_text("utf-8")
-    assert page == catalogue.write(page), "write it anew with `python -m stormproof.catalogue docs/faults.md`"
+    assert page == catalogue.write(page), "write it again with `python -m stormproof.catalogue docs/faults.md`"
 
 
 def test_a_page_without_marks_is_refused() -> None:
