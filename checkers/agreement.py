@@ -22,7 +22,7 @@ from checkers._views.claims import Claims
 from checkers._views.commits import group_numbers
 from checkers._views.reads import own
 
-#: What replicas tell after a run, and which of the system's own records they derive it from.
+#: What replicas report after a run, and which of the system's own records they derive it from.
 SYSTEM = {"offsets": "offsets", "topics": "topic"}
 #: Of so many queues each reason names that nothing was compared.
 SHOWN = 5
@@ -113,14 +113,14 @@ class Content:
         found.count("answers", len(answers.at))
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
-        told = np.append(rows.where(kind="trace", f="append"), rows.where(kind="final", f="log"))
-        found.count("records_told", int(np.count_nonzero(rows.column("queue")[told] >= 0)))
+        records = np.append(rows.where(kind="trace", f="append"), rows.where(kind="final", f="log"))
+        found.count("records_told", int(np.count_nonzero(rows.column("queue")[records] >= 0)))
         if context.uses_queues:
-            _compared(rows, found, answers, told)
+            _compared(rows, found, answers, records)
         may_be_cut = context.unfinished and not context.strict
         logs = logs if not may_be_cut else rows.memo(views.final_log)
         logs, diverged = losses.contradictions(rows, context, found, logs)
-        self._tell_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
+        self._report_all(rows, found, REPLICA_DIVERGENCE, logs, diverged)
         if context.unfinished:  # what logs and answers disagree about, logs may disagree about later
             return found.partial()
         claims, conflicts = losses.contradictions(rows, context, found, views.join(answers, logs, tiered))
@@ -128,31 +128,31 @@ class Content:
         offset = np.concatenate([logs.offset[diverged[:, 0]], claims.offset[conflicts[:, 0]]])
         place, count = slots(queue, offset)
         again = any_in(place[: len(diverged)], count)[place[len(diverged) :]]
-        self._tell_all(rows, found, OFFSET_CONFLICT, claims, conflicts[~again])
+        self._report_all(rows, found, OFFSET_CONFLICT, claims, conflicts[~again])
         at = rows.where(kind="final", f="log")
         _no_holes(rows, found, at[rows.column("queue")[at] >= 0])
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
-            ("answers", "no answer told what an offset holds"),
-            ("records_told", "no replica told what its log holds"),
+            ("answers", "no answer reported what an offset holds"),
+            ("records_told", "no replica reported what its log holds"),
         ]
         some = all(partial.counts.get(name, 0) for name, _ in needs)
         gaps = _not_compared(partial.facts) if some and not context.no_queues else ()
         return decide(PROMISE, partial.merge(Partial(gaps=gaps)), needs=needs, unless=context.no_queues)
 
-    def _tell_all(self, rows: Rows, found: Findings, name: str, claims: Claims, pairs: Ints) -> None:
-        """``pairs``: numbers of the claims that contradict each other."""
+    def _report_all(self, rows: Rows, found: Findings, name: str, claims: Claims, pairs: Ints) -> None:
+        """Report each of the ``pairs``: numbers of the claims that contradict each other."""
         at = claims.at[pairs]
         found.add_each(
             name,
             np.arange(len(at)),
-            lambda number: self._tell(rows, found, name, *map(int, at[number])),
+            lambda number: self._report(rows, found, name, *map(int, at[number])),
             queues=claims.queue[pairs[:, 0]],
         )
 
-    def _tell(self, rows: Rows, found: Findings, name: str, one: int, two: int) -> None:
+    def _report(self, rows: Rows, found: Findings, name: str, one: int, two: int) -> None:
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
         found.add(
             name,
@@ -166,29 +166,30 @@ class Content:
         )
 
 
-def _compared(rows: Rows, found: Findings, answers: Claims, told: Ints) -> None:
-    """Note the queues of which an answer, a log, or both tell what stands at one and the same offset."""
-    logs = views.claims_of(rows, told)
+def _compared(rows: Rows, found: Findings, answers: Claims, records: Ints) -> None:
+    """Note the queues of which an answer, a log, or both report what stands at one and the same offset."""
+    logs = views.claims_of(rows, records)
     both = any_in(logs.place, logs.count)[answers.place]
     of = {"answers": answers.queue, "logs": logs.queue, "both": answers.queue[both]}
     found.fact(**{name: distinct(queue).tolist() for name, queue in of.items()})
 
 
 def _not_compared(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What answers of one queue say proves nothing of the logs of another one."""
+    """Return a reason for each queue whose answers and logs were not compared: what answers of one queue say proves
+    nothing of the logs of another one."""
     answers, logs, both = ({*chain.from_iterable(fact[of] for fact in facts)} for of in ("answers", "logs", "both"))
     why = {
-        "no replica told what its log holds": answers - logs,
-        "no answer told what an offset holds": logs - answers,
-        "no answer and no log told of the same offset": (answers & logs) - both,
+        "no replica reported what its log holds": answers - logs,
+        "no answer reported what an offset holds": logs - answers,
+        "no answer and no log reported the same offset": (answers & logs) - both,
     }
     return [f"{text} of queue {queue}" for text, queues in why.items() for queue in sorted(queues)[:SHOWN]]
 
 
 def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
-    """What one replica's log holds and calls confirmed after recovery, every other's of its group holds at the same
-    position, and as the same offset, if its own log begins before and ends after that. ``at`` are the records of
-    queues, or those of the system."""
+    """Check that what one replica's log holds and calls confirmed after recovery, every other's of its group holds at
+    the same position, and as the same offset, if its own log begins before and ends after that. ``at`` are the records
+    of queues, or those of the system."""
     if views.has_recovered(rows):
         column, groups = rows.column("node")[at], rows.memo(views.replica_groups)
         for group in sorted({*groups.values()}):
@@ -198,7 +199,7 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
 
 
 def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None:
-    """The same of the records of one group's replicas."""
+    """Check the same for the records of one group's replicas."""
     logs = {
         node: (first, end, confirm)
         for node, first, end, confirm in rows.memo(_extents)
@@ -221,12 +222,12 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
         of_other = holder[slot[here]]
         other = here[(of_other >= 0) & (epoch[here] != epoch[of_other])]
         found.add_each(
-            REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])), queues=queue[other]
+            REPLICA_DIVERGENCE, other, lambda number: _report_epoch(rows, found, int(at[number])), queues=queue[other]
         )
         due = (position[holders] >= first) & (ends[holders] <= end)
         missing = holders[due & ~any_in(slot[here], count)[slot[holders]]]
 
-        def tell(number: int, name: str = name, first: int = first, end: int = end) -> None:
+        def report(number: int, name: str = name, first: int = first, end: int = end) -> None:
             row = int(at[number])
             found.add(
                 REPLICA_DIVERGENCE,
@@ -239,10 +240,10 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
                 message=int(rows.column("message")[row]),
             )
 
-        found.add_each(REPLICA_DIVERGENCE, missing, tell, queues=queue[missing])
+        found.add_each(REPLICA_DIVERGENCE, missing, report, queues=queue[missing])
 
 
-def _tell_epoch(rows: Rows, found: Findings, at: int) -> None:
+def _report_epoch(rows: Rows, found: Findings, at: int) -> None:
     found.add(
         REPLICA_DIVERGENCE,
         f"The log of {rows.text('node', at)} ascribes its record at position {int(rows.column('position')[at])} to "
@@ -255,19 +256,20 @@ def _tell_epoch(rows: Rows, found: Findings, at: int) -> None:
 
 
 def _extents(rows: Rows) -> Sequence[tuple[str, int, int, int]]:
-    """(node, where its log begins, where it ends, up to where it is confirmed) after the run, as each node tells it."""
+    """Return (node, where its log begins, where it ends, up to where it is confirmed) after the run, as each node
+    reports it."""
     found = []
     for at in rows.where(kind="final", f="node"):
-        told = rows.value(at)
-        first, end, confirm = (told.get(name) for name in ("first", "end", "confirm"))
+        value = rows.value(at)
+        first, end, confirm = (value.get(name) for name in ("first", "end", "confirm"))
         if isinstance(first, int) and isinstance(end, int) and isinstance(confirm, int):
             found.append((rows.text("node", at), first, end, confirm))
     return found
 
 
 def _system_ends(rows: Rows, kind: str, group: Set[str]) -> Ints | None:
-    """Where the system's own records of one kind end, ascending, in any log of this group after the run; None where no
-    log tells which of its records are the system's own."""
+    """Return where the system's own records of one kind end, ascending, in any log of this group after the run; None
+    where no log says which of its records are the system's own."""
     at = rows.where(kind="final", f="log", queue=-1)
     at = at[np.isin(rows.column("node")[at], [rows.code("node", name) for name in group])]
     kinds = rows.words("system", at)
@@ -278,7 +280,7 @@ def _system_ends(rows: Rows, kind: str, group: Set[str]) -> Ints | None:
 
 
 def describe(rows: Rows, at: int) -> str:
-    """One claim in words: which message, by whom, when, in which epoch."""
+    """Describe one claim in words: which message, by whom, when, in which epoch."""
     message, node = int(rows.column("message")[at]), rows.text("node", at)
     which = f"message {message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "a message without an id"
     if rows.column("queue")[at] < 0:
@@ -311,10 +313,10 @@ class Metadata:
         found = Findings(PROMISE)
         confirm = commits.confirmed(rows)
         unread = set(views.brokers(rows, context)) - views.complete_nodes(rows)
-        told = {node for node, *_ in rows.memo(_extents)}
-        silent = views.complete_nodes(rows) & set(views.brokers(rows, context)) - told if told else ()
+        reporting = {node for node, *_ in rows.memo(_extents)}
+        silent = views.complete_nodes(rows) & set(views.brokers(rows, context)) - reporting if reporting else ()
         if silent:
-            found.gap(f"{', '.join(sorted(silent))} did not tell from where to where its log goes after the run")
+            found.gap(f"{', '.join(sorted(silent))} did not report where its log begins and ends after the run")
         if unread:
             found.gap(f"the content of {', '.join(sorted(unread))} was not read to its end after the run")
         if views.has_recovered(rows):
@@ -332,28 +334,28 @@ class Metadata:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
-            ("metadata_views", "no replica told its topics after the run"),
-            ("offset_views", "no replica told its groups' offsets after the run"),
+            ("metadata_views", "no replica reported its topics after the run"),
+            ("offset_views", "no replica reported its groups' offsets after the run"),
         ]
         return decide(PROMISE, partial, needs=needs if Evidence.FINAL_METADATA in context.tells else ())
 
     def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int], group: Set[str]) -> None:
-        """Replicas of one group that have confirmed the same records of this kind must have derived the same tables
-        from them; where no log tells which records those are, replicas that have confirmed the same log."""
-        told: dict[int, tuple[str, int]] = {}
+        """Check that replicas of one group that have confirmed the same records of this kind have derived the same
+        tables from them; where no log says which records those are, replicas that have confirmed the same log."""
+        tables: dict[int, tuple[str, int]] = {}
         ends = _system_ends(rows, SYSTEM[f], group)
         begun = max((first for node, first, _, _ in rows.memo(_extents) if node in group), default=-1)
         speakers = {rows.text("node", at) for at in rows.where(kind="final", f=f)}
         silent = set(confirm) - speakers if speakers else set()
         if silent:
-            found.gap(f"{', '.join(sorted(silent))} did not tell its {f} after the run")
+            found.gap(f"{', '.join(sorted(silent))} did not report its {f} after the run")
         for at in rows.where(kind="final", f=f):
             node = rows.text("node", at)
-            if confirm.get(node, -1) < max(0, begun):  # nobody knows what has been removed between the two
+            if confirm.get(node, -1) < max(0, begun):  # what has been removed between the two is unknown
                 continue
             table = json.dumps(rows.value(at).get(key), sort_keys=True)
             had = confirm[node] if ends is None else int(np.searchsorted(ends, confirm[node], side="right"))
-            known = told.setdefault(had, (table, int(at)))
+            known = tables.setdefault(had, (table, int(at)))
             if known[0] != table:
                 index = rows.column("index")
                 found.add(
@@ -365,7 +367,7 @@ class Metadata:
                 )
 
     def _system_records(self, rows: Rows, found: Findings) -> None:
-        """The system's own records stand at the same positions on all replicas of a group."""
+        """Check that the system's own records stand at the same positions on all replicas of a group."""
         at = rows.where(kind="final", f="log", queue=-1)
         position, content, index = rows.column("position"), rows.column("hash"), rows.column("index")
         _no_holes(rows, found, at)
@@ -384,21 +386,22 @@ class Metadata:
 
 
 def _offsets_stay(rows: Rows, found: Findings) -> None:
-    """Each replica has, of each group, the offset that took effect last on any replica, below what it confirms itself;
-    and so has one that begins anew, below where it begins, for those records will never be in its log."""
+    """Check that each replica has, of each group, the offset that took effect last on any replica, below what it
+    confirms itself; and that one that begins again has it below where it begins, for those records will never be in its
+    log."""
     for at, last in commits.last_commits(rows):
-        told = rows.value(at).get("groups")
-        if not isinstance(told, dict):
+        groups = rows.value(at).get("groups")
+        if not isinstance(groups, dict):
             continue
         for (group, number), row in sorted(last.items()):
-            has = int((told.get(group) or {}).get(str(number), -1))
+            has = int((groups.get(group) or {}).get(str(number), -1))
             if has < rows.column("offset")[row]:
-                _tell_lost(rows, found, group, row, at, has)
+                _report_lost(rows, found, group, row, at, has)
 
 
-def _tell_lost(rows: Rows, found: Findings, group: str, commit: int, at: int, has: int) -> None:
+def _report_lost(rows: Rows, found: Findings, group: str, commit: int, at: int, has: int) -> None:
     index, offset, queue = (int(rows.column(name)[commit]) for name in ("index", "offset", "queue"))
-    when = "after the run" if rows.text("kind", at) == "final" else f"when it began anew ({views.at_s(rows, at)})"
+    when = "after the run" if rows.text("kind", at) == "final" else f"when it began again ({views.at_s(rows, at)})"
     found.add(
         OFFSETS_LOST,
         f"{rows.text('node', at)} had {has} as the offset of the group {group} in queue {queue} {when}, but {offset} "
@@ -423,11 +426,11 @@ class NodeReads:
         claims = views.claims_of(rows, rows.where(kind="final", f="node_read"))
         found.count("node_reads", len(claims.at))
         queues = rows.column("queue")[rows.where(kind="final", f="holders")]
-        if len(queues) and not views.has_recovered(rows):  # then copies may lawfully differ still
+        if len(queues) and not views.has_recovered(rows):  # then copies may still differ
             found.gap("the system had not recovered when its nodes were read one by one")
             return found.partial()
         for first, other in views.conflicts(claims):
-            _tell_copies(rows, found, int(claims.at[first]), int(claims.at[other]))
+            _report_copies(rows, found, int(claims.at[first]), int(claims.at[other]))
         copies, none = parts(claims.queue), np.empty(0, dtype=np.int64)
         for queue in np.unique(queues).tolist():
             self._missing(rows, found, queue, claims.only(copies.get(queue, none)))
@@ -438,7 +441,7 @@ class NodeReads:
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
     def _missing(self, rows: Rows, found: Findings, queue: int, copies: Claims) -> None:
-        """What one node answered, every other one did too whose copy begins before and ends after that."""
+        """Check that what one node answered, every other one did too whose copy begins before and ends after that."""
         ends = {rows.text("node", at): int(at) for at in rows.where(kind="final", f="node_end", queue=queue)}
         (held_by,) = (rows.value(at) for at in rows.where(kind="final", f="holders", queue=queue)[:1])
         for name in sorted({*map(str, held_by.get("nodes", ())), *ends}):
@@ -458,12 +461,12 @@ class NodeReads:
             found.add_each(
                 REPLICA_DIVERGENCE,
                 copies.at[first[lacks]],
-                lambda at, end=end: _tell_missing(rows, found, at, end),  # type: ignore[misc]
+                lambda at, end=end: _report_missing(rows, found, at, end),  # type: ignore[misc]
                 queues=copies.queue[first[lacks]],
             )
 
 
-def _tell_copies(rows: Rows, found: Findings, one: int, two: int) -> None:
+def _report_copies(rows: Rows, found: Findings, one: int, two: int) -> None:
     index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
     found.add(
         REPLICA_DIVERGENCE,
@@ -477,8 +480,8 @@ def _tell_copies(rows: Rows, found: Findings, one: int, two: int) -> None:
     )
 
 
-def _tell_missing(rows: Rows, found: Findings, at: int, end: int) -> None:
-    """``at``: what another node answered; ``end``: how far the one was read that did not."""
+def _report_missing(rows: Rows, found: Findings, at: int, end: int) -> None:
+    """Report a lack. ``at``: what another node answered; ``end``: how far the one was read that did not."""
     index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
     found.add(
         REPLICA_DIVERGENCE,

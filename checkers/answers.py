@@ -116,19 +116,19 @@ def _nothing_owed(context: RunContext) -> str:
 
 
 def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
-    """Whoever answers at any time answers so. A refusal for the moment says nothing, and tells no words; nor does who
-    was asked for what it had kept on a disk that a fault may have changed since."""
+    """Check that every answer, at any time, is the documented one. A refusal for the moment says nothing, and gives no
+    words; nor does a node that was asked for what it had kept on a disk that a fault may have changed since."""
     ended = np.flatnonzero(calls.ok | calls.failed)
     done = calls.done[ended]
-    expected, told = rows.labels("expected", done), rows.labels("told", done)
-    asked = _is_word(expected) | _is_word(told)
+    expected, said = rows.labels("expected", done), rows.labels("told", done)
+    asked = _is_word(expected) | _is_word(said)
     found.count("answers", int(np.count_nonzero(asked)))
     index = rows.column("index")
-    for at in np.flatnonzero(asked & ~_same(expected, told)).tolist():
+    for at in np.flatnonzero(asked & ~_same(expected, said)).tolist():
         call, end = int(ended[at]), int(done[at])
         if _may_have_lost(rows, end):
             continue
-        wanted, got = (texts[codes[at]] for codes, texts in (expected, told))
+        wanted, got = (texts[codes[at]] for codes, texts in (expected, said))
         invoke = calls.invoke[call]
         found.add(
             WRONG_ANSWER,
@@ -140,7 +140,7 @@ def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
 
 
 def _may_have_lost(rows: Rows, at: int) -> bool:
-    """Whether the answer of this row rests on a disk that may not hold any more what it had promised to keep."""
+    """Return whether the answer of this row rests on a disk that may not hold any more what it had promised to keep."""
     if not rows.value(at).get("kept"):
         return False
     node, time_ns = rows.text("node", at), int(rows.column("time_ns")[at])
@@ -153,7 +153,7 @@ def _is_word(labels: Labels) -> npt.NDArray[np.bool_]:
 
 
 def _same(one: Labels, other: Labels) -> npt.NDArray[np.bool_]:
-    """Where two columns have the same word."""
+    """Return where two columns have the same word."""
     place = {text: code for code, text in enumerate(one[1])}
     its: npt.NDArray[np.bool_] = (
         np.array([place.get(text, -1) for text in other[1]], dtype=np.int64)[other[0]] == one[0]
@@ -174,7 +174,7 @@ def _tries(rows: Rows, calls: views.Calls) -> Tries:
 
 
 def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> None:
-    """Each request that was made after the run was answered, if it was made again and for long enough."""
+    """Check that each request that was made after the run was answered, if it was made again and for long enough."""
     due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
     begin, times = views.phase_index(rows, "drain"), rows.column("time_ns")
     tries = {what: made[calls.began[made] >= begin] for what, made in _tries(rows, calls).items()}
@@ -191,13 +191,13 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
         elif int(times[calls.invoke[made[-1]]]) < due_ns:
             found.gap(f"{question}: {node or 'the system'} was not asked for as long as {ANSWER_S:g} s")
         else:
-            _tell_silent(rows, found, calls, made, question, node, "after the recovery")
+            _report_silent(rows, found, calls, made, question, node, "after the recovery")
 
 
 def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
-    """Each request that was made again and again, while no fault had been in force for the bound of service, and
-    a replica could be master, was answered. Real machines are late now and then: there it must have been made for as
-    long as service may pause."""
+    """Check that each request that was made again and again, while no fault had been in force for the bound of service,
+    and a replica could be master, was answered. Real machines are late now and then: there it must have been made for
+    as long as service may pause."""
     bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
     least_ns = int(ANSWER_S * 1e9) if context.one_clock else max(int(ANSWER_S * 1e9), bound_ns)
     begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
@@ -214,12 +214,12 @@ def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: 
             if len(mine) < LEAST_TRIES or calls.ok[mine].any():
                 continue
             if asked_ns[mine[-1]] - asked_ns[mine[0]] >= least_ns:
-                _tell_silent(rows, found, calls, mine, question, node, "while no fault was in force")
+                _report_silent(rows, found, calls, mine, question, node, "while no fault was in force")
 
 
 def _unquiet(rows: Rows, context: RunContext) -> list[tuple[int, int]]:
-    """From when until when faults were in force, the harness itself stood still, or no replica could be master, since a
-    fault had destroyed the only sure copy."""
+    """Return from when until when faults were in force, the harness itself stood still, or no replica could be master,
+    since a fault had destroyed the only sure copy."""
     stalls = rows.where(kind="harness", f="stall").tolist()
     ended = [(int(rows.column("time_ns")[at]), float(rows.value(at).get("ms", 0))) for at in stalls]
     faults = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults)]
@@ -228,7 +228,7 @@ def _unquiet(rows: Rows, context: RunContext) -> list[tuple[int, int]]:
     return [*faults, *stood_still, *([(destroyed.fault.began_ns, led_again_ns)] if destroyed else [])]
 
 
-def _tell_silent(
+def _report_silent(
     rows: Rows, found: Findings, calls: views.Calls, made: Ints, question: str, node: str, when: str
 ) -> None:
     last, done = int(calls.invoke[made[-1]]), int(calls.done[made[-1]])

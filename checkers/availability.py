@@ -21,7 +21,7 @@ from checkers._views.service import Stretch
 
 AVAILABLE_S = 10.0
 STALL_MS = 1_000
-#: A harness may stand still for so long, and large queues tell of no shorter silence.
+#: A harness may stand still for so long, and large queues show no shorter silence.
 SILENCE_S = SILENCE_NS / 1e9
 #: In virtual time an answer takes no longer than this besides, to look for the master and on its way, and as long as
 #: the jitter of so many messages: who is master, a connection, a send to a broker and its replicas, their answers.
@@ -73,7 +73,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Counts the sends: without one that was acknowledged nothing tells whether there was service. Those that can't be
+    """Counts the sends: without one that was acknowledged nothing shows whether there was service. Those that can't be
     acknowledged in time are answered all the same."""
 
     promise: Promise = PROMISE
@@ -87,35 +87,35 @@ class Answered:
                 f"{late.node} answered a send to queue {rows.column('queue')[late.invoke]} "
                 f"{late.took_ms:.0f} ms after it was made at {views.at_s(rows, late.invoke)}, where a message may wait "
                 f"{late.limit_ms} ms for its acknowledgement, with no fault in the way of either.",
-                *(int(index[row]) for row in (late.told, late.invoke, late.done)),
+                *(int(index[row]) for row in (late.limit_at, late.invoke, late.done)),
                 queue=int(rows.column("queue")[late.invoke]),
             )
         counts = {"sends": len(sends.invoke), "acked": int(sends.ok.sum())}
         return found.partial().merge(Partial(counts=counts))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("acked", "no acknowledged send: nothing tells whether there was service")]
+        needs = [("acked", "no acknowledged send: nothing shows whether there was service")]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 @dataclass(frozen=True, slots=True)
 class _LateAnswer:
-    """A send, by the rows that began and ended it; ``told`` is the row by which its broker told ``limit_ms``."""
+    """A send, by the rows that began and ended it; ``limit_at`` is the row in which its broker gave ``limit_ms``."""
 
     invoke: int
     done: int
     node: str
     took_ms: float
     limit_ms: int
-    told: int
+    limit_at: int
 
 
 def _late_answers(rows: Rows, context: RunContext) -> Iterator[_LateAnswer]:
-    """Those that a broker has answered itself, in whatever way, in the order of the sends. Judged only where one clock
-    tells all times, and no fault but of other brokers was in force meanwhile or shortly before."""
+    """Yield those that a broker has answered itself, in whatever way, in the order of the sends. They are judged only
+    where one clock gives all times, and no fault but of other brokers was in force meanwhile or shortly before."""
     if not context.one_clock or context.unfinished:
         return
-    limits, tellers = _limits(rows)
+    limits, reporting = _limits(rows)
     besides_ns = BESIDES_MS * 1_000_000 + MESSAGES * context.jitter_ns
     made, times = rows.memo(views.sends), rows.column("time_ns")
     ended = np.flatnonzero(made.done >= 0)
@@ -126,26 +126,27 @@ def _late_answers(rows: Rows, context: RunContext) -> Iterator[_LateAnswer]:
     for n in np.flatnonzero(took_ns > shortest_ms * 1_000_000 + besides_ns).tolist():
         invoke, done = int(made.invoke[ended[n]]), int(made.done[ended[n]])
         node = rows.text("node", done)
-        limit_ms, told = limits.get(node, (-1, -1))
+        limit_ms, limit_at = limits.get(node, (-1, -1))
         late = limit_ms >= 0 and took_ns[n] > limit_ms * 1_000_000 + besides_ns
-        if late and not _excused(rows, tellers - {node}, int(times[invoke]), int(times[done])):
-            yield _LateAnswer(invoke, done, node, int(took_ns[n]) / 1e6, limit_ms, told)
+        if late and not _excused(rows, reporting - {node}, int(times[invoke]), int(times[done])):
+            yield _LateAnswer(invoke, done, node, int(took_ns[n]) / 1e6, limit_ms, limit_at)
 
 
 def _limits(rows: Rows) -> tuple[Mapping[str, tuple[int, int]], Set[str]]:
-    """By broker: for how long a message may wait there, in ms, with the row that says so; and all who tell roles."""
+    """Return for each broker how long a message may wait there, in ms, with the row that says so; and the nodes that
+    reported roles."""
     limits: dict[str, tuple[int, int]] = {}
-    tellers = set()
+    reporting = set()
     for at in rows.where(kind="trace", f="role").tolist():
         node, limit_ms = rows.text("node", at), rows.value(at).get("ack_timeout_ms")
-        tellers.add(node)
+        reporting.add(node)
         if isinstance(limit_ms, int) and limit_ms > limits.get(node, (-1, -1))[0]:
             limits[node] = (limit_ms, at)
-    return limits, tellers
+    return limits, reporting
 
 
 def _excused(rows: Rows, others: Set[str], began_ns: int, ended_ns: int) -> bool:
-    """Was a fault in force that may have hit the broker, a client, or whoever else a client asks?"""
+    """Return whether a fault was in force that may have hit the broker, a client, or another node that clients ask."""
     return any(
         fault.effects is None or bool((fault.hits(*Effect) | fault.targets) - others)
         for fault in rows.memo(views.faults)
@@ -170,11 +171,11 @@ class Availability:
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
         lacks = _Lacks.of(rows, owed, max(int(bound_s * 1e9), SILENCE_NS))
         found.fact(longest_s=round(lacks.longest_ns / 1e9, 3), acked=bool(rows.memo(views.sends).ok.any()))
-        _tell(rows, found, lacks, owed, bound_s)
+        _report_lacks(rows, found, lacks, owed, bound_s)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """The counts also tell the longest time without an acknowledged send of any queue, in milliseconds. Where no
+        """Decide, and count also the longest time without an acknowledged send of any queue, in milliseconds. Where no
         send was acknowledged, the other kernel says so; in a run that uses no queues nothing is owed then."""
         longest = max((int(1000 * fact["longest_s"]) for fact in partial.facts if "longest_s" in fact), default=0)
         owed = max((int(fact["owed_ms"]) for fact in partial.facts if "owed_ms" in fact), default=0)
@@ -186,7 +187,8 @@ class Availability:
 
 
 def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
-    """A harness that did not run can't judge anybody's service; a cluster that did not recover broke its promise."""
+    """Check that the harness ran and that the cluster recovered. A harness that did not run can't judge anybody's
+    service; a cluster that did not recover broke its promise."""
     for at in rows.where(kind="harness", f="stall"):
         stalled_ms = float(rows.value(at).get("ms", 0))
         if stalled_ms > STALL_MS:
@@ -213,11 +215,11 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
             int(rows.column("index")[at]),
         )
     if not len(rows.where(kind="harness", f="not_recovered")) and not views.has_recovered(rows):
-        found.gap("nothing tells whether the system recovered after the last fault")
+        found.gap("nothing shows whether the system recovered after the last fault")
 
 
 def _accident_after_heal(rows: Rows) -> Sequence[str]:
-    """Whom a fault hit, or still held down, after the harness had undone all of its own: nobody had planned it."""
+    """Return the nodes that an unplanned fault hit, or still held down, after the harness had undone all of its own."""
     healed = views.phase_time(rows, "heal")
     late = [one for one in rows.memo(views.faults) if healed >= 0 and one.until_ns > healed and one.unplanned]
     return sorted({node for one in late for node in one.targets})
@@ -274,7 +276,7 @@ class _Lacks:
 
     @staticmethod
     def _within(line: Line, stretch: Stretch, answered: Ints, queues: int, bound_ns: int) -> tuple[Ints, Ints, Ints]:
-        """(queue's number, begin, end) of each time longer than the bound without an answer in this stretch."""
+        """Return (queue's number, begin, end) of each time longer than the bound without an answer in this stretch."""
         of, at = line.keys(answered), line.numbers(answered)
         inside = (at >= stretch.begin) & (at <= stretch.end)
         of, at = of[inside], at[inside]
@@ -289,7 +291,7 @@ class _Lacks:
 _NOTHING = (np.empty(0, dtype=np.int64),) * 3
 
 
-def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], bound_s: float) -> None:
+def _report_lacks(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], bound_s: float) -> None:
     certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[lacks.stretch]
 
     def without(item: int) -> str:
@@ -299,7 +301,7 @@ def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], b
             f"{views.at_s(rows, int(lacks.first[item]))} on, "
         )
 
-    def tell(item: int) -> None:
+    def report(item: int) -> None:
         index, last = rows.column("index"), int(lacks.last[item])
         found.add(
             UNAVAILABLE,
@@ -311,10 +313,10 @@ def _tell(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Stretch], b
             queue=int(lacks.queue[item]),
         )
 
-    found.add_each(UNAVAILABLE, np.flatnonzero(certain), tell, queues=lacks.queue[certain])
+    found.add_each(UNAVAILABLE, np.flatnonzero(certain), report, queues=lacks.queue[certain])
     for item in np.flatnonzero(~certain).tolist():
         found.gap(
-            f"n{without(item)}while a fault was in force that declares no effects: nobody knows whether it owed service"
+            f"n{without(item)}while a fault was in force that declares no effects: whether service was owed is unknown"
         )
 
 

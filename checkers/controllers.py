@@ -41,10 +41,12 @@ PROMISE = Promise(
     meaning="Controllers keep what they agreed on, elect nobody without a cause, and serve while a majority is well.",
     anomalies=(
         AnomalyKind(name=NEEDLESS_ELECTION, meaning="a leader or master was replaced, or sought, without any cause"),
-        AnomalyKind(name=LATE_ELECTION, meaning="a dead master was not replaced at once, or an elected one told late"),
+        AnomalyKind(
+            name=LATE_ELECTION, meaning="a dead master was not replaced at once, or an elected one was informed late"
+        ),
         AnomalyKind(name=NEEDLESS_CHANGE, meaning="a SyncStateSet was changed without any cause"),
         AnomalyKind(name=ENTRY_LOST, meaning="a controller dropped an entry that was committed"),
-        AnomalyKind(name=CUT_MISSTATED, meaning="a controller told that it dropped an entry that is none"),
+        AnomalyKind(name=CUT_MISSTATED, meaning="a controller reported a dropped entry that does not exist"),
         AnomalyKind(
             name=TERM_REGRESSION,
             meaning="a controller's term fell within one life, or below one that it had led with a sound disk",
@@ -70,7 +72,7 @@ PROMISE = Promise(
         AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
     ),
 )
-_TOLD = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")
+_COLUMNS = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")
 DECISIONS = Needs(
     part="decisions",
     key=Key.RUN,
@@ -80,7 +82,7 @@ DECISIONS = Needs(
         reads.RUN,
         reads.FAULTS,
     ),
-    columns=(*_TOLD, "op", "queue", "offset"),
+    columns=(*_COLUMNS, "op", "queue", "offset"),
     evidence=(Evidence.ELECTIONS,),
 )
 CAUSES = Needs(
@@ -92,7 +94,7 @@ CAUSES = Needs(
         reads.RUN,
         reads.FAULTS,
     ),
-    columns=(*_TOLD, "op"),
+    columns=(*_COLUMNS, "op"),
     evidence=(Evidence.ELECTIONS,),
 )
 SERVICE = Needs(
@@ -111,7 +113,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What the controllers told that they agreed on, and who led them."""
+    """What the controllers reported of what they agreed on, and of who led them."""
 
     promise: Promise = PROMISE
     needs: Needs = DECISIONS
@@ -131,7 +133,7 @@ class Decisions:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial, needs=[("entries", "no controller told what it applied")])
+        return decide(PROMISE, partial, needs=[("entries", "no controller reported what it applied")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class WithoutCause:
             return found.partial()
         found.count("terms", len(rows.where(kind="trace", f="raft")))
         if views.may_lack_ends(rows):
-            found.gap("a host was lost, with what its controllers had told last")
+            found.gap("a host was lost, with what its controllers had reported last")
             return found.partial()
         applied = rows.where(kind="trace", f="applied").tolist()
         _cuts(rows, found, applied)
@@ -165,7 +167,7 @@ class WithoutCause:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         unless = "" if context.one_clock else "each node has a clock of its own, so causes are not known"
-        return decide(PROMISE, partial, needs=[("terms", "no controller told who leads them")], unless=unless)
+        return decide(PROMISE, partial, needs=[("terms", "no controller reported who leads them")], unless=unless)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ class _Members:
         return f"the voters {_names(self.voters)} and the learners {_names(self.learners)}"
 
     def why_no_step(self, after: _Members) -> str:
-        """Why ``after`` is not one step from here: a learner joins, a learner becomes a voter, or somebody leaves."""
+        """Say why ``after`` is not one step from here, "" if it is: a learner joins, a learner becomes a voter, or
+        somebody leaves."""
         all_before, all_after = self.voters | self.learners, after.voters | after.learners
         if self == after:
             return "changes nothing"
@@ -201,25 +204,25 @@ def _votes(rows: Rows, context: RunContext, found: Findings, applied: Sequence[i
 
 
 def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Each committed membership is one step from the one before, and the same on every controller."""
+    """Check that each committed membership is one step from the one before, and the same on every controller."""
     position, index = rows.column("position"), rows.column("index")
-    told = rows.where(kind="trace", f="members").tolist()
+    reported = rows.where(kind="trace", f="members").tolist()
     known: dict[int, int] = {}
-    for at in told:
+    for at in reported:
         first = known.setdefault(int(position[at]), at)
         one, other = _members(rows, first), _members(rows, at)
         if one != other:
             found.add(
                 MEMBERSHIP_JUMP,
                 f"Entry {int(position[at])} of the controllers' log makes them {one} as {rows.text('node', first)} "
-                f"tells, but {other} as {rows.text('node', at)} tells.",
+                f"reports, but {other} as {rows.text('node', at)} reports.",
                 int(index[first]),
                 int(index[at]),
             )
     found.count("memberships", len(known))
     before, witness = _Members(frozenset(context.meta.controllers), frozenset()), -1
-    if told and not before.voters:
-        found.gap("nothing tells who the controllers were before their members changed")
+    if reported and not before.voters:
+        found.gap("nothing shows who the controllers were before their members changed")
     for number in sorted(known):
         at = known[number]
         after = _members(rows, at)
@@ -244,14 +247,14 @@ def _names(nodes: Set[str]) -> str:
 
 
 def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """The controllers begin no election of themselves again and again that changes nothing: nobody could be elected, or
-    was already, and nothing has happened to the group since."""
+    """Check that the controllers begin no election of themselves again and again that changes nothing: nobody could be
+    elected, or was already, and nothing has happened to the group since."""
     position, index = rows.column("position"), rows.column("index")
     entries = {int(position[at]): at for at in reversed(applied)}
     rounds: dict[str, list[int]] = {}
     for number in sorted(entries):
         at = entries[number]
-        if number - 1 not in entries:  # nobody knows what had happened
+        if number - 1 not in entries:  # what had happened is unknown
             rounds.clear()
         entry = rows.value(at).get("entry") or {}
         mine = rounds.setdefault(str(entry.get("group", "")), [])
@@ -270,8 +273,8 @@ def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> N
 
 
 def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """No controller drops an entry that any of them has applied by then: somebody counted on it. What it says that it
-    dropped is there to be dropped."""
+    """Check that no controller drops an entry that any of them has applied by then: somebody counted on it. And that
+    what it says that it dropped is there to be dropped."""
     position, index, term = rows.column("position"), rows.column("index"), rows.column("epoch")
     first: dict[tuple[int, int], int] = {}
     for at in applied:
@@ -282,7 +285,7 @@ def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
         if (isinstance(last, int) and last < position[at]) or term[at] < 0:
             found.add(
                 CUT_MISSTATED,
-                f"{rows.text('node', at)} told at {views.at_s(rows, at)} that it dropped the entries "
+                f"{rows.text('node', at)} reported at {views.at_s(rows, at)} that it dropped the entries "
                 f"{int(position[at])} to {last} of its log, the first of them of term {int(term[at])}: there is no "
                 "such entry.",
                 int(index[at]),
@@ -301,7 +304,7 @@ def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
 
 
 def _masters(rows: Rows, found: Findings, causes: Causes, applied: Sequence[int]) -> None:
-    """Who is master stays it, as long as nothing touches anybody."""
+    """Check that a master stays master, as long as nothing touches anybody."""
     times, index, position = (rows.column(name) for name in ("time_ns", "index", "position"))
     master: dict[str, tuple[str, int]] = {}
     seen: set[int] = set()
@@ -331,7 +334,7 @@ def _masters(rows: Rows, found: Findings, causes: Causes, applied: Sequence[int]
 
 
 def _leaders(rows: Rows, found: Findings, causes: Causes) -> None:
-    """A leader whom a majority hears stays, whatever the others do."""
+    """Check that a leader whom a majority hears stays, whatever the others do."""
     for at, before, now in _successions(rows):
         if causes.began_ns < 0 or now < causes.began_ns:
             continue
@@ -354,7 +357,7 @@ def _leaders(rows: Rows, found: Findings, causes: Causes) -> None:
 
 
 def _successions(rows: Rows) -> Iterator[tuple[int, int, int]]:
-    """(row by which a controller leads, row by which the one before did, time of the former)."""
+    """Yield (row by which a controller leads, row by which the one before did, time of the former)."""
     times, before = rows.column("time_ns"), -1
     for at in rows.where(kind="trace", f="raft").tolist():
         if rows.value(at).get("role") == "leader":
@@ -364,15 +367,15 @@ def _successions(rows: Rows) -> Iterator[tuple[int, int, int]]:
 
 
 def _was_a_race(rows: Rows, at: int, before: int) -> bool:
-    """Had somebody a higher term already when this leader was elected, or was that just before?"""
+    """Return whether somebody had a higher term already when the leader before was elected, or that was just before."""
     times, term = rows.column("time_ns"), rows.column("epoch")
-    told = rows.where(kind="trace", f="raft")
-    early = told[told < before]
+    reported = rows.where(kind="trace", f="raft")
+    early = reported[reported < before]
     return bool((term[early] > term[before]).any()) or int(times[at]) - int(times[before]) < RACE_S * 1e9
 
 
 def _refusals(rows: Rows, found: Findings, causes: Causes) -> None:
-    """What an administrator asks of the controllers is granted when nothing hinders it."""
+    """Check that what an administrator asks of the controllers is granted when nothing hinders it."""
     times, index = rows.column("time_ns"), rows.column("index")
     asked: dict[str, int] = {}
     for at in rows.where(kind="fault").tolist():
@@ -398,7 +401,7 @@ def _refusals(rows: Rows, found: Findings, causes: Causes) -> None:
 
 
 def _is_change(asked: Mapping[str, object], controllers: Set[str]) -> bool:
-    """Does this fault ask for a change of the controllers' leader or members, and nothing else?"""
+    """Return whether this fault asks for a change of the controllers' leader or members, and nothing else."""
     effects, targets = asked.get("effects"), asked.get("targets")
     if not isinstance(effects, Mapping) or not isinstance(targets, list) or not effects:
         return False
@@ -438,7 +441,7 @@ class Service:
 
 
 def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:
-    # Who does not lead refuses changes, so whoever led must have been asked.
+    # A controller that does not lead refuses changes, so the one that led must have been asked.
     nodes = owed.well if owed.well & {*asked.to} else frozenset()
     for first, last in asked.in_vain(asked.changes, owed, bound_ns, nodes=nodes):
         found.add(

@@ -100,7 +100,7 @@ class Options:
 
 
 def _held(at: Ints, values: Ints, sets: Flags) -> Ints:
-    """At each of these rows the value that the last row up to it has set; -1 before the first."""
+    """Return at each of these rows the value that the last row up to it has set; -1 before the first."""
     last = np.maximum.accumulate(np.where(sets, np.arange(len(at)), -1))
     return np.where(last >= 0, values[np.maximum(last, 0)], -1)
 
@@ -124,14 +124,14 @@ class OwnLog:
             for node in sorted({rows.text("node", at) for at in _one_each(rows, "acked")}):
                 _enough_in_sync(rows, found, node, context.profile.min_in_sync)
         for at in rows.where(kind="final", f="node").tolist():
-            told = rows.value(at)
-            end, confirm = told.get("end"), told.get("confirm")
+            value = rows.value(at)
+            end, confirm = value.get("end"), value.get("confirm")
             if isinstance(end, int) and isinstance(confirm, int) and confirm > end:
-                _tell(rows, found, CONFIRM_BEYOND_LOG, at, f"calls position {confirm} confirmed", f"ends at {end}")
+                _report(rows, found, CONFIRM_BEYOND_LOG, at, f"calls position {confirm} confirmed", f"ends at {end}")
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("confirming_nodes", "no replica told its confirm offset")]
+        needs = [("confirming_nodes", "no replica reported its confirm offset")]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
@@ -141,7 +141,7 @@ def _one_each(rows: Rows, f: str) -> Ints:
     return at[first]
 
 
-def _tell(rows: Rows, found: Findings, name: str, at: int, did: str, has: str, *witness: int) -> None:
+def _report(rows: Rows, found: Findings, name: str, at: int, did: str, has: str, *witness: int) -> None:
     index = rows.column("index")
     found.add(
         name,
@@ -151,57 +151,58 @@ def _tell(rows: Rows, found: Findings, name: str, at: int, did: str, has: str, *
 
 
 def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
-    """What a node calls durable is in its log; what it calls confirmed is durable (in its log, under asynchronous
-    flush); what it says of its confirm offset beside that is no more than it. A cut counts when it begins."""
+    """Check that what a node calls durable is in its log; that what it calls confirmed is durable (in its log, under
+    asynchronous flush); and that what it says of its confirm offset beside that is no more than it. A cut counts when
+    it begins."""
     kinds = ("append", "synced", "truncate", "recovered", "bootstrap", "confirm", "acked", "tier_commit")
     at = views.node_traces(rows, node, *kinds)
     f, position = rows.column("f")[at], rows.column("position")[at]
     is_ = {kind: f == rows.code("f", kind) for kind in kinds}
-    anew = is_["recovered"] | is_["truncate"] | is_["bootstrap"]
+    resets = is_["recovered"] | is_["truncate"] | is_["bootstrap"]
     sizes = np.zeros(len(at), dtype=np.int64)
     sizes[is_["append"]] = np.maximum(rows.numbers("size", at[is_["append"]]), 1)
-    end = _held(at, position + sizes, anew | is_["append"])
-    durable = _held(at, position, anew | is_["synced"])
+    end = _held(at, position + sizes, resets | is_["append"])
+    durable = _held(at, position, resets | is_["synced"])
     bound, has = (end, "ended at") if context.profile.flush == "async" else (durable, "was on the disk up to")
     if (bound[is_["confirm"]] < 0).any():
-        found.gap(f"{node} told a confirm offset before it told what its log holds")
+        found.gap(f"{node} reported a confirm offset before it reported what its log holds")
     beyond = is_["confirm"] & (bound >= 0) & (position > bound)
-    if is_["append"].any():  # a driver may tell how far logs go without their records
+    if is_["append"].any():  # a driver may report how far logs go without their records
         false = is_["synced"] & (end >= 0) & (position > end)
         for n in np.flatnonzero(false).tolist():
-            _tell(rows, found, FALSE_SYNC, int(at[n]), f"called position {position[n]} durable", f"ended at {end[n]}")
+            _report(rows, found, FALSE_SYNC, int(at[n]), f"called position {position[n]} durable", f"ended at {end[n]}")
     _known_to_disk(rows, found, at[is_["synced"]])
     for n in np.flatnonzero(beyond).tolist():
         did = f"called position {position[n]} confirmed"
-        _tell(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
+        _report(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
     _one_story(rows, found, at, is_["confirm"] | is_["bootstrap"], is_["recovered"], is_["acked"] | is_["tier_commit"])
 
 
 def _known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
-    """What the simulator has told of the file, so much that no crash could take away, is all that the node says."""
+    """Check that a node calls no more of its file durable than the simulator reports: what no crash could take away."""
     said, known = rows.numbers("size", synced), rows.numbers("disk", synced)
     for n in np.flatnonzero((known >= 0) & (known < said)).tolist():
         at = int(synced[n])
         did = f"called {said[n]} bytes of its file {rows.value(at)['file']} durable"
-        _tell(rows, found, FALSE_SYNC, at, did, f"had {known[n]} of them on the disk")
+        _report(rows, found, FALSE_SYNC, at, did, f"had {known[n]} of them on the disk")
 
 
-def _one_story(rows: Rows, found: Findings, at: Ints, tells: Flags, recovered: Flags, repeats: Flags) -> None:
-    """Where a node names its confirm offset beside another event, it is at most the one that it told last."""
+def _one_story(rows: Rows, found: Findings, at: Ints, names: Flags, recovered: Flags, repeats: Flags) -> None:
+    """Check that a confirm offset that a node names beside another event is at most the one that it reported last."""
     known = rows.column("position")[at].copy()
     for n in np.flatnonzero(recovered).tolist():
         known[n] = int(rows.value(at[n]).get("confirm", -1))
-    last = _held(at, known, tells | recovered)[repeats]
+    last = _held(at, known, names | recovered)[repeats]
     said = rows.numbers("confirm", at[repeats])
     for n in np.flatnonzero((last >= 0) & (said > last)).tolist():
         row = int(at[repeats][n])
         did = f"gave {said[n]} as its confirm offset ({rows.text('f', row)})"
-        _tell(rows, found, CONFIRM_BEYOND_LOG, row, did, f"was confirmed up to {last[n]} by its own last word")
+        _report(rows, found, CONFIRM_BEYOND_LOG, row, did, f"was confirmed up to {last[n]} by its own last word")
 
 
 def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
-    """What a node called durable is there when it comes back, unless it was cut, or its disk was taken from it: its
-    word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
+    """Check that what a node called durable is there when it comes back, unless it was cut, or its disk was taken from
+    it: its word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
     at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
     position, times = rows.column("position"), rows.column("time_ns")
     harmed = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults) if _may_lose(fault, node)]
@@ -215,17 +216,17 @@ def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
         row, before = int(at[place]), place
         f, where = rows.text("f", row), int(position[row])
         if f == "start":
-            told = rows.value(row)
-            now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+            value = rows.value(row)
+            now, word = int(value.get("generation", generation + 1)), str(value.get("disk", ""))
             sure = -1 if now <= generation or word != disk else sure
             generation, disk = now, word
         elif f == "truncate":
             sure = min(sure, where)
         else:
-            lawful = any(times[witness] <= until and began <= times[row] for began, until in harmed)
-            if f == "recovered" and where < sure and not lawful:
+            allowed = any(times[witness] <= until and began <= times[row] for began, until in harmed)
+            if f == "recovered" and where < sure and not allowed:
                 did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
-                _tell(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
+                _report(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
             sure, witness = where, row
 
 
@@ -234,15 +235,15 @@ def _may_lose(fault: views.Fault, node: str) -> bool:
 
 
 def _enough_in_sync(rows: Rows, found: Findings, node: str, least: int) -> None:
-    """When a master appends a message, or when it acknowledges it, or in between, it counts on a SyncStateSet of at
-    least so many: a system may look at either moment, and the set may shrink or grow meanwhile. Of an acknowledgement
-    only the last record is judged: those before it may have been answered otherwise."""
+    """Check that a master counts on a SyncStateSet of at least so many when it appends a message, or when it
+    acknowledges it, or in between: a system may look at either moment, and the set may shrink or grow meanwhile. Of an
+    acknowledgement only the last record is judged: those before it may have been answered otherwise."""
     at = views.node_traces(rows, node, "append", "acked", "role", "set")
     f, epoch, position = (rows.column(name)[at] for name in ("f", "epoch", "position"))
-    tells = (f == rows.code("f", "role")) | (f == rows.code("f", "set"))
+    of_set = (f == rows.code("f", "role")) | (f == rows.code("f", "set"))
     sizes = np.full(len(at), -1, dtype=np.int64)
-    sizes[tells] = [size_of_set(rows, row) for row in at[tells].tolist()]
-    known = _held(at, sizes, tells)
+    sizes[of_set] = [size_of_set(rows, row) for row in at[of_set].tolist()]
+    known = _held(at, sizes, of_set)
     enough = (known < 0) | (known >= least)
     so_far = np.cumsum(enough)
     sent = np.flatnonzero((f == rows.code("f", "append")) & (rows.column("message")[at] >= 0) & ~enough)
@@ -250,13 +251,13 @@ def _enough_in_sync(rows: Rows, found: Findings, node: str, least: int) -> None:
     for n in np.flatnonzero((f == rows.code("f", "acked")) & ~enough).tolist():
         of_ack = sent[(end == position[n]) & (epoch[sent] == epoch[n]) & (sent < n)]
         if len(of_ack) and so_far[n] == so_far[of_ack[-1]]:
-            _tell_too_few(rows, found, at[[np.flatnonzero(tells[:n])[-1], of_ack[-1], n]], least)
+            _report_too_few(rows, found, at[[np.flatnonzero(of_set[:n])[-1], of_ack[-1], n]], least)
 
 
-def _tell_too_few(rows: Rows, found: Findings, story: Ints, least: int) -> None:
-    """``story``: the rows that told the set, of the append, and of the acknowledgement."""
-    told, append, acked = story.tolist()
-    members = sorted(map(str, rows.value(told)["set"]))
+def _report_too_few(rows: Rows, found: Findings, story: Ints, least: int) -> None:
+    """Report an acknowledgement by too few. ``story``: the rows of the set, the append and the acknowledgement."""
+    of_set, append, acked = story.tolist()
+    members = sorted(map(str, rows.value(of_set)["set"]))
     found.add(
         TOO_FEW_IN_SYNC,
         f"{rows.text('node', acked)}, master of epoch {int(rows.column('epoch')[acked])}, acknowledged the message at "
@@ -315,23 +316,23 @@ def _all_join(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def _all_were_counted(rows: Rows, found: Findings, course: Course) -> None:
-    """A set that was committed under a master term is one that its master has told to count on, at some time; and
-    each time that it raises its confirm offset, it counts at least on itself."""
+    """Check that a set that was committed under a master term is one that its master has reported to count on, at some
+    time; and that it counts at least on itself each time that it raises its confirm offset."""
     masters, index = course.masters, rows.column("index")
-    told = rows.memo(committed.told_sets)
+    reported = rows.memo(committed.told_sets)
     for stage in course.stages:
-        counted = told.get((masters.get(stage.epoch, ""), stage.epoch), ())
+        counted = reported.get((masters.get(stage.epoch, ""), stage.epoch), ())
         if stage.altered and counted and not any(stage.members <= row.members for row in counted):
-            _tell_uncounted(rows, found, masters[stage.epoch], stage.members, counted[-1], int(index[stage.at]))
-    for (node, epoch), counted in told.items():
+            _report_uncounted(rows, found, masters[stage.epoch], stage.members, counted[-1], int(index[stage.at]))
+    for (node, epoch), counted in reported.items():
         if masters.get(epoch) == node:
             alone = [row for row in counted if node not in row.members]
             for row in alone[:1]:
-                _tell_uncounted(rows, found, node, frozenset({node}), row, -1)
+                _report_uncounted(rows, found, node, frozenset({node}), row, -1)
 
 
 def _none_proposed_behind(rows: Rows, found: Findings) -> None:
-    """Whom a master takes into the set has acknowledged all that it has confirmed: its own words suffice."""
+    """Check that whom a master takes into the set has acknowledged all that it has confirmed: its own words suffice."""
     for at, member, acked, confirmed in acks.proposed_behind(rows):
         found.add(
             MEMBER_BEHIND,
@@ -343,7 +344,7 @@ def _none_proposed_behind(rows: Rows, found: Findings) -> None:
 
 
 def _counted_in_time(rows: Rows, found: Findings, course: Course) -> None:
-    """As long as a master term is the newest one, whom its master counts on contains the committed set."""
+    """Check that the nodes that a master counts on contain the committed set, as long as its term is the newest one."""
     for (node, epoch), counted in rows.memo(committed.told_sets).items():
         if course.masters.get(epoch) != node or not counted:
             continue
@@ -357,11 +358,11 @@ def _counted_in_time(rows: Rows, found: Findings, course: Course) -> None:
             if place < 0 or moment >= until or stage is None or stage.epoch != epoch:
                 continue
             if not stage.members <= counted[place].members:
-                _tell_uncounted(rows, found, node, stage.members, counted[place], int(rows.column("index")[stage.at]))
+                _report_uncounted(rows, found, node, stage.members, counted[place], int(rows.column("index")[stage.at]))
                 break
 
 
-def _tell_uncounted(
+def _report_uncounted(
     rows: Rows, found: Findings, node: str, members: frozenset[str], counted: Told, committed_at: int
 ) -> None:
     found.add(
@@ -375,8 +376,9 @@ def _tell_uncounted(
 
 
 def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
-    """At every step each member of the committed set that runs, and has its role in this life, has on its disk what
-    masters have called confirmed. Who was given no role yet may still be told that it is no member any more."""
+    """Check that at every step each member of the committed set that runs, and has its role in this life, has on its
+    disk what masters have called confirmed. A node that was given no role yet may still learn that it is no member any
+    more."""
     confirms = _by_masters(rows, course)
     epoch, position, index = (rows.column(name) for name in ("epoch", "position", "index"))
     if not len(confirms):
@@ -387,7 +389,7 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
         is_member = np.array([node in stage.members for stage in course.stages], dtype=np.bool_)
         own_at, durable, runs = _own_course(rows, node)
         if not len(own_at):
-            found.gap(f"{node} told nothing of what is durable on its disk")
+            found.gap(f"{node} reported nothing of what is durable on its disk")
             continue
         moments = distinct(np.concatenate([index[confirms], index[own_at], stage_at]))
         due, _ = _last(index[confirms], highest, moments)
@@ -412,18 +414,18 @@ def _members_have_all(rows: Rows, found: Findings, course: Course) -> None:
 
 
 def _by_masters(rows: Rows, course: Course) -> Ints:
-    """The confirm offsets that masters of the group told, each in its own epoch, in the order of recording."""
+    """Return the confirm offsets that masters of the group reported, each in its own epoch, in order of recording."""
     confirms = rows.where(kind="trace", f="confirm")
-    epoch, told_by = rows.column("epoch")[confirms], rows.column("node")[confirms]
+    epoch, node = rows.column("epoch")[confirms], rows.column("node")[confirms]
     by_master = np.zeros(len(confirms), dtype=np.bool_)
     for number, name in sorted(course.masters.items()):
-        by_master |= (told_by == rows.code("node", name)) & (epoch == number)
+        by_master |= (node == rows.code("node", name)) & (epoch == number)
     return confirms[by_master]
 
 
 def _members_know_all(rows: Rows, found: Findings, course: Course) -> None:
-    """Who was in the SyncStateSet from recovery to the end knows in the end what was confirmed by then: readers are
-    given no more by a replica than it knows to be confirmed."""
+    """Check that who was in the SyncStateSet from recovery to the end knows in the end what was confirmed by then:
+    readers are given no more by a replica than it knows to be confirmed."""
     begin, index = views.phase_index(rows, "drain"), rows.column("index")
     if begin < 0 or not views.has_recovered(rows) or views.may_lack_ends(rows):
         return
@@ -452,23 +454,23 @@ def _members_know_all(rows: Rows, found: Findings, course: Course) -> None:
 
 
 def _last(at: Ints, values: Ints, moments: Ints) -> tuple[Ints, Ints]:
-    """At each moment the value that the last row up to it gave (-1 before the first), and the number of that row."""
+    """Return at each moment the value that the last row up to it gave (-1 before the first), and that row's number."""
     place = np.searchsorted(at, moments, side="right") - 1
     return np.where(place >= 0, values[np.maximum(place, 0)], -1), place
 
 
 def _own_course(rows: Rows, node: str) -> tuple[Ints, Ints, Flags]:
-    """A node's rows about its disk and its lives, in order; after each, how far its log was durable, and whether it has
-    a role in this life. A cut counts when it begins, and leaves all before it durable."""
+    """Return a node's rows about its disk and its lives, in order; after each, how far its log was durable, and whether
+    it has a role in this life. A cut counts when it begins, and leaves all before it durable."""
     at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start", "role")
     f = rows.column("f")[at]
     role = np.flatnonzero(f == rows.code("f", "role"))
     plays = np.zeros(len(at), dtype=np.bool_)
     plays[role] = [rows.value(row).get("role") in ("slave", "master") for row in at[role].tolist()]
     begins = f == rows.code("f", "start")
-    told = np.ones(len(at), dtype=np.bool_)
-    told[role] = False
-    durable = _held(at, rows.column("position")[at], told & ~begins)
+    of_disk = np.ones(len(at), dtype=np.bool_)
+    of_disk[role] = False
+    durable = _held(at, rows.column("position")[at], of_disk & ~begins)
     runs = _held(at, plays.astype(np.int64), plays | begins) == 1
     return at, durable, runs
 

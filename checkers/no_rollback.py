@@ -92,8 +92,8 @@ OTHERS = Needs(
     on_prefix=True,
 )
 #: What a member of the set had, by whose word.
-TOLD, ON_DISK, TAKEN = "told it only of {}", "only {} on its disk", "taken only {}"
-#: What tells a queue's end to readers, and all that tells it.
+REPORTED, ON_DISK, TAKEN = "reported only {} to it", "only {} on its disk", "taken only {}"
+#: What shows a queue's end to readers, and all that shows it.
 SHOWN = ("pull", "bounds")
 ANSWERS = ("send", *SHOWN)
 #: Of a queue, the values that were the highest when they came, and their places.
@@ -107,7 +107,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers: a queue's end as masters tell it does not fall, and what was read is there in the end."""
+    """Answers: a queue's end as masters report it does not fall, and what was read is there in the end."""
 
     promise: Promise = PROMISE
     needs: Needs = READ
@@ -116,16 +116,16 @@ class Read:
         found = Findings(PROMISE)
         read = rows.memo(views.read)
         found.count("read", len(read.at))
-        if context.unfinished and not context.strict:  # what permits a cut may be told later
+        if context.unfinished and not context.strict:  # what permits a cut may be reported later
             return found.partial()
         if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
-            return found.partial()  # a master that told its role will tell which of the answers count
+            return found.partial()  # a master that reports its role will show which of the answers count
         if Evidence.CONFIRM in context.tells and context.profile.acks == "all":
             _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS, slaves=context.strict)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, context, found, of=SHOWN, by=SHOWN)
             _ends_do_not_fall(rows, context, found, of=("send",), by=ANSWERS)
-        if not context.unfinished:  # what removed a message lawfully may be told later, and so may the message
+        if not context.unfinished:  # what permits a message to be gone may be reported later, and so may the message
             _nothing_vanishes(rows, context, found)
         return found.partial()
 
@@ -152,7 +152,7 @@ class Content:
         is_read = rows.column("f")[claims.at] == rows.code("f", "delivered")
         conflicts = conflicts[is_read[conflicts[:, 0]]]  # of the others nobody has read what is at the offset
 
-        def tell(number: int) -> None:
+        def report(number: int) -> None:
             first, other = conflicts[number].tolist()
             one, two = int(claims.at[first]), int(claims.at[other])
             what = "was read there later" if is_read[other] else "stands there, confirmed, in a log"
@@ -168,7 +168,7 @@ class Content:
                 message=int(rows.column("message")[one]),
             )
 
-        found.add_each(ROLLBACK, np.arange(len(conflicts)), tell, queues=claims.queue[conflicts[:, 0]])
+        found.add_each(ROLLBACK, np.arange(len(conflicts)), report, queues=claims.queue[conflicts[:, 0]])
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -182,8 +182,8 @@ def _decide(partial: Partial, context: RunContext) -> Verdict:
 
 
 def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
-    """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
-    queue was drained beyond it, the drain was given a message at its offset."""
+    """Check that what was read is there at the end, acknowledged or not, unless the queue begins above it by then:
+    wherever the queue was drained beyond it, the drain was given a message at its offset."""
     queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
     once = _read_once(rows)
     drains = views.calls(rows.beside, "drain")
@@ -204,7 +204,7 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     losses.note(found, rows, permits, gone[permitted])
     gone, drain = gone[~permitted], drain[~permitted]
 
-    def tell(number: int) -> None:
+    def report(number: int) -> None:
         at, until = int(gone[number]), int(done[drain[number]])
         found.add(
             ROLLBACK,
@@ -218,11 +218,11 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(ROLLBACK, np.arange(len(gone)), tell, queues=queue[gone])
+    found.add_each(ROLLBACK, np.arange(len(gone)), report, queues=queue[gone])
 
 
 def _read_once(rows: Rows) -> Ints:
-    """Messages that were read at places where the final reading was given none."""
+    """Return messages that were read at places where the final reading was given none."""
     read, final = rows.memo(views.delivered).at, rows.memo(views.drain_reads)
     grid = rows.memo(views.places)
     place = grid.places(rows.column("queue")[read], rows.column("offset")[read])
@@ -230,7 +230,7 @@ def _read_once(rows: Rows) -> Ints:
 
 
 def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]:
-    """Rows, each with every drain of its queue, by drain; ``drained`` has the queue of each drain."""
+    """Return rows, each with every drain of its queue, by drain; ``drained`` has the queue of each drain."""
     by_queue = np.argsort(drained, kind="stable")
     first, last = (np.searchsorted(drained[by_queue], queue[at], side=side) for side in ("left", "right"))
     number = last - first
@@ -242,7 +242,7 @@ def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What answers tell of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
+    """What answers say of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
     at most ``most`` at some time after the question left (row ``asked``). ``judged``: whether it may be too low."""
 
     asked: Ints
@@ -255,8 +255,8 @@ class _Ends:
 
 
 def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> _Ends:
-    """Those of other parts of the queue are known and not judged, nor are those of ``slaves``, which may be behind:
-    what they show to readers is confirmed, so each later master has it."""
+    """Return what answers say of ends. Those of other parts of the queue are known and not judged, nor are those of
+    ``slaves``, which may be behind: what they show to readers is confirmed, so each later master has it."""
     parts, own, rows = [], rows.own, rows.beside
     for f in by:
         found = views.calls(rows, f)
@@ -278,9 +278,9 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> 
 def _ends_do_not_fall(
     rows: Rows, context: RunContext, found: Findings, *, of: Sequence[str], by: Sequence[str], slaves: bool = False
 ) -> None:
-    """For each answer ``of`` these kinds: no answer ``by`` these, of an epoch up to its own, that was complete before
-    it was asked tells a higher end, unless the profile permits that this is gone. Where a queue is parted, of each part
-    those are enough that came first."""
+    """Check of each answer ``of`` these kinds that no answer ``by`` these, of an epoch up to its own, that was complete
+    before it was asked shows a higher end, unless the profile permits that this is gone. Where a queue is parted, of
+    each part those are enough that came first."""
     ends = _ends(rows, of, by, slaves=slaves)
     found.count("ends", int(ends.judged.sum()))
     permits = losses.cuts(rows.beside, context, confirmed=False)
@@ -308,13 +308,13 @@ def _no_fall_among(rows: Rows, found: Findings, ends: _Ends, judged: Flags, bind
         found.add_each(
             MAX_OFFSET_REGRESSION,
             fallen,
-            partial(_tell_fallen, rows, found, ends, records, known),
+            partial(_report_fallen, rows, found, ends, records, known),
             queues=ends.queue[fallen],
         )
 
 
-def _tell_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, known: Ints, answer: int) -> None:
-    """``records``: of the ends that bind this answer, and their places among all ends are ``known``."""
+def _report_fallen(rows: Rows, found: Findings, ends: _Ends, records: _Records, known: Ints, answer: int) -> None:
+    """Report an answer with a lower end. ``records``: of the ends that bind it; ``known``: their places among all."""
     index = rows.column("index")
     highest, places = records(int(ends.queue[answer]))
     high = int(known[places[np.searchsorted(highest, ends.most[answer], side="right")]])
@@ -346,11 +346,11 @@ class OwnLog:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         confirms = rows.where(kind="trace", f="confirm")
-        told = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
-        return told.merge(_own_logs(rows, context)) if context.strict else told
+        summary = Partial(counts={"confirming_nodes": len(_one_each(rows, confirms))})
+        return summary.merge(_own_logs(rows, context)) if context.strict else summary
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial, needs=[("confirming_nodes", "no replica told its confirm offset")])
+        return decide(PROMISE, partial, needs=[("confirming_nodes", "no replica reported its confirm offset")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,26 +364,26 @@ class UnderCuts:
         return Partial() if context.strict or context.unfinished else _own_logs(rows, context)
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel tells
+        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel says
 
 
 def _own_logs(rows: Rows, context: RunContext) -> Partial:
-    """Judge each replica's log by itself, so that what is told does not depend on who shares a shard."""
+    """Judge each replica's log by itself, so that what is reported does not depend on who shares a shard."""
     confirms, acked = (rows.where(kind="trace", f=f) for f in ("confirm", "acked"))
     permits = losses.cuts(rows, context, confirmed=True)
-    masters, told = np.zeros(len(rows), dtype=np.bool_), Partial()
+    masters, summary = np.zeros(len(rows), dtype=np.bool_), Partial()
     for form in rows.memo(views.confirm_forms):
         masters[confirms[form.at]] = "set" in form.value
     for node in sorted({rows.text("node", at) for f in (confirms, acked) for at in _one_each(rows, f)}):
         found = Findings(PROMISE)
         if len(rows.where(kind="trace", f="confirm", node=node)):
             log = cuts.never_cut_below(rows, found, node, masters, permits)
-            if not context.unfinished:  # else the node may have told since then why its log is shorter
+            if not context.unfinished:  # else the node may have reported since then why its log is shorter
                 cuts.ends_with_all(rows, found, node, log)
         if context.profile.acks == "all":
             _what_is_acked_is_confirmed(rows, found, node)
-        told = told.merge(found.partial())
-    return told
+        summary = summary.merge(found.partial())
+    return summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ class Others:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel tells
+        return decide(PROMISE, partial)  # whether anything was confirmed at all, the other kernel says
 
 
 def _one_each(rows: Rows, at: Ints) -> Ints:
@@ -422,9 +422,9 @@ class _Lack:
 
 
 def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
-    """What a master calls confirmed, each member that it counts on has told it to have and has on its disk, or under
-    asynchronous flush has taken (in a simulated run: by then; elsewhere: at some time, which may come as long as the
-    run goes on)."""
+    """Check that each member that a master counts on has reported to it what it calls confirmed, and has that on its
+    disk, or under asynchronous flush has taken it (in a simulated run: by then; elsewhere: at some time, which may come
+    as long as the run goes on)."""
     index, end = rows.column("index")[confirms], rows.column("position")[confirms]
     durably = context.profile.flush == "sync"
     ends = rows.memo(views.durable_ends if durably else logs.taken_ends)
@@ -436,7 +436,7 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
         for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
             said = form.whole(acks.get(member, -1)) if isinstance(acks, dict) else end[form.at]
             less = said < end[form.at]
-            lacks.append(_Lack(member, TOLD, form.at[less], said[less]))
+            lacks.append(_Lack(member, REPORTED, form.at[less], said[less]))
             asked = form.at[~less]
             if context.unfinished and not context.one_clock:
                 continue
@@ -450,28 +450,28 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
             elif len(asked):
                 silent[member] = min(int(asked[0]), silent.get(member, views.NEVER))
     for _, member in sorted((place, member) for member, place in silent.items()):
-        found.gap(f"{member} told nothing of what is durable on its disk")
-    _tell_lacks(rows, found, confirms, lacks)
+        found.gap(f"{member} reported nothing of what is durable on its disk")
+    _report_lacks(rows, found, confirms, lacks)
 
 
 def _durable(context: RunContext, indexes: Ints, ends: Ints, at_index: Ints) -> Ints:
-    """How far a replica's log was on its disk when these rows were written, -1 where it had not told."""
+    """Return how far a replica's log was on its disk when these rows were written, -1 where it had reported nothing."""
     if not context.one_clock:
         return np.full(len(at_index), ends.max())
     return np.append(-1, ends)[np.searchsorted(indexes, at_index, side="right")]
 
 
-def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_Lack]) -> None:
-    """In the order of the confirms, and of the members' names."""
+def _report_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_Lack]) -> None:
+    """Report them in the order of the confirms, and of the members' names."""
     lacks = sorted((lack for lack in lacks if len(lack.place)), key=lambda lack: lack.member)
     which = np.repeat(np.arange(len(lacks)), [len(lack.place) for lack in lacks])
     place, had = (
         np.concatenate([*columns, confirms[:0]]) for columns in ([x.place for x in lacks], [x.had for x in lacks])
     )
 
-    def tell(number: int) -> None:
+    def report(number: int) -> None:
         lack, at = lacks[which[number]], int(confirms[place[number]])
-        _tell_beyond(
+        _report_beyond(
             rows,
             found,
             at,
@@ -479,24 +479,24 @@ def _tell_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_La
             f"SyncStateSet, had {lack.where.format(max(0, int(had[number])))}",
         )
 
-    found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), tell)
+    found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), report)
 
 
 def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
-    """What a master gives an ok for is confirmed."""
+    """Check that what a master gives an ok for is confirmed."""
     position = rows.column("position")
     acked = rows.where(kind="trace", f="acked", node=node)
     early = acked[rows.numbers("confirm", acked) < position[acked]]
     known = [form.at for form in rows.forms(early) if isinstance(form.value.get("confirm"), int | np.ndarray)]
 
-    def tell(at: int) -> None:
+    def report(at: int) -> None:
         what = f"that ends at {int(position[at])}, when it had confirmed {rows.value(at).get('confirm')}"
-        _tell_beyond(rows, found, at, f"gave an ok for a record {what}")
+        _report_beyond(rows, found, at, f"gave an ok for a record {what}")
 
-    found.add_each(CONFIRM_BEYOND_SET, early[np.sort(np.concatenate([*known, early[:0]]))], tell)
+    found.add_each(CONFIRM_BEYOND_SET, early[np.sort(np.concatenate([*known, early[:0]]))], report)
 
 
-def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
+def _report_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
     found.add(
         CONFIRM_BEYOND_SET,
         f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, {what} ({views.at_s(rows, at)}).",
@@ -505,16 +505,16 @@ def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
 
 
 def _masters_have_all(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:
-    """The log of a new master reaches every position that was confirmed under an older epoch, but what the profile
-    permits to be gone by then."""
+    """Check that the log of a new master reaches every position that was confirmed under an older epoch, but what the
+    profile permits to be gone by then."""
     permits = losses.cuts(rows, context, confirmed=True)
     position, epoch, index = (rows.column(name) for name in ("position", "epoch", "index"))
     by_epoch = confirms[np.argsort(epoch[confirms], kind="stable")]
     highest = np.maximum.accumulate(position[by_epoch])
     for at in rows.where(kind="trace", f="role"):
-        told = rows.value(at)
-        start = told.get("start", -1)
-        if told.get("role") != "master" or not isinstance(start, int) or start < 0:
+        value = rows.value(at)
+        start = value.get("start", -1)
+        if value.get("role") != "master" or not isinstance(start, int) or start < 0:
             continue
         older = by_epoch[: int(np.searchsorted(epoch[by_epoch], epoch[at]))]
         if len(older) and int(highest[len(older) - 1]) > start:

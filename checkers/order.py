@@ -86,15 +86,15 @@ class Delivered:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Without a message it leaves the judgement to the other kernel, which is never silent."""
+        """Leave the judgement to the other kernel, which is never silent, where no message was delivered."""
         needs = [("delivered", "nothing was delivered")] if context.no_queues else []
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
 
 def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
-    """a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order. What a cut
-    of the profile parts is not compared. Of other parts of the queue it is enough to know the first a of each epoch:
-    its offset is above all of this part, or below."""
+    """Check that a.ok before b.invoke on one queue means offset(a) < offset(b); for one producer this is its own order.
+    What a cut of the profile parts is not compared. Of other parts of the queue it is enough to know the first a of
+    each epoch: its offset is above all of this part, or below."""
     offset, queue, index = (rows.column(name) for name in ("offset", "queue", "index"))
     permits = losses.cuts(rows.beside, context, confirmed=False)
     every_asked, every, between = _placed(rows.beside, permits)
@@ -108,7 +108,7 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
     records = cache(known.records)
     found.count("ordered_pairs", int((before >= 0).sum()))
 
-    def tell(later: int) -> None:
+    def report(later: int) -> None:
         two = int(done[later])
         offsets, places = records(int(of[mine][later]))
         earlier = int(places[np.searchsorted(offsets, offset[two])])
@@ -130,12 +130,12 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
         )
 
     wrong = np.flatnonzero(offset[done] <= before)
-    found.add_each(REORDER, wrong, tell, queues=queue[done[wrong]])
+    found.add_each(REORDER, wrong, report, queues=queue[done[wrong]])
 
 
 def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
-    """The rows of the sends that were told an offset, invocations and ends, and between which cuts each was told. Those
-    are left out of which nobody knows it."""
+    """Return the rows of the sends that were answered with an offset, invocations and ends, and between which cuts each
+    was answered. Those of which that is unknown are left out."""
     sends = rows.memo(views.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
     between = permits.between(rows.column("epoch")[done])
@@ -144,9 +144,9 @@ def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
 
 
 def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
-    """One pull delivers offsets without a step back or a jump, from the one asked for on (or from the queue's
-    beginning, if that lies above; it may have risen since the records were read, so that both are lawful). In an
-    ``unfinished`` run the answer that tells the beginning may still come."""
+    """Check that one pull delivers offsets without a step back or a jump, from the one asked for on (or from the
+    queue's beginning, if that lies above; it may have risen since the records were read, so that both are allowed). In
+    an ``unfinished`` run the answer that gives the beginning may still come."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     known = read.pull >= 0
     if unfinished:
@@ -166,7 +166,7 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     differs[first[(asked < 0) | (given[first] == asked)]] = False
     wrong = np.flatnonzero(differs)
 
-    def tell(item: int) -> None:
+    def report(item: int) -> None:
         row, call = int(at[item]), int(pulls.invoke[pull[item]])
         found.add(
             CONSUMER_REORDER,
@@ -180,12 +180,13 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
             message=int(rows.column("message")[row]),
         )
 
-    found.add_each(CONSUMER_REORDER, wrong, tell, queues=rows.column("queue")[at[wrong]])
+    found.add_each(CONSUMER_REORDER, wrong, report, queues=rows.column("queue")[at[wrong]])
 
 
 def _limits(rows: Rows, found: Findings) -> None:
-    """One pull delivers as many messages, and bytes, as it asked for at most; but a message that is larger than that
-    comes alone. Pulls that asked for no limit, and answers whose size nobody counted, are not judged by it."""
+    """Check that one pull delivers at most as many messages, and bytes, as it asked for; but a message that is larger
+    than that comes alone. Pulls that asked for no limit, and answers whose size nobody counted, are not judged by
+    it."""
     read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
     count = np.bincount(read.pull + 1, minlength=len(pulls.invoke) + 1)[1:]
     limit, max_bytes = rows.numbers("limit", pulls.invoke), rows.numbers("max_bytes", pulls.invoke)
@@ -195,24 +196,24 @@ def _limits(rows: Rows, found: Findings) -> None:
     large = (max_bytes >= 0) & (size > max_bytes) & (count > 1)
     found.count("limited_pulls", int((pulls.ok & ((limit >= 0) | (max_bytes >= 0))).sum()))
 
-    def tell(item: int) -> None:
+    def report(item: int) -> None:
         asked, done = int(pulls.invoke[item]), int(pulls.done[item])
-        told = done if done >= 0 else asked
+        row = done if done >= 0 else asked
         what, most = ("messages", limit) if many[item] else ("bytes", max_bytes)
         got = count if many[item] else size
         found.add(
             OVER_FULL,
             f"A pull of queue {int(rows.column('queue')[asked])} from offset {int(rows.column('offset')[asked])} on "
-            f"asked for {int(most[item])} {what} at most; {rows.text('node', told) or 'the system'} gave "
-            f"{int(got[item])} at {views.at_s(rows, told)}.",
+            f"asked for {int(most[item])} {what} at most; {rows.text('node', row) or 'the system'} gave "
+            f"{int(got[item])} at {views.at_s(rows, row)}.",
             int(rows.column("index")[asked]),
-            int(rows.column("index")[told]),
+            int(rows.column("index")[row]),
             queue=int(rows.column("queue")[asked]),
             offset=int(rows.column("offset")[asked]),
         )
 
     found.add_each(
-        OVER_FULL, np.flatnonzero(many | large), tell, queues=rows.column("queue")[pulls.invoke[many | large]]
+        OVER_FULL, np.flatnonzero(many | large), report, queues=rows.column("queue")[pulls.invoke[many | large]]
     )
 
 

@@ -1,6 +1,6 @@
 """Only the master of the newest epoch writes to the tier, and it stops at the step in which it loses the role.
 
-Where nodes don't tell their requests, they are asked for their role and for how much they have uploaded themselves. A
+Where nodes don't report their requests, they are asked for their role and for how much they have uploaded themselves. A
 node that was never seen in another role than slave has no business there.
 """
 
@@ -21,7 +21,7 @@ from checkers._views.reads import everywhere, own
 from checkers._views.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
-#: What the store tells of a write that took effect.
+#: What the store says of a write that took effect.
 EFFECTS = {"store_put": "created", "store_cas": "applied", "store_delete": "deleted"}
 #: What an uploader makes of a manifest that contradicts its log.
 DECISIONS = ("tier_stop", "tier_cut")
@@ -73,7 +73,7 @@ POLLED = Needs(
     columns=(*reads.BASIC, "op", "process", "type"),
     evidence=(Evidence.UPLOADS,),
 )
-#: Nobody knows what a node was meanwhile that told its role less often.
+#: What a node was meanwhile is unknown, if it reported its role less often.
 SEEN_WITHIN_NS = 5_000_000_000
 
 
@@ -95,25 +95,25 @@ class SingleUploader:
         _epochs(rows, found)
         _requests(rows, found)
         _decisions(rows, found)
-        if not context.unfinished:  # who was master may be told later
-            _untold(rows, found)
+        if not context.unfinished:  # who was master may be reported later
+            _unreported_writes(rows, found)
             _writers(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(
             PROMISE,
-            partial.merge(Partial(gaps=_untold_by_all(partial))),
+            partial.merge(Partial(gaps=_unreported_by_all(partial))),
             context,
             [
                 ("manifest_versions", "no manifest was committed"),
-                ("write_requests", "no broker told its requests to the object store"),
+                ("write_requests", "no broker reported its requests to the object store"),
             ],
         )
 
 
 def _epochs(rows: Rows, found: Findings) -> None:
-    """Epochs never fall along the versions of a manifest."""
+    """Check that epochs never fall along the versions of a manifest."""
     for before, after in tier.pairs(rows):
         if after.epoch < before.epoch:
             found.add(
@@ -128,7 +128,8 @@ def _epochs(rows: Rows, found: Findings) -> None:
 
 
 def _requests(rows: Rows, found: Findings) -> None:
-    """Each writing request leaves a node that is master at that point of its own step, of the epoch it writes for."""
+    """Check that each writing request leaves a node that is master at that point of its own step, of the epoch it
+    writes for."""
     requests = rows.where(kind="trace", f="tier_request")
     index, epoch = rows.column("index"), rows.column("epoch")
     for node in views.nodes_of(rows, requests):
@@ -140,11 +141,11 @@ def _requests(rows: Rows, found: Findings) -> None:
                 continue
             found.count("write_requests", 1)
             role = roles.last(moment)
-            told = rows.value(role) if role >= 0 else {}
-            is_master = told.get("role") == "master"
+            state = rows.value(role) if role >= 0 else {}
+            is_master = state.get("role") == "master"
             if is_master and (epoch[at] < 0 or epoch[at] == epoch[role]):
                 continue
-            what = f"was {told.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[role])}"
+            what = f"was {state.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[role])}"
             found.add(
                 FOREIGN_DELETE if verb == "delete" and not is_master else STALE_UPLOADER,
                 f"{node} sent a {verb} of {rows.value(at).get('key', 'an object')} for epoch {int(epoch[at])} to the "
@@ -157,7 +158,8 @@ def _requests(rows: Rows, found: Findings) -> None:
 
 
 def _decisions(rows: Rows, found: Findings) -> None:
-    """Who finds in the store what a later master wrote has been replaced. Its own log is no measure for it any more."""
+    """Check that no uploader judges by its own log what a later master wrote: it has been replaced, and its log is no
+    measure for that any more."""
     known = rows.memo(tier.manifests)
     index, queues, epochs = (rows.column(name) for name in ("index", "queue", "epoch"))
     for f, decided in zip(DECISIONS, ("gave up", "was about to cut the manifest of"), strict=True):
@@ -177,17 +179,18 @@ def _decisions(rows: Rows, found: Findings) -> None:
             )
 
 
-def _untold(rows: Rows, found: Findings) -> None:
-    """A write of a queue's object that reached the store left a node that told so. Else nobody knows what that node was
-    when it sent it. Where a write has no request to know it by, its caller must have told of some request.
+def _unreported_writes(rows: Rows, found: Findings) -> None:
+    """Check that each write of a queue's object that reached the store was reported by the node that sent it. Else it
+    is unknown what that node was then. Where a write has no request to know it by, its caller must have reported some
+    request.
 
-    Both mostly stand with their queue. What a shard doesn't know it tells, and what others may not: which nodes tell of
-    requests at all, and those requests that name no queue."""
+    Both mostly stand with their queue. A shard passes on, as facts, what it doesn't know and what others may not know:
+    which nodes report requests at all, and those requests that name no queue."""
     asked = rows.where(kind="trace", f="tier_request")
-    told = set(rows.words("request", asked)) - {""}
-    tellers = views.nodes_of(rows, asked)
-    if tellers:
-        found.fact(tellers=tellers)
+    reported = set(rows.words("request", asked)) - {""}
+    reporting = views.nodes_of(rows, asked)
+    if reporting:
+        found.fact(tellers=reporting)
     queueless = rows.words("request", asked[rows.column("queue")[asked] < 0])
     if queueless:
         found.fact(requests=sorted({*queueless}))
@@ -195,17 +198,17 @@ def _untold(rows: Rows, found: Findings) -> None:
         at_store = rows.where(kind="trace", f=f)
         for at in at_store[rows.column("queue")[at_store] >= 0]:
             write = rows.value(at)
-            if write.get("outcome") == effect and not (write.get("request") and write["request"] in told):
-                gap = f"{write.get('caller', 'somebody')} wrote to the object store without having told so"
+            if write.get("outcome") == effect and not (write.get("request") and write["request"] in reported):
+                gap = f"{write.get('caller', 'somebody')} wrote to the object store without having reported it"
                 known = {"request": write["request"]} if write.get("request") else {"caller": write.get("caller", "")}
                 found.fact(gap=gap, **known)
 
 
-def _untold_by_all(partial: Partial) -> tuple[str, ...]:
-    """Who wrote without having told so, by the word of all shards together."""
-    tellers = {node for fact in partial.facts for node in fact.get("tellers", ())}
+def _unreported_by_all(partial: Partial) -> tuple[str, ...]:
+    """Return a reason for each node that wrote without having reported it, by the word of all shards together."""
+    reporting = {node for fact in partial.facts for node in fact.get("tellers", ())}
     requests = {request for fact in partial.facts for request in fact.get("requests", ())}
-    known = {"", *tellers} if tellers else frozenset()
+    known = {"", *reporting} if reporting else frozenset()
     return tuple(
         dict.fromkeys(
             str(fact["gap"])
@@ -216,10 +219,10 @@ def _untold_by_all(partial: Partial) -> tuple[str, ...]:
 
 
 def _writers(rows: Rows, found: Findings) -> None:
-    """Whoever wrote a version was master of that version's epoch, and nobody else wrote in that epoch."""
+    """Check that the writer of a version was master of that version's epoch, and that nobody else wrote in it."""
     known = rows.memo(views.masters)
     if not known:
-        found.gap("no broker told its role")
+        found.gap("no broker reported its role")
         return
     index = rows.column("index")
     writers: dict[tuple[int, int], tuple[str, int]] = {}
@@ -240,7 +243,7 @@ def _writers(rows: Rows, found: Findings) -> None:
             continue
         alone = first[0] == version.writer and all(epoch != version.epoch for _, epoch in known)
         if alone and not len(rows.where(kind="trace", f="role", node=version.writer)):
-            found.gap(f"{version.writer or 'whoever wrote a manifest'} told nothing of its roles")
+            found.gap(f"{version.writer or 'the writer of a manifest'} reported nothing of its roles")
             continue
         if alone and views.may_lack_ends(rows):
             found.gap(views.ROLE_LACKING.format(version.writer, version.epoch))
@@ -278,15 +281,15 @@ class Polled:
 
 
 def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
-    """No node uploads that has been a slave all the time so far. What it tells is ``late_s`` old at most. It is judged
-    until a fault hits it: once restarted, it may take what others have uploaded for its own."""
+    """Check that a node that has been a slave all the time so far uploads nothing. What it reports is ``late_s`` old at
+    most. It is judged until a fault hits it: once restarted, it may take what others have uploaded for its own."""
     times, index = rows.column("time_ns"), rows.column("index")
     roles = rows.where(kind="poll", f="state", type="ok", node=node).tolist()
     answers = rows.where(kind="poll", f="uploads", type="ok", node=node).tolist()
     hits = rows.memo(views.faults)
     for before, after in pairwise(answers):
-        told = rows.value(after)
-        since_ns = int(times[before]) - round(float(told.get("late_s", 0)) * 1e9)
+        value = rows.value(after)
+        since_ns = int(times[before]) - round(float(value.get("late_s", 0)) * 1e9)
         seen = [at for at in roles if times[at] <= times[after] + SEEN_WITHIN_NS]
         if any(rows.value(at).get("role") != "slave" for at in seen) or not _often(times, seen, since_ns, times[after]):
             continue
@@ -298,7 +301,7 @@ def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
         if more:
             found.add(
                 STALE_UPLOADER,
-                f"{node} told at {views.at_s(rows, after)} that it had uploaded {more} bytes more than at "
+                f"{node} reported at {views.at_s(rows, after)} that it had uploaded {more} bytes more than at "
                 f"{views.at_s(rows, before)}, though it was a slave whenever it was asked so far.",
                 int(index[before]),
                 int(index[after]),
@@ -306,7 +309,7 @@ def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
 
 
 def _often(times: Ints, seen: Sequence[int], since_ns: int, until_ns: int) -> bool:
-    """Whether these answers cover the time without a longer gap."""
+    """Return whether these answers cover the time without a longer gap."""
     moments = [int(times[at]) for at in seen]
     around = [one for one in moments if since_ns - SEEN_WITHIN_NS <= one]
     whole = bool(around) and around[0] <= since_ns and around[-1] >= until_ns

@@ -39,8 +39,8 @@ PROMISE = Promise(
     ),
 )
 
-NO_MANIFEST = "the object store told of no manifest, so that nobody's view can be compared with it"
-NO_VIEWS = "no replica told its view of a manifest after the run, although there was one before the drain"
+NO_MANIFEST = "the object store reported no manifest, so that no view can be compared with one"
+NO_VIEWS = "no replica reported its view of a manifest after the run, although there was one before the drain"
 
 NEEDS = Needs(
     key=Key.QUEUE,
@@ -99,19 +99,19 @@ class TierMetadata:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Of a run without any manifest nothing is told but that; and who told no view is ignorant if others did."""
+        """Report of a run without any manifest only that; a replica that reported no view is ignorant if others did."""
         counts, found = dict(partial.counts), Findings(PROMISE)
-        told, versions = counts.pop("views_after", 0), counts.pop("manifest_versions", 0)
+        reported, versions = counts.pop("views_after", 0), counts.pop("manifest_versions", 0)
         if not versions:
             partial, counts = replace(partial, anomalies=(), facts=()), {"views": 1}
             found.gap(NO_MANIFEST)
         for fact in partial.facts:
-            if told:
+            if reported:
                 found.add(METADATA_DIVERGENCE, fact["text"], fact["row"], queue=fact["queue"], offset=fact["offset"])
             else:
                 found.gap(NO_VIEWS)
         known = replace(partial, counts=counts).merge(found.partial())
-        return tier.judge(PROMISE, known, context, [("views", "no replica told its view of a manifest")])
+        return tier.judge(PROMISE, known, context, [("views", "no replica reported its view of a manifest")])
 
 
 def _equals_store(rows: Rows, found: Findings, at: int) -> None:
@@ -171,16 +171,17 @@ class _Newest:
 
 
 def _lost(rows: Rows, context: RunContext) -> frozenset[int]:
-    """Queues that had a manifest, and that no replica has any more after recovery. Where the profile permits it, their
-    topic's creation was lost with a log: nobody takes their manifests over, so nobody hears of later versions."""
-    told = [rows.value(at).get("maximums") for at in rows.where(kind="final", f="node").tolist()]
-    if losses.keeps(rows, context, confirmed=True) or not told or None in told:
+    """Return the queues that had a manifest, and that no replica has any more after recovery. Where the profile permits
+    it, their topic's creation was lost with a log: nobody takes their manifests over, so nobody hears of later
+    versions."""
+    maximums = [rows.value(at).get("maximums") for at in rows.where(kind="final", f="node").tolist()]
+    if losses.keeps(rows, context, confirmed=True) or not maximums or None in maximums:
         return frozenset()
-    return frozenset(rows.memo(tier.manifests)) - {int(queue) for queues in told for queue in queues or ()}
+    return frozenset(rows.memo(tier.manifests)) - {int(queue) for queues in maximums for queue in queues or ()}
 
 
 def _heard(rows: Rows, before_ns: int) -> Mapping[int, int]:
-    """Queue → the newest version that any replica knew by then."""
+    """Return by queue the newest version that any replica knew by then."""
     heard: dict[int, int] = {}
     for at in rows.where(kind="trace", f="tier_view"):
         if rows.column("time_ns")[at] < before_ns:
@@ -190,7 +191,7 @@ def _heard(rows: Rows, before_ns: int) -> Mapping[int, int]:
 
 
 def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.Version]) -> None:
-    """After recovery nobody is behind the version that was to be known when the drain began."""
+    """Check that after recovery nobody is behind the version that was to be known when the drain began."""
     queue, number = int(rows.column("queue")[at]), int(rows.value(at).get("version", -1))
     due, index = newest.get(queue), rows.column("index")
     if due is not None and number < due.version:
@@ -206,11 +207,11 @@ def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.
 
 
 def _names_its_queue(rows: Rows, found: Findings, at: int) -> None:
-    """After recovery the store's manifest names the queue that replicas have under its number, if any has one. The
-    number of a queue that was lost goes to another, and with it the manifest."""
-    queue, told = int(rows.column("queue")[at]), retention.content(rows, at)
+    """Check that after recovery the store's manifest names the queue that replicas have under its number, if any has
+    one. The number of a queue that was lost goes to another, and with it the manifest."""
+    queue, manifest = int(rows.column("queue")[at]), retention.content(rows, at)
     holders = rows.memo(_queues).get(queue, {})
-    named = (str(told.get("topic", "")), int(told.get("queue_id", -1)))
+    named = (str(manifest.get("topic", "")), int(manifest.get("queue_id", -1)))
     if named[0] and holders and named not in holders:
         (topic, number), witness = next(iter(holders.items()))
         found.add(
@@ -224,8 +225,8 @@ def _names_its_queue(rows: Rows, found: Findings, at: int) -> None:
 
 
 def _queues(rows: Rows) -> Mapping[int, Mapping[tuple[str, int], int]]:
-    """Queue with a manifest → the topics and numbers in them that replicas gave for it after recovery, each with the
-    row of one."""
+    """Return by queue with a manifest the topics and numbers in them that replicas gave for it after recovery, each
+    with the row of one."""
     found: dict[int, dict[tuple[str, int], int]] = {}
     known = sorted(rows.memo(tier.manifests))
     if views.has_recovered(rows):
@@ -238,11 +239,11 @@ def _queues(rows: Rows) -> Mapping[int, Mapping[tuple[str, int], int]]:
 
 
 def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest: Mapping[int, tier.Version]) -> None:
-    """After recovery each replica knows every manifest that was to be known when the drain began. Where nobody told a
-    view of any queue in this shard, other shards know whether views were told at all."""
-    told, index = rows.where(kind="final", f="view"), rows.column("index")
-    found.count("views_after", len(told))
-    known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in told}
+    """Check that after recovery each replica knows every manifest that was to be known when the drain began. Where
+    nobody reported a view of any queue in this shard, other shards know whether views were reported at all."""
+    reported, index = rows.where(kind="final", f="view"), rows.column("index")
+    found.count("views_after", len(reported))
+    known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in reported}
     for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
         for queue, due in newest.items():
             if (node, queue) not in known:
@@ -251,21 +252,22 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest
                     f"was committed at {views.at_s(rows, due.at)}, before the drain."
                 )
                 row = int(index[due.at])
-                if len(told):
+                if len(reported):
                     found.add(METADATA_DIVERGENCE, text, row, queue=queue, offset=due.end)
                 else:
                     found.fact(text=text, row=row, queue=int(queue), offset=int(due.end))
 
 
 def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: frozenset[int]) -> None:
-    """In calm time each replica learns of each version within the bound, and needs nothing else to happen for that."""
+    """Check that in calm time each replica learns of each version within the bound, and needs nothing else to happen
+    for that."""
     times, index, queues = rows.column("time_ns"), rows.column("index"), rows.column("queue")
     bound_ns = int(VIEW_S * (1.0 if context.one_clock else REAL_TIME) * 1e9)
-    told = rows.where(kind="trace", f="tier_view")
+    reported = rows.where(kind="trace", f="tier_view")
     calm = calm_times(rows)
-    if not len(told) or not calm:
+    if not len(reported) or not calm:
         return
-    numbers, nodes = rows.numbers("version", told), rows.column("node")[told]
+    numbers, nodes = rows.numbers("version", reported), rows.column("node")[reported]
     began, ended = (np.array(part, dtype=np.int64) for part in zip(*calm, strict=True))
     for queue, versions in rows.memo(tier.manifests).items():
         since_ns = times[versions.at]
@@ -273,15 +275,15 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
         due = (place >= 0) & (began[place] + bound_ns <= since_ns) & (since_ns + bound_ns < ended[place])
         due &= queue not in lost
         for name in views.brokers(rows, context, int(since_ns[0])) if due.any() else ():
-            mine = told[(queues[told] == queue) & (nodes == rows.code("node", name))]
-            number = numbers[np.searchsorted(told, mine)]
+            mine = reported[(queues[reported] == queue) & (nodes == rows.code("node", name))]
+            number = numbers[np.searchsorted(reported, mine)]
             order = np.argsort(times[mine], kind="stable")
             known, heard_ns = np.maximum.accumulate(number[order]), times[mine[order]]
             first = np.searchsorted(known, versions.numbers)
             late_ns = np.append(heard_ns, views.NEVER)[first] - since_ns
             late = np.flatnonzero(due & (late_ns > bound_ns))
 
-            def tell(one: int, name: str = name, versions: tier.Versions = versions, late_ns: Ints = late_ns) -> None:
+            def report(one: int, name: str = name, versions: tier.Versions = versions, late_ns: Ints = late_ns) -> None:
                 at, never = int(versions.at[one]), late_ns[one] > views.NEVER >> 1
                 found.add(
                     STALE_VIEW,
@@ -293,7 +295,7 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
                     offset=int(versions.end[one]),
                 )
 
-            found.add_each(STALE_VIEW, late, tell, queues=np.full(len(late), queue))
+            found.add_each(STALE_VIEW, late, report, queues=np.full(len(late), queue))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +313,12 @@ class OwnNotes:
         for at in rows.where(kind="final", f="tier_unread").tolist():
             found.gap(f"the tier of {rows.text('node', at)} was not read")
         for at in rows.where(kind="final", f="tier_damage").tolist():
-            told = rows.value(at)
-            if told.get("about") == "metadata":
+            damage = rows.value(at)
+            if damage.get("about") == "metadata":
                 found.add(
                     METADATA_DIVERGENCE,
                     f"After the run {rows.text('node', at)} notes of its tier what is not so: "
-                    f"{told.get('text', 'no reason was recorded')}.",
+                    f"{damage.get('text', 'no reason was recorded')}.",
                     int(rows.column("index")[at]),
                     queue=int(rows.column("queue")[at]),
                 )

@@ -77,7 +77,7 @@ class Topics:
         created, deleted = _created(rows), _deleted(rows)
         found.count("created_topics", len(created) + len(deleted))
         if (created or deleted) and not views.has_recovered(rows):
-            found.gap("the system did not recover, so nobody can tell which topics are there")
+            found.gap("the system did not recover, so it is unknown which topics are there")
         else:
             _still_there(rows, context, found, created)
             _still_gone(rows, context, found, deleted)
@@ -101,8 +101,8 @@ class _Created:
 
 
 def _created(rows: Rows) -> list[_Created]:
-    """All of them that nobody asked to delete, in the order of their creation; each with the most queues that were
-    acknowledged or shown."""
+    """Return all of them that nobody asked to delete, in the order of their creation; each with the most queues that
+    were acknowledged or shown."""
     calls = views.calls(rows, "create_topic")
     asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
     topics: dict[str, _Created] = {}
@@ -126,15 +126,16 @@ class _Deleted:
 
 
 def _deleted(rows: Rows) -> list[_Deleted]:
-    """Topics that nobody can have created after their deletion was asked for, in the order of their deletions."""
+    """Return topics that nobody can have created after their deletion was asked for, in the order of their
+    deletions."""
     creations, calls = views.calls(rows, "create_topic"), views.calls(rows, "delete_topic")
     until: dict[str, int] = {}
     for name, ended in zip(rows.words("topic", creations.invoke), creations.ended.tolist(), strict=True):
         until[name] = max(until.get(name, -1), ended)
     topics: dict[str, _Deleted] = {}
     asked = calls.invoke[calls.ok]
-    told = zip(rows.words("topic", asked), calls.began[calls.ok], asked, calls.done[calls.ok], strict=True)
-    for name, began, invoke, done in told:
+    deletions = zip(rows.words("topic", asked), calls.began[calls.ok], asked, calls.done[calls.ok], strict=True)
+    for name, began, invoke, done in deletions:
         if until.get(name, -1) < began:
             topics.setdefault(name, _Deleted(name, int(invoke), int(done)))
     return list(topics.values())
@@ -146,12 +147,12 @@ def _take(topics: dict[str, _Created], one: _Created) -> None:
 
 
 def _shown(rows: Rows) -> list[_Created]:
-    """Topics that clients were told of before they looked for them in the end."""
+    """Return topics that clients were shown before they looked for them in the end."""
     calls = views.calls(rows, "find_topic")
     early = calls.ok & (calls.began < max(views.phase_index(rows, "drain"), 0))
     asked, done = calls.invoke[early], calls.done[early]
-    told = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
-    return [_Created(name, int(invoke), int(end), int(many)) for name, invoke, end, many in told if many > 0]
+    answers = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
+    return [_Created(name, int(invoke), int(end), int(many)) for name, invoke, end, many in answers if many > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +173,10 @@ class _Look:
 def _looks(rows: Rows) -> dict[str, _Look]:
     calls = views.calls(rows, "find_topic")
     final = calls.ok & (calls.began >= max(views.phase_index(rows, "drain"), 0))
-    final[final] = rows.numbers("queues", calls.done[final]) >= 0  # an answer that tells no number tells nothing
+    final[final] = rows.numbers("queues", calls.done[final]) >= 0  # an answer without a number says nothing
     asked, done = calls.invoke[final], calls.done[final]
-    told = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
-    return {name: _Look(int(invoke), int(end), int(queues)) for name, invoke, end, queues in told}
+    answers = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
+    return {name: _Look(int(invoke), int(end), int(queues)) for name, invoke, end, queues in answers}
 
 
 def _still_there(rows: Rows, context: RunContext, found: Findings, created: list[_Created]) -> None:
@@ -187,7 +188,7 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
     for topic in created:
         look = looks.get(topic.name)
         if look is None:
-            found.gap("a topic was created, and nobody was told after the run whether it is there")
+            found.gap("a topic was created, and no client learned after the run whether it is there")
             continue
         there = look.queues >= topic.queues
         denied = listed is not None and listed.of.get(topic.name, 0) < topic.queues
@@ -198,7 +199,7 @@ def _still_there(rows: Rows, context: RunContext, found: Findings, created: list
         elif not there and int(rows.column("time_ns")[look.invoke]) < due_ns:
             found.gap(f"topic {topic.name} was not there, and nobody looked for it for as long as {bound_s:g} s")
         else:
-            _tell_lost(rows, context, found, topic, look if not there else None, listed)
+            _report_lost(rows, context, found, topic, look if not there else None, listed)
 
 
 def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[_Deleted]) -> None:
@@ -212,27 +213,27 @@ def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[
         look = looks.get(topic.name)
         known = listed is not None and listed.of.get(topic.name, 0) > 0
         if look is None and not known:
-            found.gap("a topic was deleted, and nobody was told after the run whether it is there")
+            found.gap("a topic was deleted, and no client learned after the run whether it is there")
         elif look is not None and not look.queues and not known:
             found.count("gone_topics", 1)
         elif destroyed:
             found.gap(f"topic {topic.name} is there again, but {destroyed}")
         elif known:
             assert listed is not None, "a list has it"
-            _tell_returned(rows, context, found, topic, listed.said(rows, topic.name), listed.at)
+            _report_returned(rows, context, found, topic, listed.said(rows, topic.name), listed.at)
         elif look is not None and int(times[look.invoke]) < due_ns:
             found.gap(f"topic {topic.name} was still there, and nobody looked for it for as long as {bound_s:g} s")
         elif look is not None:
-            _tell_returned(rows, context, found, topic, look.said(rows), look.invoke, look.done)
+            _report_returned(rows, context, found, topic, look.said(rows), look.invoke, look.done)
 
 
-def _tell_returned(rows: Rows, context: RunContext, found: Findings, topic: _Deleted, said: str, *seen: int) -> None:
+def _report_returned(rows: Rows, context: RunContext, found: Findings, topic: _Deleted, said: str, *seen: int) -> None:
     text = (
         f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
         f"{views.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but {said}."
     )
     names = (TOPIC_RETURNED, TOPIC_RETURNED_BY_POLICY)
-    _tell(rows, context, found, topic, names, text, topic.invoke, topic.done, *seen)
+    _report(rows, context, found, topic, names, text, topic.invoke, topic.done, *seen)
 
 
 def _nothing_unasked(rows: Rows, context: RunContext, found: Findings, deleted: Set[str]) -> None:
@@ -252,9 +253,9 @@ def _nothing_unasked(rows: Rows, context: RunContext, found: Findings, deleted: 
 
 
 def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[int, ...]]]:
-    """Of each topic that is there in the end the most queues that a client was told of or the last master lists, how
-    that is said, and its rows. Topics that the run did not ask for by name count where it is known which the system had
-    from the beginning, and where nothing but the operations on topics creates any."""
+    """Return of each topic that is there in the end the most queues that a client was shown or the last master lists,
+    how that is said, and its rows. Topics that the run did not ask for by name count where it is known which the system
+    had from the beginning, and where nothing but the operations on topics creates any."""
     found: dict[str, tuple[int, str, tuple[int, ...]]] = {
         name: (look.queues, look.said(rows, name), (look.invoke, look.done)) for name, look in rows.memo(_looks).items()
     }
@@ -269,8 +270,8 @@ def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[i
 
 
 def _asked(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Of each topic the most queues that a creation asked for which was not definitely refused, and the row that asked.
-    One that asks for no number may be given any."""
+    """Return of each topic the most queues that a creation asked for which was not definitely refused, and the row that
+    asked. One that asks for no number may be given any."""
     calls, found = views.calls(rows, "create_topic"), dict[str, tuple[int, int]]()
     asked = calls.invoke[~calls.failed]
     for name, queues, at in zip(rows.words("topic", asked), rows.numbers("queues", asked), asked.tolist(), strict=True):
@@ -280,7 +281,7 @@ def _asked(rows: Rows) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _tell_lost(
+def _report_lost(
     rows: Rows, context: RunContext, found: Findings, topic: _Created, look: _Look | None, listed: _Listed | None
 ) -> None:
     done = topic.done
@@ -300,10 +301,10 @@ def _tell_lost(
         f"{what} at {views.at_s(rows, done)} by "
         f"{views.who(rows.text('node', done), int(rows.column('epoch')[done]))}, but {why}."
     )
-    _tell(rows, context, found, topic, (TOPIC_LOST, TOPIC_LOST_BY_POLICY), text, topic.invoke, done, *seen)
+    _report(rows, context, found, topic, (TOPIC_LOST, TOPIC_LOST_BY_POLICY), text, topic.invoke, done, *seen)
 
 
-def _tell(
+def _report(
     rows: Rows,
     context: RunContext,
     found: Findings,
@@ -312,7 +313,7 @@ def _tell(
     text: str,
     *at: int,
 ) -> None:
-    """Tell of it under the first name, or under the second one where something was cut since it was acknowledged, which
+    """Report it under the first name, or under the second one where something was cut since it was acknowledged, which
     the profile permits. A topic takes effect when it is confirmed, as what readers see."""
     state, why = losses.cuts_of_read(rows, context).why(rows, topic.done)
     witnesses = [int(rows.column("index")[one]) for one in at]
@@ -336,15 +337,15 @@ class _Listed:
 
 
 def _of_the_last_master(rows: Rows) -> _Listed | None:
-    """None where nobody told, or several call themselves master."""
+    """Return the list of the last master; None where it reported none, or several call themselves master."""
     last = [
         rows.text("node", at) for at in rows.where(kind="final", f="node") if rows.value(at).get("role") == "master"
     ]
-    told = [at for at in rows.where(kind="final", f="topics").tolist() if rows.text("node", at) in last]
-    if len(last) != 1 or not told:
+    lists = [at for at in rows.where(kind="final", f="topics").tolist() if rows.text("node", at) in last]
+    if len(last) != 1 or not lists:
         return None
-    topics = rows.value(told[-1]).get("topics") or {}
-    return _Listed(told[-1], {str(name): int(topic.get("queues", 0)) for name, topic in topics.items()})
+    topics = rows.value(lists[-1]).get("topics") or {}
+    return _Listed(lists[-1], {str(name): int(topic.get("queues", 0)) for name, topic in topics.items()})
 
 
 def create(options: Options) -> Topics:

@@ -97,7 +97,7 @@ class Bound:
         commits = rows.where(kind="trace", f="tier_commit")
         found.count("tier_commits", len(commits))
         if not len(commits):
-            found.gap("no uploader told the step that committed a manifest")
+            found.gap("no uploader reported the step that committed a manifest")
         for node in views.nodes_of(rows, commits):
             _confirmed(rows, context, found, node)
         return found.partial()
@@ -140,15 +140,15 @@ class Versions:
 
 
 def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
-    """At the step of each commit: P is at most the node's confirm offset, and that is backed by the set's disks. A log
-    that begins anew at S begins with S as its confirm offset: there is no log below it."""
+    """Check at the step of each commit that P is at most the node's confirm offset, and that this is backed by the
+    set's disks. A log that begins again at S begins with S as its confirm offset: there is no log below it."""
     position, index = rows.column("position"), rows.column("index")
     confirms = Timeline.of(rows, node, "confirm", "recovered", "bootstrap")
     commits = views.node_traces(rows, node, "tier_commit")
     for at, (incarnation, step, _) in zip(commits.tolist(), views.moment(rows, commits), strict=True):
         known = confirms.last((incarnation, step, views.NEVER))
         if known < 0:
-            found.gap(f"{node} committed a manifest before it told any confirm offset")
+            found.gap(f"{node} committed a manifest before it reported any confirm offset")
             continue
         recovered = rows.text("f", known) == "recovered"
         confirm = _confirm(rows, known)
@@ -167,21 +167,21 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
 
 
 def _confirm(rows: Rows, at: int) -> int:
-    """The confirm offset that this row gives."""
+    """Return the confirm offset that this row gives."""
     if rows.text("f", at) == "recovered":
         return int(rows.value(at).get("confirm", -1))
     return int(rows.column("position")[at])
 
 
 def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, commit: int) -> None:
-    """Every member of the set that the confirm row names had P on its disk: at that row in a simulated run, at some
-    time elsewhere, where no clock orders the rows of two nodes."""
-    told = rows.value(confirm)
+    """Check that every member of the set that the confirm row names had P on its disk: at that row in a simulated run,
+    at some time elsewhere, where no clock orders the rows of two nodes."""
+    value = rows.value(confirm)
     index, position = rows.column("index"), rows.column("position")
-    for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
+    for member in sorted({*(value.get("set") or ()), *(value.get("proposed") or ())}):
         indexes, ends = rows.memo(views.durable_ends).get(member, (None, None))
         if indexes is None or ends is None:
-            found.gap(f"{member} told nothing of what is durable on its disk")
+            found.gap(f"{member} reported nothing of what is durable on its disk")
             continue
         place = int(np.searchsorted(indexes, index[confirm], side="right")) - 1
         durable = int(ends[place]) if place >= 0 else -1
@@ -203,7 +203,7 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
 
 
 def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
-    """An uploader that gives a queue up has found the tier and its own log in contradiction."""
+    """Report each uploader that gave a queue up: it has found the tier and its own log in contradiction."""
     for at in rows.where(kind="trace", f="tier_stop"):
         queue, reason = int(rows.column("queue")[at]), rows.value(at).get("reason", "no reason was recorded")
         what = f"{rows.text('node', at)} stopped uploading queue {queue} at {views.at_s(rows, at)}: {reason}"
@@ -215,15 +215,15 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def _versions_grow(rows: Rows, found: Findings) -> None:
-    """Each version that the store applies is a newer one than all before it: nothing of a manifest comes back, and no
-    version is there twice. What a store tells again after a crash is one and the same request."""
+    """Check that each version that the store applies is a newer one than all before it: nothing of a manifest comes
+    back, and no version is there twice. What a store reports again after a crash is one and the same request."""
     index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
     newest: dict[int, tuple[int, tuple[str, int], int]] = {}
     for row in views.in_node_order(rows, retention.manifest_rows(rows)).tolist():
-        told = rows.value(row)
-        if told.get("outcome") != "applied":
+        value = rows.value(row)
+        if value.get("outcome") != "applied":
             continue
-        version, request = int(told.get("version", -1)), (str(told.get("request", "")), int(content[row]))
+        version, request = int(value.get("version", -1)), (str(value.get("request", "")), int(content[row]))
         before = newest.setdefault(int(queue[row]), (version, request, row))
         if version > before[0]:
             newest[int(queue[row])] = (version, request, row)
@@ -240,7 +240,7 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
 
 
 def _own_words(rows: Rows, found: Findings) -> None:
-    """Each version's own P is at most its own confirm offset."""
+    """Check that each version's own P is at most its own confirm offset."""
     for known in rows.memo(tier.manifests).values():
         for version in known:
             if version.position > version.confirm >= 0:
@@ -274,39 +274,39 @@ class Positions:
         if context.unfinished:  # who sends a version again without naming the request may do so later
             commits = [at for at in commits if every.value(at).get("request")]
         sent = {_request(every, at, every.text("node", at)): at for at in commits}
-        told = 0
+        positions = 0
         for queue, versions in every.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
             appended = rows.column("offset")[rows.where(kind="trace", f="append", queue=queue)]
             of_shard, has_record = rows.own[versions.at], np.isin(versions.end - 1, appended)
-            told += int(np.count_nonzero(of_shard))
+            positions += int(np.count_nonzero(of_shard))
             for place in np.flatnonzero(of_shard | has_record).tolist():
                 version, before = versions[place], versions[place - 1] if place else None
                 mine, here = bool(of_shard[place]), bool(has_record[place])
                 if before is not None and version.end == before.end:
                     if mine and version.position != before.position:
-                        _tell_position(every, found, version, before.position, before.at)
+                        _report_position(every, found, version, before.position, before.at)
                 elif version.segments:
                     writer = version.writer
                     commit = sent.get(_request(every, version.at, writer), -1)
                     if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
                         continue
                     if commit < 0:
-                        found.fact(gap=f"{writer or 'somebody'} did not tell when it sent a manifest of queue {queue}")
+                        found.fact(gap=f"{writer or 'somebody'} did not say when it sent a manifest of queue {queue}")
                     if here and writer not in logs:
                         logs[writer] = _Log.of(every, writer, queue, unfinished=context.unfinished)
                     if here:
-                        _ends_as_told(every, found, version, logs[writer], commit)
+                        _check_end(every, found, version, logs[writer], commit)
                     if not here:
                         found.fact(unmet=int(index[version.at]), gap=_unknown_end(version))
                     elif not mine:
                         found.fact(met=int(index[version.at]))
-        found.count("positions_told", told)
+        found.count("positions_told", positions)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """A ``gap`` of a shard is one of the run, unless it is that of a manifest which another shard has met. Where a
-        shard was not examined, it may be the one that would have."""
+        """Decide by the facts of all shards. A ``gap`` of a shard is one of the run, unless it is that of a manifest
+        which another shard has met. Where a shard was not examined, it may be the one that would have."""
         met = {fact["met"] for fact in partial.facts if "met" in fact}
         gaps = {
             str(fact["gap"]): None
@@ -318,11 +318,12 @@ class Positions:
 
 
 def _request(rows: Rows, at: int, writer: str) -> tuple[str | int, ...]:
-    """What the row of a commit and the store's row of it have in common: the request, or else version and writer."""
-    told = rows.value(at)
-    if told.get("request"):
-        return (str(told["request"]),)
-    return (writer, int(rows.column("queue")[at]), int(told.get("version", -1)))
+    """Return what the row of a commit and the store's row of it have in common: the request, or else version and
+    writer."""
+    value = rows.value(at)
+    if value.get("request"):
+        return (str(value["request"]),)
+    return (writer, int(rows.column("queue")[at]), int(value.get("version", -1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +347,7 @@ class _Appended:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What an uploader told of its log, and of one queue in it. ``unfinished``: so far; others may tell more."""
+    """What an uploader reported of its log, and of one queue in it. ``unfinished``: so far; more may be reported."""
 
     queue: int
     unfinished: bool
@@ -365,11 +366,12 @@ class _Log:
         )
 
     def record(self, rows: Rows, offset: int, now: Moment | None) -> int:
-        """The row of the record that stood at this offset of the log at a moment (None: nobody knows when); -1 if
-        nobody told it.
+        """Return the row of the record that stood at this offset of the log at a moment (None: unknown); -1 if nobody
+        reported it.
 
-        Who began anew above the record never had it: there it is the record of the history that the log goes on from,
-        which other replicas appended. A version ends there when its uploader has cut it back to where its log begins.
+        A log that began again above the record never had it: there it is the record of the history that it goes on
+        from, which other replicas appended. A version ends there when its uploader has cut it back to where its log
+        begins.
         """
         known = self.appended.of_offset(offset)
         if now is not None:
@@ -386,17 +388,17 @@ def _moment(rows: Rows, at: int) -> Moment:
 
 
 def _of_history(rows: Rows, begun: int, queue: int, offset: int) -> list[int]:
-    """What anybody appended at this offset in the epochs that this beginning goes on from: an epoch has one record at
-    an offset."""
+    """Return what anybody appended at this offset in the epochs that this beginning goes on from: an epoch has one
+    record at an offset."""
     epochs = [(int(start), int(epoch)) for epoch, start in rows.value(begun).get("epochs") or ()]
     position, epoch = rows.column("position"), rows.column("epoch")
     appended = rows.where(kind="trace", f="append", queue=queue, offset=offset).tolist()
     return [at for at in appended if epoch[at] == max((e for start, e in epochs if start <= position[at]), default=-1)]
 
 
-def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, commit: int) -> None:
-    """P is where the last record ends that stood in the uploader's log at this offset when it sent the version; and
-    the uploader had confirmed that, by then."""
+def _check_end(rows: Rows, found: Findings, version: Version, log: _Log, commit: int) -> None:
+    """Check that P is where the last record ends that stood in the uploader's log at this offset when it sent the
+    version; and that the uploader had confirmed that, by then."""
     now = _moment(rows, commit) if commit >= 0 else None
     last = log.record(rows, version.end - 1, now)
     if last < 0:
@@ -405,16 +407,16 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, comm
     size = rows.value(last).get("size")
     end = int(rows.column("position")[last]) + (max(1, size) if isinstance(size, int) else 1)
     if end != version.position:
-        _tell_position(rows, found, version, end, last)
+        _report_position(rows, found, version, end, last)
     if now is None:
         return
-    told = log.confirms.last((*now[:2], views.NEVER))
-    if told >= 0 and _confirm(rows, told) < end and version.position != end:
+    known = log.confirms.last((*now[:2], views.NEVER))
+    if known >= 0 and _confirm(rows, known) < end and version.position != end:
         found.add(
             UPLOAD_BEYOND_CONFIRM,
             f"{version.writer} committed a manifest of queue {version.queue} at {views.at_s(rows, commit)} whose last "
-            f"record ends at log position {end}, when its confirm offset was {_confirm(rows, told)}.",
-            int(rows.column("index")[told]),
+            f"record ends at log position {end}, when its confirm offset was {_confirm(rows, known)}.",
+            int(rows.column("index")[known]),
             int(rows.column("index")[version.at]),
             queue=version.queue,
             offset=version.end,
@@ -422,10 +424,10 @@ def _ends_as_told(rows: Rows, found: Findings, version: Version, log: _Log, comm
 
 
 def _unknown_end(version: Version) -> str:
-    return f"{version.writer} told nothing of the record at which a manifest of queue {version.queue} ends"
+    return f"{version.writer} reported nothing of the record at which a manifest of queue {version.queue} ends"
 
 
-def _tell_position(rows: Rows, found: Findings, version: Version, end: int, witness: int) -> None:
+def _report_position(rows: Rows, found: Findings, version: Version, end: int, witness: int) -> None:
     index = rows.column("index")
     found.add(
         POSITION_MISSTATED,
@@ -480,14 +482,14 @@ class Content:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
             ("tiered_records", "no record of the tier was read after the run"),
-            ("tiered_records_compared", "no log told of an offset that a record of the tier has"),
+            ("tiered_records_compared", "no log reported an offset that a record of the tier has"),
         ]
         return tier.judge(PROMISE, partial, context, needs)
 
 
 def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> Iterator[tuple[int, int]]:
-    """(row of the tier, row of a log) of what differs. Where there are ``several`` tiers, one of them may be right
-    while another one isn't, so each is held against the logs."""
+    """Yield (row of the tier, row of a log) of what differs. Where there are ``several`` tiers, one of them may be
+    right while another one isn't, so each is held against the logs."""
     count = len(logs.at if several else tiered.at)
     for first, other in views.conflicts(views.join(logs, tiered) if several else views.join(tiered, logs)):
         if not first < count <= other:
@@ -499,31 +501,31 @@ def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> I
 
 
 def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: views.Claims) -> None:
-    """After recovery everything is confirmed that any replica holds. What a tier holds beyond that was uploaded before
-    it was confirmed, and cut off."""
+    """Check that no tier holds more than any log. After recovery everything is confirmed that any replica holds. What a
+    tier holds beyond that was uploaded before it was confirmed, and cut off."""
     names = views.brokers(rows, context)
     if not names or not set(names) <= views.complete_nodes(rows) or not views.has_recovered(rows):
-        found.gap("not every replica was read to its end, so that nobody knows what was confirmed")
+        found.gap("not every replica was read to its end, so that it is unknown what was confirmed")
         return
     ends: dict[int, tuple[int, int]] = {}
     for at in rows.where(kind="final", f="node").tolist():
         maximums = rows.value(at).get("maximums")
         if maximums is None:
-            found.gap(f"{rows.text('node', at)} did not tell where its queues end")
+            found.gap(f"{rows.text('node', at)} did not report where its queues end")
             return
         for queue, end in maximums.items():
             ends[int(queue)] = max(ends.get(int(queue), (-1, -1)), (int(end), at))
     index = rows.column("index")
     last = int(rows.where(kind="final", f="node")[-1])
     for queue in distinct(tiered.queue).tolist():
-        end, told = ends.get(queue, (0, last))  # a queue that no replica names has no record in any log
+        end, witness = ends.get(queue, (0, last))  # a queue that no replica names has no record in any log
         mine = tiered.only((tiered.queue == queue) & (tiered.offset >= end))
         for at, offset in zip(mine.at.tolist(), mine.offset.tolist(), strict=True):
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
                 f"The tier of {rows.text('node', at)} holds offset {offset} of queue {queue}, but no replica's log "
                 f"goes further than {end}.",
-                int(index[told]),
+                int(index[witness]),
                 int(index[at]),
                 queue=queue,
                 offset=offset,

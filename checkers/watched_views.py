@@ -1,7 +1,7 @@
 """What a node shows of metadata that it follows is the state after a prefix of the log, and the prefix never shrinks.
 
 Nothing that a node says of its own view is needed: of each answer, the entry's version says after which changes of the
-log it can have been true, from the one that made this version to the one before the next. If the node tells up to which
+log it can have been true, from the one that made this version to the one before the next. If the node says up to which
 revision it knows the log, that has to lie in between, and counts in place of what follows from the answer.
 """
 
@@ -70,7 +70,7 @@ class WatchedViews:
         found.count("changes", len(log.revision))
         found.count("views", len(shown.at))
         if views.may_lack_ends(rows):
-            found.gap("a host was lost, and with it perhaps changes that its controller alone had told")
+            found.gap("a host was lost, and with it perhaps changes that its controller alone had reported")
             return found.partial()
         _answers(rows, context, found)
         if len(shown.at) and len(log.revision):
@@ -83,13 +83,13 @@ class WatchedViews:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         unless = "" if Use.METADATA in context.uses else f"no workload uses {Use.METADATA}"
-        needs = [("changes", "no change of the metadata was told"), ("views", "no node was asked for its view")]
+        needs = [("changes", "no change of the metadata was reported"), ("views", "no node was asked for its view")]
         return decide(PROMISE, partial, needs=needs, unless=unless)
 
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """The changes, in the order of ``key`` (object, then version). ``at``: a row that tells each."""
+    """The changes, in the order of ``key`` (object, then version). ``at``: a row that reports each."""
 
     at: Ints
     key: Ints
@@ -104,29 +104,29 @@ def _keys(objects: Ints, versions: Ints) -> Ints:
 
 
 def _log(rows: Rows, found: Findings) -> _Log:
-    """Each change once, though every controller tells it. Gaps where some are missing or told differently."""
+    """Return each change once, though every controller reports it. Note gaps where some are missing or differ."""
     at = rows.where(kind="trace", f="metadata")
     revision, version, content = (rows.numbers(name, at) for name in ("revision", "version", "content"))
     label, names = rows.labels("object", at)
     if len(at) and (revision.min() < 1 or version.min() < 1 or version.max() >= 1 << _VERSION_BITS):
-        found.gap("a controller told of a change without its revision or version")
+        found.gap("a controller reported a change without its revision or version")
         at, revision, version, content, label = (part[:0] for part in (at, revision, version, content, label))
-    told = np.stack([revision, _keys(label, version), content], axis=1)
-    different = np.unique(told, axis=0)
+    changes = np.stack([revision, _keys(label, version), content], axis=1)
+    different = np.unique(changes, axis=0)
     if len(different) > len(np.unique(revision)):
-        found.gap("controllers tell different changes of one revision of the metadata")
+        found.gap("controllers report different changes of one revision of the metadata")
     first, last = (int(revision.min()), int(revision.max())) if len(at) else (0, 0)
     if len(at) and len(np.unique(revision)) <= last - first:
-        found.gap("a change of the metadata is missing from what controllers told")
-    _, once = np.unique(told[:, 1], return_index=True)  # sorted by key
+        found.gap("a change of the metadata is missing from what controllers reported")
+    _, once = np.unique(changes[:, 1], return_index=True)  # sorted by key
     objects = {name: code for code, name in enumerate(names)}
-    return _Log(at[once], told[once, 1], revision[once], content[once], first <= 1, objects)
+    return _Log(at[once], changes[once, 1], revision[once], content[once], first <= 1, objects)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """The answers of nodes, in the order in which they came: their two rows, and what they say. ``began`` and ``ended``
-    are indices; ``knew`` is the revision that the node told, -1 for none."""
+    are indices; ``knew`` is the revision that the node named, -1 for none."""
 
     at: Ints
     asked: Ints
@@ -146,7 +146,7 @@ def _shown(rows: Rows, found: Findings) -> _Shown:
     asked, done = calls.invoke[calls.ok][order], calls.done[calls.ok][order]
     version = rows.numbers("version", done)
     if (unclear := version < 0).any():
-        found.gap("a node answered for its view, and did not tell which version of the entry it shows")
+        found.gap("a node answered for its view, and did not say which version of the entry it shows")
         asked, done, version = asked[~unclear], done[~unclear], version[~unclear]
     index, (label, names) = rows.column("index"), rows.labels("object", asked)
     knew, content = rows.numbers("revision", done), rows.numbers("content", done)
@@ -177,21 +177,21 @@ def _claims(log: _Log, shown: _Shown) -> _Claims:
     has_next = (code >= 0) & (following < size) & (log.key[inside] >> _VERSION_BITS == code)
     before_first = ~known & (has_next | (code < 0))
     before_first &= (following == 0) | (log.key[np.maximum(following - 1, 0)] >> _VERSION_BITS != code)
-    # Before the first change there is nothing, or, where the log began before the run, what nobody here can know.
+    # Before the first change there is nothing, or, where the log began before the run, something unknown.
     as_before = before_first & ((shown.version == 0) & (shown.content == -1) | (not log.is_whole))
     least = np.where(known, log.revision[np.minimum(place, size - 1)], 0)
     most = np.where(has_next, log.revision[inside] - 1, NEVER)
     fits = np.where(known, log.content[np.minimum(place, size - 1)] == shown.content, as_before)
-    told = shown.knew >= 0
-    fits &= ~told | ((shown.knew >= least) & (shown.knew <= most) & (shown.knew <= log.revision.max()))
-    least, most = np.where(told, shown.knew, least), np.where(told, shown.knew, most)
+    named = shown.knew >= 0
+    fits &= ~named | ((shown.knew >= least) & (shown.knew <= most) & (shown.knew <= log.revision.max()))
+    least, most = np.where(named, shown.knew, least), np.where(named, shown.knew, most)
     return _Claims(least, most, np.where(known, place, -1), fits.astype(np.bool_))
 
 
 def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Claims) -> None:
     index = rows.column("index")
 
-    def tell(one: int) -> None:
+    def report(one: int) -> None:
         knew, change = int(shown.knew[one]), int(claims.change[one])
         of = f"version {shown.version[one]} of {shown.names[shown.object[one]]}"
         if change < 0:
@@ -204,7 +204,7 @@ def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Cl
         change_row = [int(index[log.at[change]])] if change >= 0 else []
         found.add(NOT_A_PREFIX, said, *sorted((*change_row, int(shown.began[one]), int(shown.ended[one]))))
 
-    found.add_each(NOT_A_PREFIX, np.flatnonzero(~claims.fits), tell)
+    found.add_each(NOT_A_PREFIX, np.flatnonzero(~claims.fits), report)
 
 
 def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> None:
@@ -218,7 +218,7 @@ def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> 
         before = np.searchsorted(shown.ended[mine], shown.began[mine]) - 1
         back = np.flatnonzero((before >= 0) & (newest[np.maximum(before, 0)] > claims.most[mine]))
 
-        def tell(one: int, mine: Ints = mine, witness: Ints = witness, before: Ints = before) -> None:
+        def report(one: int, mine: Ints = mine, witness: Ints = witness, before: Ints = before) -> None:
             later, earlier = int(mine[one]), int(mine[witness[before[one]]])
             name = rows.text("node", int(shown.at[later]))
             said = (
@@ -233,7 +233,7 @@ def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> 
             of_both = (shown.began[earlier], shown.ended[earlier], shown.began[later], shown.ended[later])
             found.add(WENT_BACK, said, *map(int, of_both))
 
-        found.add_each(WENT_BACK, back, tell)
+        found.add_each(WENT_BACK, back, report)
 
 
 def _said(shown: _Shown, one: int) -> str:
@@ -241,10 +241,10 @@ def _said(shown: _Shown, one: int) -> str:
 
 
 def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, claims: _Claims) -> None:
-    """In the end each node has to show what clients were told by the log before."""
+    """Check that in the end each node shows what clients had learned from the log before."""
     drain, agreed = views.phase_index(rows, "drain"), 0
     if drain < 0 or not views.has_recovered(rows):
-        found.gap("the system did not recover, so nobody can tell whether its nodes caught up")
+        found.gap("the system did not recover, so it is unknown whether its nodes caught up")
         return
     for f in CHANGES:
         calls = views.calls(rows, f)
@@ -256,21 +256,19 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
     late = rows.column("time_ns")[shown.asked] >= due_ns
     lacks = final & claims.fits & (claims.most < agreed)
 
-    def tell(one: int) -> None:
+    def report(one: int) -> None:
         at = int(shown.at[one])
         said = f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision"
-        said += (
-            f" {claims.most[one]} at most; clients had been told of revision {agreed} more than {bound_s:g} s before."
-        )
+        said += f" {claims.most[one]} at most; clients had learned of revision {agreed} more than {bound_s:g} s before."
         found.add(BEHIND, said, int(shown.began[one]), int(shown.ended[one]))
 
-    found.add_each(BEHIND, np.flatnonzero(lacks & late), tell)
+    found.add_each(BEHIND, np.flatnonzero(lacks & late), report)
     _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
 
 
 def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, claims: _Claims) -> None:
-    """In calm time a node shows what clients had been told by the log for longer than the bound, whenever it is asked:
-    that it does when it is asked again excuses nothing."""
+    """Check that in calm time a node shows what clients had learned from the log for longer than the bound, whenever it
+    is asked: that it does when it is asked again excuses nothing."""
     if context.unfinished:  # which faults were in force may be known only when they are undone
         return
     times, bound_s = rows.column("time_ns"), _bound_s(context)
@@ -285,17 +283,17 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
     drain = views.phase_index(rows, "drain")
     stale = stale[(shown.began[stale] < drain) | (drain < 0)]
 
-    def tell(one: int) -> None:
+    def report(one: int) -> None:
         at, witness = int(shown.at[one]), int(done[np.searchsorted(revision, agreed[one])])
         found.add(
             BEHIND,
             f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision "
-            f"{claims.most[one]} at most; clients had been told of revision {agreed[one]} at "
+            f"{claims.most[one]} at most; clients had learned of revision {agreed[one]} at "
             f"{views.at_s(rows, witness)}, more than {bound_s:g} s before, with no fault in the way.",
             *sorted((int(rows.column("index")[witness]), int(shown.began[one]), int(shown.ended[one]))),
         )
 
-    found.add_each(BEHIND, stale, tell)
+    found.add_each(BEHIND, stale, report)
 
 
 def _bound_s(context: RunContext) -> float:
@@ -303,7 +301,8 @@ def _bound_s(context: RunContext) -> float:
 
 
 def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
-    """After recovery no node that runs is asked again and again, for longer than the bound, and shows nothing."""
+    """Check that after recovery no node that runs is asked again and again, for longer than the bound, and shows
+    nothing."""
     drain = views.phase_index(rows, "drain")
     if drain < 0 or not views.has_recovered(rows) or len(rows.where(kind="harness", f="stall")):
         return
@@ -330,7 +329,7 @@ def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def _asked_in_the_end(rows: Rows, found: Findings, shown: _Shown, current: Flags, guilty: Flags) -> None:
-    """Each node that is ever asked has to be asked in the end, until it shows what was agreed on."""
+    """Check that each node that is ever asked is asked in the end, until it shows what was agreed on."""
     calls = views.calls(rows, "view")
     judged = {rows.text("node", at) for at in shown.at[current | guilty].tolist()}
     for name in sorted(set(rows.words("to", calls.invoke)) - judged - {""}):

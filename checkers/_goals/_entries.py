@@ -56,5 +56,5 @@ def sets(rows: Rows) -> Iterator[tuple[Entry, frozenset[str], frozenset[str]]]:
 
 
 def elections(rows: Rows) -> Sequence[Entry]:
-    """The elections after the first one of each group."""
+    """Return the elections after the first one of each group."""
     return [entry for entry in rows.memo(entries) if entry.type == "elect" and not entry.value.get("bootstrap")]

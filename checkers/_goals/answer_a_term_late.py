@@ -13,7 +13,7 @@ ANSWERS = ("send", "commit")
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """The answer tells an older epoch than that of the newest master who had been elected when it came."""
+    """Count the answers that name an older epoch than that of the newest master who had been elected when they came."""
     epoch, times = rows.column("epoch"), rows.column("time_ns")
     elected = [(entry.time_ns, int(entry.value["master_epoch"])) for entry in _entries.elections(rows)]
     moments = [when for when, _ in elected]

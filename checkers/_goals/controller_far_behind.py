@@ -13,7 +13,7 @@ FAR = 8
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """Times at which a controller that goes on living applies an entry of long ago, or skips as many."""
+    """Count the times at which a controller that goes on living applies an entry of long ago, or skips as many."""
     applied = rows.where(kind="trace", f="applied")
     place, node, life = (rows.column(name)[applied] for name in ("position", "node", "incarnation"))
     newest = np.maximum.accumulate(place) if len(place) else place

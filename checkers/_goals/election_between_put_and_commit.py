@@ -11,9 +11,9 @@ from checkers._goals import _entries
 def _reached(rows: Rows, context: RunContext) -> int:
     times, queue = rows.column("time_ns"), rows.column("queue")
     puts, commits = rows.where(kind="trace", f="store_put"), rows.where(kind="trace", f="store_cas")
-    steps = [(int(times[at]), int(queue[at]), word == "created") for at, word in _told(rows, puts.tolist())]
+    steps = [(int(times[at]), int(queue[at]), word == "created") for at, word in _outcomes(rows, puts.tolist())]
     steps += [
-        (int(times[at]), int(queue[at]), False) for at, word in _told(rows, commits.tolist()) if word == "applied"
+        (int(times[at]), int(queue[at]), False) for at, word in _outcomes(rows, commits.tolist()) if word == "applied"
     ]
     steps.sort()
     found = 0
@@ -23,7 +23,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
     return found
 
 
-def _told(rows: Rows, at: list[int]) -> list[tuple[int, str]]:
+def _outcomes(rows: Rows, at: list[int]) -> list[tuple[int, str]]:
     return [(one, str(rows.value(one).get("outcome", ""))) for one in at]
 
 

@@ -1,4 +1,4 @@
-"""A new master was elected while a replica that had begun anew was not in sync yet."""
+"""A new master was elected while a replica that had begun its log again was not in sync yet."""
 
 from __future__ import annotations
 

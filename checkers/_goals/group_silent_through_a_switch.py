@@ -9,7 +9,7 @@ from checkers._goals import _entries
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """Groups: those of whose commits the last one took effect a second or more before the last election."""
+    """Count the groups whose last commit took effect a second or more before the last election."""
     times, invoked = rows.column("time_ns"), rows.column("op")
     index = rows.column("index")
     group_of = dict(

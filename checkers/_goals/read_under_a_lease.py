@@ -13,12 +13,12 @@ ARRIVED_NS = 50_000_000
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """Nobody but its lease can have told it that it still leads. Where several controllers are cut off together they
-    could tell each other."""
+    """Count the reads of a leader to which nothing but its lease can have shown that it still leads. Where several
+    controllers are cut off together they could inform each other."""
     index, times, reads = rows.column("index"), rows.column("time_ns"), rows.memo(_reads)
-    told = rows.where(kind="trace", f="raft").tolist()
-    nodes = {rows.text("node", at) for at in told}
-    leads = [(int(index[at]), rows.text("node", at)) for at in told if rows.value(at).get("role") == "leader"]
+    raft = rows.where(kind="trace", f="raft").tolist()
+    nodes = {rows.text("node", at) for at in raft}
+    leads = [(int(index[at]), rows.text("node", at)) for at in raft if rows.value(at).get("role") == "leader"]
     found = 0
     for fault in rows.memo(views.faults):
         cut_off = fault.hits(Effect.ISOLATES) & nodes

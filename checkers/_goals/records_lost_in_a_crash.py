@@ -12,7 +12,7 @@ from chaos.law import Reads, Rows, RunContext
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    """The last record of a life lies at or above the end of the log that the next life found."""
+    """Count the lives whose last record lies at or above the end of the log that the next life found."""
     node, life, position = rows.column("node"), rows.column("incarnation"), rows.column("position")
     appends = rows.where(kind="trace", f="append")
     cuts = np.concatenate([rows.where(kind="trace", f="truncate"), rows.where(kind="trace", f="bootstrap")])

@@ -1,4 +1,4 @@
-"""A replica deleted old segments while another one, which had begun anew, was not in sync yet."""
+"""A replica deleted old segments while another one, which had begun its log again, was not in sync yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client could not tell whether its message was stored."""
+"""A client could not know whether its message was stored."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from chaos.law import Reads, Rows, RunContext
 
 def _reached(rows: Rows, context: RunContext) -> int:
     times = rows.column("time_ns")
-    told = [*rows.where(kind="trace", f="role").tolist(), *rows.where(kind="trace", f="start").tolist()]
+    changes = [*rows.where(kind="trace", f="role").tolist(), *rows.where(kind="trace", f="start").tolist()]
     believers: dict[str, int] = {}
     found = 0
-    for at in sorted(told, key=lambda at: int(times[at])):
+    for at in sorted(changes, key=lambda at: int(times[at])):
         node = rows.text("node", at)
         believers.pop(node, None)
         if rows.value(at).get("role") == "master":

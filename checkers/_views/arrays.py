@@ -42,7 +42,7 @@ def groups(*columns: Ints) -> tuple[Ints, Ints]:
 
 
 def stable_order(column: npt.NDArray[Any]) -> Ints:
-    """The places of a column's values, ascending, in the given order among equals."""
+    """Return the places of a column's values, ascending, in the given order among equals."""
     if ascends(column):
         return np.arange(len(column))
     low = column.min()
@@ -71,7 +71,7 @@ def ascends(column: npt.NDArray[Any]) -> bool:
 
 
 def parts(column: Ints) -> dict[int, Ints]:
-    """Where each value stands: value → its places, both ascending."""
+    """Return where each value stands: value → its places, both ascending."""
     order, starts = groups(column)
     ends = [*starts[1:].tolist(), len(order)]
     bounds = zip(column[order[starts]].tolist(), starts.tolist(), ends[: len(starts)], strict=True)
@@ -93,7 +93,7 @@ class Grid:
 
     @classmethod
     def of(cls, one: Ints, two: Ints) -> Grid:
-        """The simplest form whose tables stay in proportion to the pairs."""
+        """Return the simplest form whose tables stay in proportion to the pairs."""
         most = PLACES * len(one) + BESIDES
         if not len(one):
             return cls(0, 0, one)
@@ -114,7 +114,7 @@ class Grid:
         return cls(len(known), low, one[:0], (ones, twos, known))
 
     def places(self, one: Ints, two: Ints) -> Ints:
-        """The numbers of these pairs, each of which must be one that the grid was made of."""
+        """Return the numbers of these pairs, each of which must be one that the grid was made of."""
         if self.known is not None:
             ones, twos, known = self.known
             return np.searchsorted(known, np.searchsorted(ones, one) * len(twos) + np.searchsorted(twos, two))
@@ -152,7 +152,7 @@ def any_in(slot: Ints, count: int) -> Flags:
 
 
 def distinct(column: Ints) -> Ints:
-    """The values that occur, ascending."""
+    """Return the values that occur, ascending."""
     if len(column):
         low = column.min()
         if int(column.max()) - int(low) < PLACES * len(column) + BESIDES:
@@ -161,7 +161,7 @@ def distinct(column: Ints) -> Ints:
 
 
 def tops(key: Ints, number: Ints) -> tuple[Ints, Ints]:
-    """The keys that occur, ascending, and the highest number that each of them has; numbers are at least -1."""
+    """Return the keys that occur, ascending, and the highest number that each of them has; numbers are at least -1."""
     keys = distinct(key)
     highest = np.full(len(keys), -1, dtype=np.int64)
     np.maximum.at(highest, places_in(keys, key)[0], number)
@@ -169,8 +169,8 @@ def tops(key: Ints, number: Ints) -> tuple[Ints, Ints]:
 
 
 def ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
-    """The ranges that these offsets make, by ``of`` and offset: whose they are, their first offsets, and the first ones
-    behind them."""
+    """Return the ranges that these offsets make, by ``of`` and offset: whose they are, their first offsets, and the
+    first ones behind them."""
     order, firsts = groups(of, offset)
     of, offset = of[order[firsts]], offset[order[firsts]]
     new = np.ones(len(of), dtype=np.bool_)
@@ -180,22 +180,22 @@ def ranges(of: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def only(keep: Flags, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """These columns without what is not kept; mostly that is nothing, and then nothing is copied."""
+    """Return these columns without what is not kept; mostly that is nothing, and then nothing is copied."""
     return [*columns] if keep.all() else [column[keep] for column in columns]
 
 
 def among(many: Ints, few: Ints) -> Flags:
-    """Which of many numbers are among a few."""
+    """Return which of many numbers are among a few."""
     return places_in(distinct(few), many)[1]
 
 
 def occur(few: Ints, many: Ints) -> Flags:
-    """Which of a few numbers are among many."""
+    """Return which of a few numbers are among many."""
     return among(few, many[among(many, few)])
 
 
 def pairs_occur(few: tuple[Ints, Ints], many: tuple[Ints, Ints]) -> Flags:
-    """Which of a few pairs of numbers are among many pairs."""
+    """Return which of a few pairs of numbers are among many pairs."""
     near = among(many[1], few[1])
     slot, count = slots(*(np.append(one, other[near]) for one, other in zip(few, many, strict=True)))
     return any_in(slot[len(few[0]) :], count)[slot[: len(few[0])]]
@@ -232,7 +232,8 @@ class Line:
         return cls(low, max((int(some.max()) for some in numbers if len(some)), default=0) - low + 3)
 
     def places(self, key: Ints, number: Ints | int) -> Ints:
-        """A number beyond the line stands just before the key's lowest, or just behind its highest."""
+        """Return the place of each number on the line. A number beyond the line stands just before the key's lowest, or
+        just behind its highest."""
         return key * self.span + (np.clip(number, self.low - 1, self.low + self.span - 2) - self.low)
 
     def keys(self, place: Ints) -> Ints:
@@ -253,7 +254,7 @@ class Highest:
     span: int
 
     def before(self, key: Ints, time: Ints) -> Ints:
-        """The highest value of each of these keys before its time, -1 where there was none."""
+        """Return the highest value of each of these keys before its time, -1 where there was none."""
         asked = len(key)
         if not len(self.key) or not asked:
             return np.full(asked, -1, dtype=np.int64)
@@ -274,8 +275,8 @@ class Highest:
         return found - 1 if values is None else values[found]
 
     def records(self, key: int) -> tuple[Ints, Ints]:
-        """The values of this key that were higher than all that were known before, ascending; and their places among
-        what is known. So the first one that reaches a value is found without a look at the others."""
+        """Return the values of this key that were higher than all that were known before, ascending; and their places
+        among what is known. So the first one that reaches a value is found without a look at the others."""
         mine = np.flatnonzero(self.key == key)
         mine = mine[stable_order(self.time[mine])]
         top = np.maximum.accumulate(self.value[mine])
@@ -283,8 +284,8 @@ class Highest:
         return top[new], mine[new]
 
     def _in_order(self, keys: Ints, times: Ints) -> tuple[Ints, Ints]:
-        """The order of all that is asked and known by key and time, where what is asked comes before what is known at
-        that time; and the key of each, ascending from 0."""
+        """Return the order of all that is asked and known by key and time, where what is asked comes before what is
+        known at that time; and the key of each, ascending from 0."""
         keys = keys - keys.min()
         bits, places = self.span.bit_length(), len(keys).bit_length()
         if int(keys.max()).bit_length() + bits + places <= BITS:
@@ -299,8 +300,8 @@ class Highest:
 
 
 def _ranked(value: Ints, keys: int) -> tuple[Ints | None, Ints]:
-    """Numbers from 1 on in the order of these values, small enough to be told apart for so many keys; and what each
-    stands for, None where that is one less."""
+    """Return numbers from 1 on in the order of these values, small enough that each of so many keys has a range of its
+    own; and what each stands for, None where that is one less."""
     if value.min() >= -1 and (int(value.max()) + 2) * keys < NEVER:
         return None, value + 1
     values, rank = np.unique(value, return_inverse=True)

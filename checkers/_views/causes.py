@@ -24,20 +24,20 @@ class Causes:
         self.controllers = frozenset(context.meta.controllers)
         self.began_ns = phase_time(rows, "load")
         self.faults = rows.memo(faults)
-        told = {rows.text("f", at) for at in rows.where(kind="fault").tolist()}
+        recorded = {rows.text("f", at) for at in rows.where(kind="fault").tolist()}
         asked = set(context.meta.faults) - set(context.meta.drawn_faults)
-        self._untold = bool(asked - told)
+        self._lacks_faults = bool(asked - recorded)
         times = rows.column("time_ns")
         lives = [at for f in ("start", "crash") for at in rows.where(kind="trace", f=f).tolist()]
         lives += rows.where(kind="op", f="elect").tolist()
         self.lives_ns = sorted(int(times[at]) for at in lives if times[at] >= self.began_ns)
 
     def near(self, now_ns: int, since_ns: int | None = None) -> list[Fault]:
-        """The faults that were in force at this time (at any time since another one), or shortly before."""
+        """Return the faults that were in force at this time (at any time since another one), or shortly before."""
         return self.in_force(now_ns, (now_ns if since_ns is None else since_ns) - self.after_ns)
 
     def in_force(self, now_ns: int, since_ns: int) -> list[Fault]:
-        """The faults that were in force at any time between these two."""
+        """Return the faults that were in force at any time between these two."""
         return [one for one in self.faults if one.began_ns <= now_ns and since_ns < one.until_ns]
 
     def touched(self, now_ns: int, since_ns: int | None = None, *, but: str = "") -> Set[str]:
@@ -55,7 +55,7 @@ class Causes:
 
     def nobody_knows(self, now_ns: int, since_ns: int | None = None) -> bool:
         """Was a fault near that declares nothing, or may one have been near that is missing in the history?"""
-        return self._untold or any(one.effects is None for one in self.near(now_ns, since_ns))
+        return self._lacks_faults or any(one.effects is None for one in self.near(now_ns, since_ns))
 
     def asked(self, now_ns: int) -> bool:
         """Was somebody to lead the controllers by request?"""

@@ -10,7 +10,7 @@ from chaos.law import Rows
 from checkers._views.arrays import Flags, Grid, Ints, any_in, groups, message_slots, only, slots, tops
 from checkers._views.clients import sends
 
-#: Rows that tell what stands at an offset, and the ends of sends.
+#: Rows that say what stands at an offset, and the ends of sends.
 CONTENT = ("send", "delivered", "log", "tiered", "append", "node_read")
 
 
@@ -42,18 +42,18 @@ class Claims:
 
 
 def places(rows: Rows) -> Grid:
-    """The queues and offsets of all rows that tell of content."""
+    """Return the queues and offsets of all rows that name content."""
     queue, offset = rows.column("queue"), rows.column("offset")
     grid = Grid.of(queue, offset)
     if grid.known is None:
         return grid
     of = rows.column("f")  # a commit, say, may name any number
-    tells = np.isin(of, [rows.code("f", f) for f in CONTENT])
-    return Grid.of(queue[tells], offset[tells])
+    has_content = np.isin(of, [rows.code("f", f) for f in CONTENT])
+    return Grid.of(queue[has_content], offset[has_content])
 
 
 def _known(rows: Rows, at: Ints, queue: Ints, offset: Ints, content: Ints) -> Claims:
-    """The claims of rows ``at``, those without a queue, an offset or a content left out."""
+    """Return the claims of rows ``at``, those without a queue, an offset or a content left out."""
     keep = (queue | offset | content) >= 0
     at, queue, offset, content = only(keep, at, queue, offset, content)
     grid = rows.memo(places)
@@ -61,7 +61,7 @@ def _known(rows: Rows, at: Ints, queue: Ints, offset: Ints, content: Ints) -> Cl
 
 
 def claims_of(rows: Rows, at: Ints) -> Claims:
-    """The claims that these rows make: user records with a known queue, offset and hash."""
+    """Return the claims that these rows make: user records with a known queue, offset and hash."""
     return _known(rows, at, *(rows.column(name)[at] for name in ("queue", "offset", "hash")))
 
 
@@ -77,7 +77,7 @@ def read(rows: Rows) -> Claims:
 
 
 def acknowledged_tops(rows: Rows) -> tuple[Ints, Ints]:
-    """Queues, ascending, and the highest offset of each that a send was told."""
+    """Return queues, ascending, and the highest offset of each that a send was answered with."""
     claims = rows.memo(acknowledged)
     return tops(claims.queue, claims.offset)
 
@@ -98,8 +98,9 @@ def tiered(rows: Rows) -> Claims:
 
 
 def conflicts(claims: Claims) -> Ints:
-    """Pairs (first, other), one a row, of claims about one (queue, offset) with different content: a pair for each
-    content that isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
+    """Return pairs (first, other), one a row, of claims about one (queue, offset) with different content: a pair for
+    each content that isn't the first's, by queue and offset. ``claims`` come in the order in which they should be
+    reported."""
     odd = claims.hash != _one_of(claims)[claims.place]
     among = np.flatnonzero(any_in(claims.place[odd], claims.count)[claims.place])  # all about places in dispute
     order, starts = groups(claims.queue[among], claims.offset[among])
@@ -110,12 +111,12 @@ def conflicts(claims: Claims) -> Ints:
     content = claims.hash[order]
     differs = np.flatnonzero(content != content[leader])
     by_content, firsts = groups(leader[differs], content[differs])
-    told = np.sort(differs[by_content[firsts]])
-    return np.stack([order[leader[told]], order[told]], axis=1)
+    reported = np.sort(differs[by_content[firsts]])
+    return np.stack([order[leader[reported]], order[reported]], axis=1)
 
 
 def _one_of(claims: Claims) -> Ints:
-    """At each place the content that one of the claims tells, -1 where none does."""
+    """Return for each place the content that one of the claims names, -1 where none does."""
     table = np.full(claims.count, -1, dtype=np.int64)
     table[claims.place] = claims.hash
     return table
@@ -123,12 +124,12 @@ def _one_of(claims: Claims) -> Ints:
 
 def join(*some: Claims) -> Claims:
     """All claims in one, in the given order."""
-    told = [claims for claims in some if len(claims.at)] or [*some[:1]]
-    if len(told) == 1:
-        return told[0]
-    columns = zip(*(claims.columns() for claims in told), strict=True)
+    filled = [claims for claims in some if len(claims.at)] or [*some[:1]]
+    if len(filled) == 1:
+        return filled[0]
+    columns = zip(*(claims.columns() for claims in filled), strict=True)
     at, queue, offset, content, place = map(np.concatenate, columns)
-    return Claims(at, queue, offset, content, place, told[0].count)
+    return Claims(at, queue, offset, content, place, filled[0].count)
 
 
 def holds(present: Claims, claims: Claims) -> Flags:

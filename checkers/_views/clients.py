@@ -17,7 +17,7 @@ SILENCE_NS = 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class Calls:
     """Operations of one kind: an array element for each invocation. ``done`` is the position of the completion row or
-    -1; ``ok`` and ``failed`` tell how it ended; what is neither is unclear and may take effect at any later time.
+    -1; ``ok`` and ``failed`` say how it ended; what is neither is unclear and may take effect at any later time.
     ``ended`` is the completion's index, the largest number for what is unclear."""
 
     invoke: Ints
@@ -67,21 +67,22 @@ def sends(rows: Rows) -> Calls:
 
 
 def first_acknowledged(rows: Rows) -> Ints:
-    """A sieve: of each queue, and each epoch, the send that was acknowledged first, of those that tell an offset."""
+    """Keep of each queue, and each epoch, the send that was acknowledged first, of those that report an offset.
+    A sieve."""
     return _first(rows, "send", by=("queue", "epoch"))
 
 
 def first_answers(rows: Rows) -> Ints:
-    """A sieve: of each queue, and of all that answered (each node in each epoch, as whatever replica it was asked), the
-    answers that were the first to tell of the queue's end: of a send, a pull, and a look at its bounds. Those that
-    failed besides: the answer to a pull from beyond the end says where that is."""
+    """Keep of each queue, and of all that answered (each node in each epoch, as whatever replica it was asked), the
+    answers that were the first to report the queue's end: of a send, a pull, and a look at its bounds. Those that
+    failed besides: the answer to a pull from beyond the end says where that is. A sieve."""
     return np.concatenate(
         [_first(rows, f, by=("queue", "node", "epoch", "from", "type")) for f in ("send", "pull", "bounds")]
     )
 
 
 def highest_commits(rows: Rows) -> Ints:
-    """A sieve: of each queue and group the acknowledged commit of the highest offset, the first of several."""
+    """Keep of each queue and group the acknowledged commit of the highest offset, the first of several. A sieve."""
     found = calls(rows, "commit")
     mine = np.flatnonzero(found.ok)
     asked = found.invoke[mine]
@@ -92,8 +93,8 @@ def highest_commits(rows: Rows) -> Ints:
 
 
 def lowest_pulls(rows: Rows) -> Ints:
-    """A sieve: of each queue and group the pull that asked for the lowest offset, the first of several, however it
-    ended. A negative one asks for the queue's begin."""
+    """Keep of each queue and group the pull that asked for the lowest offset, the first of several, however it ended. A
+    negative one asks for the queue's begin. A sieve."""
     asked = calls(rows, "pull").invoke
     lowest = np.lexsort((asked, np.maximum(rows.column("offset")[asked], 0)))
     order, firsts = groups(rows.column("queue")[asked[lowest]], rows.labels("group", asked[lowest])[0])
@@ -112,9 +113,10 @@ def _first(rows: Rows, f: str, by: tuple[str, ...]) -> Ints:
 
 
 def bounding_silence(rows: Rows) -> Ints:
-    """A sieve: of each queue, and each second, the sends that were acknowledged first and last in it; so whatever lies
+    """Keep of each queue, and each second, the sends that were acknowledged first and last in it; so whatever lies
     further apart than a second of what is kept has nothing between. Besides: all sends that were tried while no other
-    one was acknowledged for as long, those without an end, and the first and the last that were tried at all."""
+    one was acknowledged for as long, those without an end, and the first and the last that were tried at all. A sieve.
+    """
     sends, time = calls(rows, "send"), rows.column("time_ns")
     queue, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
     kept = sends.done < 0
@@ -122,15 +124,15 @@ def bounding_silence(rows: Rows) -> Ints:
     kept[order[firsts]] = kept[order[np.append(firsts[1:], len(order))[: len(firsts)] - 1]] = True
     line = Line.of(time)
     good = np.flatnonzero(sends.ok)
-    told = line.places(number[good], time[sends.done[good]])
-    order = np.argsort(told, kind="stable")
-    good, told = good[order], told[order]
-    second = line.numbers(told) // SILENCE_NS
+    answered = line.places(number[good], time[sends.done[good]])
+    order = np.argsort(answered, kind="stable")
+    good, answered = good[order], answered[order]
+    second = line.numbers(answered) // SILENCE_NS
     new = (number[good[1:]] != number[good[:-1]]) | (second[1:] != second[:-1])
     kept[good[np.append(True, new)[: len(good)]]] = kept[good[np.append(new, True)[: len(good)]]] = True
     asked = line.places(number, time[sends.invoke])
-    after = np.searchsorted(told, asked)
-    bounds = np.concatenate([[-1], told, [len(queue) * line.span]])
+    after = np.searchsorted(answered, asked)
+    bounds = np.concatenate([[-1], answered, [len(queue) * line.span]])
     low, high = bounds[after], bounds[after + 1]
     served = (line.keys(low) == number) & (line.keys(high) == number) & (high - low <= SILENCE_NS)
     return rows_of(rows, "send", np.flatnonzero(kept | ~served))
@@ -155,8 +157,8 @@ def delivered(rows: Rows) -> Delivered:
 
 
 def drain_reads(rows: Rows) -> Flags:
-    """Which deliveries belong to the final reading: those that were asked for after the drain began, or, in a history
-    without phases, by a process that also drained."""
+    """Return which deliveries belong to the final reading: those that were asked for after the drain began, or, in a
+    history without phases, by a process that also drained."""
     at = rows.where(kind="op", f="delivered")
     begin = phase_index(rows, "drain")
     if begin >= 0:

@@ -1,4 +1,4 @@
-"""The commits of groups as replicas tell of them, and which of them have to be in what replicas know."""
+"""The commits of groups as replicas report them, and which of them have to be in what replicas know."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def group_numbers(rows: Rows, at: Ints) -> Ints:
 
 
 def confirmed(rows: Rows) -> dict[str, int]:
-    """What each node that was read to its end calls confirmed after the run."""
+    """Return what each node that was read to its end calls confirmed after the run."""
     return {
         rows.text("node", at): int(rows.value(at).get("confirm", -1))
         for at in rows.where(kind="final", f="node")
@@ -32,8 +32,8 @@ def confirmed(rows: Rows) -> dict[str, int]:
 
 
 def last_commits(rows: Rows) -> Iterator[tuple[int, dict[tuple[str, int], int]]]:
-    """The rows that tell the groups' offsets of a replica, each with the commits that took effect last below where that
-    replica begins or ends, by group and queue."""
+    """Yield the rows that report the groups' offsets of a replica, each with the commits that took effect last below
+    where that replica begins or ends, by group and queue."""
     confirm, position, queue = confirmed(rows), rows.column("position"), rows.column("queue")
     every = rows.where(kind="trace", f="commit")
     every = every[(position[every] >= 0) & (queue[every] >= 0)]
@@ -54,7 +54,7 @@ def last_commits(rows: Rows) -> Iterator[tuple[int, dict[tuple[str, int], int]]]
 
 
 def needed_commits(rows: Rows) -> Ints:
-    """A sieve: of the commits of groups those that took effect last before a replica begins or ends."""
+    """Keep of the commits of groups those that took effect last before a replica begins or ends. A sieve."""
     return np.array([row for _, last in last_commits(rows) for row in last.values()], dtype=np.int64)
 
 

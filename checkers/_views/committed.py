@@ -16,7 +16,7 @@ from checkers._views.masters import masters
 @dataclass(frozen=True, slots=True)
 class Stage:
     """The state of a group from the entry of row ``at`` on. ``index``: that of the row by which the first controller
-    told that it has applied the entry. ``master`` is "" while there is none."""
+    reported that it had applied the entry. ``master`` is "" while there is none."""
 
     index: int
     at: int
@@ -33,7 +33,7 @@ class Course:
     stages: list[Stage] = field(default_factory=list)
 
     def at(self, index: int) -> Stage | None:
-        """The stage at the time of this row (in a simulated run, where ``index`` is one clock)."""
+        """Return the stage at the time of this row (in a simulated run, where ``index`` is one clock)."""
         place = bisect_right(self.stages, index, key=lambda stage: stage.index) - 1
         return self.stages[place] if place >= 0 else None
 
@@ -44,7 +44,7 @@ class Course:
 
 
 def courses(rows: Rows) -> Mapping[str, Course]:
-    """Group → its course. Empty where an entry is missing from the record, so that nobody knows the sets."""
+    """Return group → its course. Empty where an entry is missing from the record, so that the sets are unknown."""
     position, index = rows.column("position"), rows.column("index")
     first: dict[int, int] = {}
     for at in rows.where(kind="trace", f="applied").tolist():
@@ -66,9 +66,9 @@ def courses(rows: Rows) -> Mapping[str, Course]:
 def _follow(course: Course, index: int, at: int, entry: Mapping[str, object]) -> None:
     before = course.stages[-1] if course.stages else Stage(-1, -1, frozenset(), -1, "", False)
     members, master, epoch = before.members, before.master, before.epoch
-    told, removed = entry.get("set"), entry.get("removed")
-    if isinstance(told, Sequence):
-        members = frozenset(map(str, told))
+    names, removed = entry.get("set"), entry.get("removed")
+    if isinstance(names, Sequence):
+        members = frozenset(map(str, names))
     elif isinstance(removed, Sequence):
         members -= frozenset(map(str, removed))
     kind, number = entry.get("type"), entry.get("master_epoch")
@@ -88,9 +88,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class SetRows:
-    """Rows that may tell of a master's SyncStateSet: those of roles, of sets, and of confirm offsets, each in the order
-    of recording. ``code``: which of ``sets`` (members, proposed) each tells; ``number``: its set epoch, NEVER for none.
-    """
+    """Rows that may name a master's SyncStateSet: those of roles, of sets, and of confirm offsets, each in the order of
+    recording. ``code``: which of ``sets`` (members, proposed) each names; ``number``: its set epoch, NEVER for none."""
 
     at: Ints
     code: Ints
@@ -107,9 +106,9 @@ def set_rows(rows: Rows) -> SetRows:
     code, number = np.full(len(at), -1, dtype=np.int64), np.full(len(at), NEVER, dtype=np.int64)
     known: dict[tuple[frozenset[str], frozenset[str]], int] = {}
     for form in rows.forms(at):
-        told = (frozenset(form.value.get("set") or ()), frozenset(form.value.get("proposed") or ()))
+        pair = (frozenset(form.value.get("set") or ()), frozenset(form.value.get("proposed") or ()))
         by_master = form.at if form.value.get("role") == "master" else form.at[~is_role[form.at]]
-        code[by_master] = known.setdefault(told, len(known))
+        code[by_master] = known.setdefault(pair, len(known))
         epoch = form.value.get("set_epoch")
         if isinstance(epoch, int | np.ndarray):
             number[form.at] = form.whole(epoch)
@@ -117,33 +116,36 @@ def set_rows(rows: Rows) -> SetRows:
 
 
 def told_sets(rows: Rows) -> Mapping[tuple[str, int], Sequence[Told]]:
-    """(node, epoch) of each master term → what the master told of its set, each time that it was another one, in the
-    order of recording."""
+    """Return (node, epoch) of each master term → the sets that the master reported, each time that it was another one,
+    in the order of recording."""
     index, node, epoch = (rows.column(name) for name in ("index", "node", "epoch"))
     found: dict[tuple[str, int], list[Told]] = {key: [] for key in sorted(rows.memo(masters))}
-    told = rows.memo(set_rows)
-    told = told.only(np.argsort(told.at))
-    unions = [members | proposed for members, proposed in told.sets]
-    code = np.array([unions.index(union) for union in unions], dtype=np.int64)[told.code]
-    order, starts = groups(node[told.at], epoch[told.at])
+    reported = rows.memo(set_rows)
+    reported = reported.only(np.argsort(reported.at))
+    unions = [members | proposed for members, proposed in reported.sets]
+    code = np.array([unions.index(union) for union in unions], dtype=np.int64)[reported.code]
+    order, starts = groups(node[reported.at], epoch[reported.at])
     another = np.ones(len(order), dtype=np.bool_)
     another[1:] = code[order[1:]] != code[order[:-1]]
     another[starts] = True
     for place in np.sort(order[another]).tolist():
-        at = int(told.at[place])
+        at = int(reported.at[place])
         key = (rows.text("node", at), int(epoch[at]))
         if key in found:
-            found[key].append(Told(int(index[at]), at, unions[told.code[place]]))
+            found[key].append(Told(int(index[at]), at, unions[reported.code[place]]))
     return found
 
 
 def changes_of_sets(rows: Rows) -> Ints:
-    """A sieve: the rows by which a node tells, in an epoch, another set or another set epoch than with its row before.
-    What it repeats tells nothing new: neither whom it counted on (:func:`told_sets`), nor when it first said so."""
-    told = rows.memo(set_rows)
-    told = told.only(np.argsort(told.at))
-    order, starts = groups(rows.column("node")[told.at], rows.column("epoch")[told.at])
+    """Keep the rows by which a node reports, in an epoch, another set or another set epoch than with its row before.
+    What it repeats says nothing new: neither whom it counted on (:func:`told_sets`), nor when it first said so.
+    A sieve."""
+    reported = rows.memo(set_rows)
+    reported = reported.only(np.argsort(reported.at))
+    order, starts = groups(rows.column("node")[reported.at], rows.column("epoch")[reported.at])
     another = np.ones(len(order), dtype=np.bool_)
-    another[1:] = (told.code[order[1:]] != told.code[order[:-1]]) | (told.number[order[1:]] != told.number[order[:-1]])
+    another[1:] = (reported.code[order[1:]] != reported.code[order[:-1]]) | (
+        reported.number[order[1:]] != reported.number[order[:-1]]
+    )
     another[starts] = True
-    return told.at[order[another]]
+    return reported.at[order[another]]

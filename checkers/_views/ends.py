@@ -14,9 +14,9 @@ from checkers._views.masters import from_masters
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """Ends of queues that masters told, by the index at which a client knew them: ``end`` of ``queue`` by a master of
-    ``epoch``, in the row ``at``. ``strict``: what one master confirmed each later one has, and what is acknowledged is
-    confirmed. Elsewhere an end binds the master alone that told it, and in that epoch."""
+    """Ends of queues that masters reported, by the index at which a client knew them: ``end`` of ``queue`` by a master
+    of ``epoch``, in the row ``at``. ``strict``: what one master confirmed each later one has, and what is acknowledged
+    is confirmed. Elsewhere an end binds only the master that reported it, and only in that epoch."""
 
     strict: bool
     known: Ints
@@ -51,13 +51,14 @@ class KnownEnds:
         return self._highest(np.ones(len(self.known), dtype=np.bool_), (queue,), began) > asked
 
     def witness(self, queue: int, began: int, epoch: int, offset: int) -> int:
-        """The row that told the highest binding end of the queue, which is above this offset: the first of several."""
+        """Return the row that reported the highest binding end of the queue, which is above this offset: the first of
+        several."""
         binding = self.epoch <= epoch if self.strict else self.epoch == epoch
-        told = np.flatnonzero((self.queue == queue) & binding & (self.end > offset) & (self.known < began))
-        return int(self.at[told[np.argmax(self.end[told])]])
+        above = np.flatnonzero((self.queue == queue) & binding & (self.end > offset) & (self.known < began))
+        return int(self.at[above[np.argmax(self.end[above])]])
 
     def _highest(self, binding: Flags, asked: tuple[Ints, ...], began: Ints) -> Ints:
-        """The highest binding end with the same key (queue, or queue and epoch) that was known before."""
+        """Return the highest binding end with the same key (queue, or queue and epoch) that was known before."""
         known = self.known[binding]
         keys = [one[binding] for one in (self.queue, self.epoch)[: len(asked)]]
         together = [np.concatenate(pair) for pair in zip(keys, asked, strict=True)]
@@ -70,8 +71,8 @@ class KnownEnds:
 
 
 def told_ends(rows: Rows, *, by_sends: bool) -> tuple[Ints, Ints]:
-    """The rows that told an end of a queue, whoever answered, ascending, and which end. ``by_sends``: those of sends,
-    too."""
+    """Return the rows that reported an end of a queue, from any node, ascending, and which end. ``by_sends``: those of
+    sends, too."""
     offset = rows.column("offset")
     rows_of: list[Ints] = []
     ends: list[Ints] = []
@@ -88,6 +89,6 @@ def told_ends(rows: Rows, *, by_sends: bool) -> tuple[Ints, Ints]:
         rows_of.append(made.done[made.ok])
         ends.append(offset[made.done[made.ok]] + 1)
     at, end = np.concatenate(rows_of), np.concatenate(ends)
-    told = np.flatnonzero(end > 0)
-    told = told[stable_order(at[told])]
-    return at[told], end[told]
+    known = np.flatnonzero(end > 0)
+    known = known[stable_order(at[known])]
+    return at[known], end[known]

@@ -1,4 +1,4 @@
-"""The faults of a run, told by their effects alone: which nodes each is proven to have hit, how, and when."""
+"""The faults of a run, known by their effects alone: which nodes each is proven to have hit, how, and when."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from checkers._views.run import brokers, phase_time
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One injection. ``process`` is its id. ``effects`` are those that it declares, each with the nodes that it is
-    proven to have hit (perhaps none); None where it declares nothing, so that nobody knows what it did. ``began_ns`` is
-    the time of its first row, or the earlier one that it tells to have begun at (``since_ns``); ``until_ns`` is
-    the time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``unplanned``: an
+    proven to have hit (perhaps none); None where it declares nothing, so that its effects are unknown. ``began_ns`` is
+    the time of its first row, or the earlier one that it names as its beginning (``since_ns``); ``until_ns`` is the
+    time of its undo or, of one that failed, of its failure; :data:`NEVER` if there was neither. ``unplanned``: an
     accident of the machine, which the harness did not ask for. ``clients``: of a fault on clients, those that are seen
-    to have felt it; None where that is not told, so that all may have. ``lost_data``: nodes whose disks were compared,
-    and found to have lost files or blocks in a power cut."""
+    to have felt it; None where that is not reported, so that all may have. ``lost_data``: nodes whose disks were
+    compared, and found to have lost files or blocks in a power cut."""
 
     process: str
     targets: frozenset[str]
@@ -36,7 +36,7 @@ class Fault:
     clients: frozenset[str] | None = None
 
     def hits(self, *effects: str) -> frozenset[str]:
-        """The nodes for which one of these effects is proven."""
+        """Return the nodes for which one of these effects is proven."""
         known = self.effects or {}
         return frozenset(node for effect in effects for node in known.get(effect, ()))
 
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(slots=True)
 class _Entry:
-    """What the rows of one injection have told so far."""
+    """What the rows of one injection have reported so far."""
 
     targets: set[str] = field(default_factory=set)
     declared: set[str] | None = None
@@ -61,17 +61,17 @@ class _Entry:
     unplanned: bool = False
     clients: frozenset[str] | None = None
 
-    def prove(self, told: Mapping[str, Any]) -> None:
-        for effect, nodes in (told.get("proven") or {}).items():
+    def prove(self, reported: Mapping[str, Any]) -> None:
+        for effect, nodes in (reported.get("proven") or {}).items():
             self.proven.setdefault(str(effect), set()).update(map(str, nodes))
-        for node, shown in (told.get("proof") or {}).items():
+        for node, shown in (reported.get("proof") or {}).items():
             if isinstance(shown, Mapping) and any(shown.get(lost) for lost in ("files_lost", "blocks_lost")):
                 self.lost_data.add(str(node))
 
 
 def faults(rows: Rows) -> Sequence[Fault]:
-    """All injections, in the order in which they took effect; also those that failed, for what they did until then. Of
-    one whose outcome is not on record nobody knows what it did."""
+    """Return all injections, in the order in which they took effect; also those that failed, for what they did until
+    then. Of one whose outcome is not on record the effects are unknown."""
     entries: dict[str, _Entry] = {}
     times, index = rows.column("time_ns"), rows.column("index")
     for at in rows.where(kind="fault").tolist():
@@ -87,25 +87,25 @@ def disk_may_be_harmed(rows: Rows, node: str, until_ns: int) -> bool:
 
 
 def _note(entry: _Entry, rows: Rows, at: int, now_ns: int, index: int) -> None:
-    told, type = rows.value(at), rows.text("type", at)
+    value, type = rows.value(at), rows.text("type", at)
     entry.unplanned |= rows.text("f", at) == ACCIDENT
     node = rows.text("node", at)
-    entry.targets.update(map(str, told.get("targets") or ([node] if node else [])))
+    entry.targets.update(map(str, value.get("targets") or ([node] if node else [])))
     if type == "invoke":
-        since_ns = (told.get("detail") or {}).get("since_ns", now_ns)
+        since_ns = (value.get("detail") or {}).get("since_ns", now_ns)
         entry.began_ns, entry.index = min(now_ns, since_ns) if isinstance(since_ns, int) else now_ns, index
-        if "effects" in told:
-            entry.declared = set(map(str, told["effects"] or ()))
+        if "effects" in value:
+            entry.declared = set(map(str, value["effects"] or ()))
     elif type == "ok":
-        entry.prove(told)
-        if told.get("phase") == "undo":
+        entry.prove(value)
+        if value.get("phase") == "undo":
             entry.until_ns = now_ns
-            felt = (told.get("proof") or {}).get("clients")
+            felt = (value.get("proof") or {}).get("clients")
             entry.clients = frozenset(map(str, felt)) if isinstance(felt, list) else None
         elif entry.from_ns < 0:
             entry.from_ns = now_ns
     elif type == "fail":
-        entry.prove(told)
+        entry.prove(value)
         entry.failed = True
         if entry.from_ns < 0:
             entry.until_ns = now_ns
@@ -130,7 +130,8 @@ def _fault(process: str, entry: _Entry) -> Fault:
 
 
 def destroyers(context: RunContext) -> tuple[Effect, ...]:
-    """The effects that take from a replica what it was counted on to hold: under asynchronous flush a crash does."""
+    """Return the effects that take from a replica what it was counted on to hold: under asynchronous flush a crash
+    does."""
     return (Effect.LOSES_DISK, *((Effect.MAY_CRASH,) if context.profile.flush == "async" else ()))
 
 
@@ -151,9 +152,9 @@ class Destruction:
 
 
 def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
-    """How the run itself took from a group the last replica that was sure to hold everything, if it did: the last
-    member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed, and since it had become a
-    member. Nothing is owed after that."""
+    """Return how the run itself took from a group the last replica that was sure to hold everything, if it did: the
+    last member of the SyncStateSet lost what its disk held or, under asynchronous flush, crashed, and since it had
+    become a member. Nothing is owed after that."""
     found: Destruction | None = None
     index = rows.column("index")
     for at in rows.where(kind="trace", f="applied").tolist():
@@ -173,16 +174,17 @@ def only_copy_destroyed(rows: Rows, context: RunContext) -> Destruction | None:
 
 
 def _member_since_ns(rows: Rows, until: int, replica: str) -> int:
-    """When this replica came into the set that it was in before the entry of this row; -1 where nothing tells."""
+    """Return when this replica came into the set that it was in before the entry of this row; -1 where that is not
+    known."""
     place, times = rows.column("position"), rows.column("time_ns")
-    group, since_ns, told = (rows.value(until).get("entry") or {}).get("group"), -1, set[int]()
+    group, since_ns, seen = (rows.value(until).get("entry") or {}).get("group"), -1, set[int]()
     applied = rows.where(kind="trace", f="applied")
     applied = applied[place[applied] < place[until]]
     for at in applied[np.argsort(place[applied], kind="stable")].tolist():
         entry = rows.value(at).get("entry") or {}
-        if int(place[at]) in told or entry.get("group") != group or not isinstance(entry.get("set"), list):
+        if int(place[at]) in seen or entry.get("group") != group or not isinstance(entry.get("set"), list):
             continue
-        told.add(int(place[at]))
+        seen.add(int(place[at]))
         if replica not in entry["set"]:
             since_ns = -1
         elif since_ns < 0:
@@ -191,7 +193,7 @@ def _member_since_ns(rows: Rows, until: int, replica: str) -> int:
 
 
 def all_destroyed(rows: Rows, context: RunContext) -> str:
-    """How the run itself destroyed, or may have, every copy that was sure ("" if it didn't)."""
+    """Return how the run itself destroyed, or may have, every copy that was sure ("" if it didn't)."""
     if why := _all_disks_destroyed(rows, context):
         return why
     only = only_copy_destroyed(rows, context)
@@ -227,8 +229,8 @@ def service_ended(rows: Rows, context: RunContext) -> tuple[int, int, bool]:
 
 
 def calm_times(rows: Rows) -> list[tuple[int, int]]:
-    """The stretches of time, from the load until the drain ends, in which no fault was in force that is proven to have
-    done anything to anybody, or of which nobody knows what it did. None where a host was lost, nor after a drain in a
+    """Return the stretches of time, from the load until the drain ends, in which no fault was in force that is proven
+    to have done anything to anybody, or whose effects are unknown. None where a host was lost, nor after a drain in a
     run that did not recover."""
     begin, end = phase_time(rows, "load"), phase_time(rows, "collect")
     recovered = len(rows.where(kind="harness", f="recovered")) > 0
@@ -256,7 +258,7 @@ def disturbs(fault: Fault) -> bool:
 
 
 def quiet(known: Sequence[Fault], last_ns: int) -> list[tuple[int, int]]:
-    """The stretches of time, up to this one, in which none of these faults was in force."""
+    """Return the stretches of time, up to this one, in which none of these faults was in force."""
     found, free_from = [], 0
     for fault in sorted(known, key=lambda fault: fault.began_ns):
         if fault.began_ns > free_from:

@@ -78,7 +78,7 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
 @dataclass(frozen=True, slots=True)
 class Untrimmed:
     """A manifest that named more than is to be kept, from the version ``first`` to the version ``last`` or longer, and
-    nothing was in the way of whoever should have trimmed it since ``begun_ns``."""
+    nothing was in the way of the uploader that should have trimmed it since ``begun_ns``."""
 
     first: Version
     last: Version
@@ -111,7 +111,7 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
                 hindered = [one for one in rows.memo(faults) if one.began_ns <= at_ns and _is_in_the_way(one, nodes)]
                 calm_ns = max((min(one.until_ns, at_ns) + before_ns for one in hindered), default=0)
                 if calm_ns > begun_ns:
-                    begun_ns, paused = calm_ns, False  # the wait begins anew, when a fault is long over
+                    begun_ns, paused = calm_ns, False  # the wait begins again, when a fault is long over
                 paused |= at_ns - max(previous_ns, begun_ns) > PAUSE * bound_ns
                 if paused and at_ns - begun_ns > bound_ns:
                     yield Untrimmed(since, version, retain, begun_ns, at_ns - begun_ns)
@@ -141,16 +141,17 @@ _SHOWN = {
 
 
 def returned(rows: Rows) -> Iterator[Returned]:
-    """Objects that the store held after it had told that they were deleted, and before it told that somebody had
-    written them again. A deletion is told when it is durable, and a write at the latest by the store's next life; so
-    only what takes something from the store's disk excuses it, or the loss of the host with the end of its trace. The
-    store may delete while it is read after the run: what it held then says nothing of deletions since the drain."""
+    """Yield objects that the store held after it had reported that they were deleted, and before it reported that
+    somebody had written them again. A deletion is reported when it is durable, and a write at the latest by the store's
+    next life; so only what takes something from the store's disk excuses it, or the loss of the host with the end of
+    its trace. The store may delete while it is read after the run: what it held then says nothing of deletions since
+    the drain."""
     if may_lack_ends(rows):
         return
     changes = rows.where(kind="trace", f="store_cas")
-    told = [rows.where(kind="trace", f=f) for f in ("store_put", "store_delete")]
-    told.append(changes[rows.column("queue")[changes] < 0])  # nobody deletes manifests
-    at = np.concatenate([in_node_order(rows, np.sort(np.concatenate(told))), rows.where(kind="final", f="orphan")])
+    found = [rows.where(kind="trace", f=f) for f in ("store_put", "store_delete")]
+    found.append(changes[rows.column("queue")[changes] < 0])  # nobody deletes manifests
+    at = np.concatenate([in_node_order(rows, np.sort(np.concatenate(found))), rows.where(kind="final", f="orphan")])
     keys, names = rows.labels("key", at)
     outcome = np.array(rows.words("outcome", at), dtype=object)
     after = rows.column("kind")[at] == rows.code("kind", "final")
@@ -170,8 +171,8 @@ def returned(rows: Rows) -> Iterator[Returned]:
 
 def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
     """Version → how many bytes of the queue its uploader is to keep in the tier, 0 for all."""
-    told = (rows.value(at) for at in rows.where(kind="trace", f="tier_commit", queue=queue).tolist())
-    return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in told}
+    commits = (rows.value(at) for at in rows.where(kind="trace", f="tier_commit", queue=queue).tolist())
+    return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in commits}
 
 
 def _and_the_end(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
@@ -184,8 +185,8 @@ def _and_the_end(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]
 
 
 def _terms(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
-    """The first version of each epoch, and the time of its last one: so long the uploader was surely at work. That of
-    the newest epoch is at work until the end of the final read: whoever follows it would have made a version."""
+    """Yield the first version of each epoch, and the time of its last one: so long the uploader was surely at work.
+    That of the newest epoch is at work until the end of the final read: a successor would have made a version."""
     times, terms, newest = rows.column("time_ns"), dict[int, list[int]](), len(versions) - 1
     for place, epoch in enumerate(versions.epoch.tolist()):
         terms.setdefault(epoch, [place, place])[1] = place
@@ -201,9 +202,9 @@ def _objects(rows: Rows, queue: int, versions: Versions) -> Iterator[_Object]:
     }
     last, applied, newest = versions.last_named(), index[versions.at], len(versions) - 1
     for at in rows.where(kind="trace", f="store_put", queue=queue).tolist():
-        told = rows.value(at)
-        key = str(told.get("key"))
-        if told.get("outcome") != "created":
+        value = rows.value(at)
+        key = str(value.get("key"))
+        if value.get("outcome") != "created":
             continue
         if key not in last:
             left = int(versions.epoch[applied < index[at]].max(initial=-1))
@@ -215,8 +216,8 @@ def _objects(rows: Rows, queue: int, versions: Versions) -> Iterator[_Object]:
 
 
 def _quiet(rows: Rows, context: RunContext, nodes: set[str], from_ns: int, until_ns: int) -> Iterator[tuple[int, int]]:
-    """The parts of this time in which no fault was in the way of these nodes, nor shortly before. One of the tier, or
-    of which nobody knows what it did, ends them: who was shown an old list has looked, and need not look again."""
+    """Yield the parts of this time in which no fault was in the way of these nodes, nor shortly before. A fault of the
+    tier, or one whose effects are unknown, ends them: who was shown an old list has looked, and need not look again."""
     before_ns = int(upload_bound_s(context) * 1e9)
     known = [fault for fault in rows.memo(faults) if _is_in_the_way(fault, nodes) and fault.until_ns > from_ns]
     for fault in sorted(known, key=lambda one: one.began_ns):

@@ -2,7 +2,7 @@
 replaced.
 
 A snapshot is due after a number of entries, and is written while entries go on. Where a follower far behind puts it
-off, or nobody tells whether one does, the log may grow to that many times sixteen.
+off, or it is unknown whether one does, the log may grow to that many times sixteen.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ KEPT_SNAPSHOTS, STEP_ENTRIES, LARGE_BYTES = 16, 256, 65_536
 KEPT_FILES = 16
 #: So long it may take to write a snapshot, piece by piece, while entries come as fast as they can; and to remove files.
 SNAPSHOT_S = 5.0
-#: How much of its log it keeps is told with each entry whose index is a multiple of this.
-TELL_LOG = 64
+#: A controller reports how much of its log it keeps with each entry whose index is a multiple of this.
+REPORT_EVERY = 64
 
 LOG_KEPT = "log-kept"
 
 
 @dataclass(slots=True)
 class _Overdue:
-    """Since when a node has had too much of something, told each time since then."""
+    """Since when a node has had too much of something, reported each time since then."""
 
     since_ns: int = -1
     first: int = -1
 
     def lasts_ns(self, rows: Rows, node: str, now_ns: int, *, too_much: bool, first: int = 0) -> int:
-        """For how long no fault has hindered the node while it had; 0 if it has not. ``first`` tells one log from the
-        next."""
+        """Return for how long no fault has hindered the node while it had; 0 if it has not. ``first`` distinguishes one
+        log from the next."""
         if not too_much:
             self.since_ns = -1
             return 0
@@ -49,13 +49,12 @@ class _Overdue:
 
 @dataclass(slots=True)
 class _Node:
-    """What a controller has had too much of so far: entries, whoever may need them; entries that nobody needs; and
-    files."""
+    """What a controller has had too much of so far: entries, needed or not; entries that nobody needs; and files."""
 
     entries: _Overdue
     needless: _Overdue
     files: _Overdue
-    told: bool = False
+    is_reported: bool = False
 
 
 def logs_kept(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
@@ -63,15 +62,15 @@ def logs_kept(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
     position, times, index = (rows.column(name) for name in ("position", "time_ns", "index"))
     nodes: dict[str, _Node] = {}
     for at in applied:
-        log = None if position[at] % TELL_LOG else rows.value(at).get("log")
+        log = None if position[at] % REPORT_EVERY else rows.value(at).get("log")
         if not isinstance(log, Mapping):
             continue
         found.count("logs", 1)
         name = rows.text("node", at)
         node = nodes.setdefault(name, _Node(_Overdue(), _Overdue(), _Overdue()))
         why = _why_too_much(rows, node, name, log, int(position[at]), int(times[at]))
-        if why and not node.told:
-            node.told = True
+        if why and not node.is_reported:
+            node.is_reported = True
             found.add(LOG_KEPT, f"{name} kept {why} at {at_s(rows, at)}.", int(index[at]))
 
 
@@ -96,7 +95,7 @@ def _why_too_much(rows: Rows, node: _Node, name: str, log: Mapping[str, Any], la
 
 
 def _unhindered_ns(rows: Rows, node: str, since_ns: int, now_ns: int) -> int:
-    """How long, within this time, no fault has hindered a node, up to now."""
+    """Return how long, within this time, no fault has hindered a node, up to now."""
     hindered = [
         min(fault.until_ns, now_ns)
         for fault in rows.memo(faults)

@@ -61,7 +61,7 @@ class Came:
     at: Ints
 
     def first(self, messages: Ints) -> Ints:
-        """The row for each of these messages, -1 where it never came."""
+        """Return the row for each of these messages, -1 where it never came."""
         place, there = places_in(self.message, messages)
         found = np.full(len(messages), -1, dtype=np.int64)
         found[there] = self.at[place[there]]
@@ -77,12 +77,12 @@ def came(rows: Rows) -> Came:
 
 
 def content(rows: Rows) -> Ints:
-    """The rows of all that stands in the queues after the run, as readers or logs tell it."""
+    """Return the rows of all that stands in the queues after the run, as readers or logs report it."""
     return np.append(rows.where(kind="op", f="delivered")[rows.memo(drain_reads)], rows.memo(final_log).at)
 
 
 def name(rows: Rows, at: int) -> str:
-    """The message of a row, for people, as reports name messages."""
+    """Return the name of a row's message, for people, as reports name messages."""
     return named(int(rows.column("message")[at]))
 
 

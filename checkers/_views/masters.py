@@ -16,14 +16,14 @@ def masters(rows: Rows) -> frozenset[tuple[str, int]]:
 
 
 def ask_replica(rows: Rows, at: Ints) -> Flags:
-    """Which of these questions were put to a certain replica, whatever its role was."""
+    """Return which of these questions were put to a certain replica, whatever its role was."""
     codes, replicas = rows.labels("from", at)
     return np.array([bool(replica) for replica in replicas], dtype=np.bool_)[codes]
 
 
 def from_masters(rows: Rows, at: Ints) -> Flags:
-    """Which answers came from the master of the epoch that they carry. Without traces: those whose client did not ask
-    a certain replica."""
+    """Return which answers came from the master of the epoch that they carry. Without traces: those whose client did
+    not ask a certain replica."""
     known = rows.memo(masters)
     if not known:
         return ~ask_replica(rows, at)

@@ -1,7 +1,8 @@
 """What the controllers and masters owe at once while nothing hinders them, and what they change without any cause.
 
-A broken connection tells the controllers at once that a broker is gone, and they tell who was elected at once. Timers
-are there for what gets lost. So where nobody is touched but the master that died, waiting for a timer is too late.
+A broken connection shows the controllers at once that a broker is gone, and they notify the elected master at once.
+Timers are there for what gets lost. So where nobody is touched but the master that died, waiting for a timer is too
+late.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from checkers._views.committed import Course, Stage, courses
 from checkers._views.faults import Fault
 from checkers._views.run import at_s
 
-#: So soon a master that died is replaced, and whoever was elected is master, while nothing hinders it; and as long as
+#: So soon a master that died is replaced, and the elected one is master, while nothing hinders it; and as long as
 #: the jitter of so many messages: that it is gone, an entry and its answers, who was elected, what its log agrees on.
 SOON_S, MESSAGES = 0.7, 8
-#: Whoever was not touched for so long is well again: connected, heard, and known to live.
+#: A node that was not touched for so long is well again: connected, heard, and known to live.
 CALM_S = 3.0
 #: A new leader of the controllers has patience with a master that it has not heard yet: as long as a broker may be
-#: silent (and some time more, in which it decides). Where nobody tells how long that is, it is no longer than this.
+#: silent (and some time more, in which it decides). Where no row says how long that is, it is no longer than this.
 SILENCE_S, DECIDES_S = 10.0, 0.5
 #: Controllers that apply more entries than this meanwhile are busy: in one queue an election waits for all before it.
 BUSY_ENTRIES = 20
@@ -52,7 +53,7 @@ class _Window:
 
 
 def soon_s(context: RunContext) -> float:
-    """How soon what is due at once is done, in this run."""
+    """Return how soon what is due at once is done, in this run."""
     return SOON_S + MESSAGES * context.jitter_ns / 1e9
 
 
@@ -67,14 +68,14 @@ class Calm:
         self._causes = causes
         self._times = rows.column("time_ns")
         self._end_ns = int(self._times[-1]) if len(self._times) else -1
-        told = rows.where(kind="trace", f="raft").tolist()
-        self._raft_ns = np.array([int(self._times[at]) for at in told], dtype=np.int64)
+        raft = rows.where(kind="trace", f="raft").tolist()
+        self._raft_ns = np.array([int(self._times[at]) for at in raft], dtype=np.int64)
         starts = rows.where(kind="trace", f="start").tolist()
         self._starts = [(int(self._times[at]), rows.text("node", at)) for at in starts]
 
     def moments(self, from_ns: int, until_ns: int, patience_ns: int = 0) -> Iterator[int]:
-        """When something that was due at ``from_ns`` is due: then, and again whenever what may have hindered it has
-        been over for as long as it may be a cause (or ``patience_ns``), until ``until_ns``."""
+        """Yield when something that was due at ``from_ns`` is due: then, and again whenever what may have hindered it
+        has been over for as long as it may be a cause (or ``patience_ns``), until ``until_ns``."""
         after_ns = max(self._causes.after_ns, patience_ns)
         yield from_ns
         ended = {*(fault.until_ns for fault in self._causes.faults), *self._raft_ns.tolist(), *dict(self._starts)}
@@ -103,8 +104,8 @@ class Calm:
 
 
 def late_elections(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
-    """A master whose process ended is replaced at once, if somebody else could be elected; where something hinders
-    that, as soon as the hindrance has been over for as long as it may be a cause."""
+    """Check that a master whose process ended is replaced at once, if somebody else could be elected; where something
+    hinders that, as soon as the hindrance has been over for as long as it may be a cause."""
     calm, bound_s = Calm(rows, causes), soon_s(context)
     for group, course in rows.memo(courses).items():
         patience_ns = _patience_ns(rows, course)
@@ -157,28 +158,28 @@ def _able(rows: Rows, calm: Calm, course: Course, fault: Fault, window: _Window,
 
 
 def _patience_ns(rows: Rows, course: Course) -> int:
-    """How long the same controller must have led, so that it waits no longer for the first word of a master."""
+    """Return how long the same controller must have led, so that it waits no longer for the first word of a master."""
     elected = [rows.value(stage.at) for stage in course.stages if stage.master and not stage.altered]
-    told = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
-    return max(int(1e9 * (told + DECIDES_S)), _CALM_NS)
+    silence_s = max((entry["silence_ms"] / 1e3 for entry in elected if "silence_ms" in entry), default=SILENCE_S)
+    return max(int(1e9 * (silence_s + DECIDES_S)), _CALM_NS)
 
 
 def _entries(rows: Rows, window: _Window) -> int:
-    """How many entries were applied while something was due."""
+    """Return how many entries were applied while something was due."""
     applied, times = rows.where(kind="trace", f="applied"), rows.column("time_ns")
     inside = applied[(times[applied] >= window.now_ns) & (times[applied] <= window.until_ns)]
     return len(np.unique(rows.column("position")[inside]))
 
 
 def _at(rows: Rows, course: Course, now_ns: int) -> Stage | None:
-    """The group's stage at this time."""
+    """Return the group's stage at this time."""
     times, index = rows.column("time_ns"), rows.column("index")
     return course.at(int(index[np.searchsorted(times, now_ns, side="right") - 1]))
 
 
 def late_masters(rows: Rows, context: RunContext, found: Findings, causes: Causes) -> None:
-    """Whoever was elected takes the role at once: the controllers tell it. Where something hinders that, it does so as
-    soon as the hindrance has been over for as long as it may be a cause."""
+    """Check that an elected replica takes the role at once: the controllers notify it. Where something hinders that, it
+    does so as soon as the hindrance has been over for as long as it may be a cause."""
     calm, times, index, epoch = Calm(rows, causes), rows.column("time_ns"), rows.column("index"), rows.column("epoch")
     roles = [at for at in rows.where(kind="trace", f="role").tolist() if rows.value(at).get("role") == "master"]
     if not roles:

@@ -20,7 +20,7 @@ def everywhere(kind: str, *f: str) -> Reads:
 
 
 def callers(*f: str) -> Reads:
-    """The operations that delivered what stands in a part of a queue, wherever else they stand."""
+    """Declare the operations that delivered what stands in a part of a queue, wherever else they stand."""
     return Reads(kind="op", f=f, beside=True)
 
 
@@ -35,14 +35,14 @@ def beside(kind: str, *f: str) -> Reads:
 
 
 def kept_of(*f: str, keep: Callable[[Rows], Ints], columns: tuple[str, ...] = ()) -> Reads:
-    """What every part of a queue needs of the operations ``f`` in each part: those that a streamed sieve keeps, which
-    reads these columns besides those by which operations are told apart."""
+    """Declare what every part of a queue needs of the operations ``f`` in each part: those that a streamed sieve keeps,
+    which reads these columns besides those by which operations are distinguished."""
     read = ("op", "type", "queue", "offset", *columns)
     sieve = Sieve(rows=(own("op", *f),), columns=read, keep=keep, streamed=True)
     return Reads(kind="op", f=f, sieve=sieve, beside=True)
 
 
-#: Phases, and when the run began: every explanation tells a time.
+#: Phases, and when the run began: every explanation names a time.
 RUN = everywhere("harness")
 FAULTS = everywhere("fault")
 #: Which replicas there were, where ``run.json`` does not list them.
@@ -78,7 +78,7 @@ CONFIRMED_BY_COMMIT = (
         )
     ),
 )
-#: Whom masters told that they counted on. Confirm offsets name the set, too, and most of them the same as before.
+#: Whom masters reported that they counted on. Confirm offsets name the set, too, and most of them the same as before.
 SETS = (
     own("trace", "role", "set"),
     Reads(
@@ -120,19 +120,19 @@ LOG_ENDS = Reads(
         streamed=True,
     ),
 )
-#: What was lawfully removed.
+#: What was removed as retention permits.
 RETENTION = (
     own("trace", "store_cas", "tier_commit"),
     everywhere("trace", "retention", "start", "recovered", "role"),
 )
 #: The manifests of a queue, for each part of it.
 MANIFESTS_OF_PARTS = Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True, own_queues=True)
-#: What was lawfully removed, for parts of queues: each is given all that was removed of its own queues.
+#: The same for parts of queues: each is given all that was removed of its own queues.
 RETENTION_OF_PARTS = (MANIFESTS_OF_PARTS, *RETENTION[1:])
 #: When service was owed, and to whom.
 SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
 SERVICE = (own("op", "send"), *SERVICE_OWED)
-#: The sends that tell when a queue was not served.
+#: The sends that show when a queue was not served.
 SILENCE = Reads(
     kind="op",
     f=("send",),
@@ -156,13 +156,13 @@ FIRST_APPENDS = Reads(
 )
 #: Of each part of a queue the send that was acknowledged first.
 FIRST_ACKNOWLEDGED = kept_of("send", keep=clients.first_acknowledged, columns=("epoch",))
-#: Of each part of a queue the answers that were the first to tell of its end.
+#: Of each part of a queue the answers that were the first to report its end.
 FIRST_ANSWERS = kept_of(*("send", "pull", "bounds"), keep=clients.first_answers, columns=("node", "epoch", "value"))
 #: Of each part of a queue, and each group, the highest commit that was acknowledged.
 HIGHEST_COMMITS = kept_of("commit", keep=clients.highest_commits, columns=("value",))
 #: Of each part of a queue, and each group, the pull that asked for the lowest offset.
 LOWEST_PULLS = kept_of("pull", keep=clients.lowest_pulls, columns=("value",))
-#: Columns by which rows are told apart and told of.
+#: Columns by which rows are distinguished and described.
 BASIC = ("time_ns", "node", "value")
 #: Those of operations, besides.
 OPERATIONS = ("op", "type", "process", "queue", "offset")

@@ -21,7 +21,7 @@ KINDS = ("read", *CHANGES)
 #: What ended without success after at least so long was not refused: nobody answered in time.
 UNANSWERED_NS = 500_000_000
 #: So long a controller may take to come by what its disk has lost, if there is no other bound.
-ANEW_S = 10.0
+REBUILD_S = 10.0
 #: So many requests have to be in vain.
 TRIES = 3
 #: Who is hit by one of these is out of service, and nobody else is touched.
@@ -77,7 +77,7 @@ class Requests:
         return Selection(self.is_change & ~served, served)
 
     def unanswered_by(self, node: str) -> Selection:
-        """Reads that this node was asked for; a quick refusal is an answer."""
+        """Return the reads that this node was asked for; a quick refusal is an answer."""
         reads = ~self.is_change & np.array([name == node for name in self.to], dtype=np.bool_)
         late = ~self.ok & (self.ended_ns - self.began_ns >= UNANSWERED_NS)
         return Selection(reads & late, reads & ~late)
@@ -85,8 +85,8 @@ class Requests:
     def in_vain(
         self, some: Selection, owed: Owed, bound_ns: int, *, nodes: Set[str] = frozenset()
     ) -> Iterator[tuple[Request, Request]]:
-        """The first and last of each series of requests in this time of which none was served, for longer than the
-        bound. What was served in it ends a series, whenever that was asked for. Each of these nodes has to be asked
+        """Yield the first and last of each series of requests in this time of which none was served, for longer than
+        the bound. What was served in it ends a series, whenever that was asked for. Each of these nodes has to be asked
         often enough."""
         ended = (self.ended_ns >= owed.begin_ns) & (self.ended_ns <= owed.end_ns)
         inside = ended & (some.served | (self.began_ns >= owed.begin_ns))
@@ -126,16 +126,19 @@ def of(rows: Rows) -> Requests:
 
 
 def owed(rows: Rows, context: RunContext) -> list[Owed]:
-    """When a majority of the controllers was well, and no fault was in force that may have hindered requests besides.
-    Each change in who is well begins a new such time. Who has lost its disk has one bound more to get it all anew."""
+    """Return the times in which a majority of the controllers was well, and no fault was in force that may have
+    hindered requests besides. Each change in who is well begins another such time. A controller that has lost its disk
+    has one bound more to get everything again."""
     controllers = frozenset(context.meta.controllers)
     begin, end = phase_time(rows, "load"), phase_time(rows, "collect")
     if not controllers or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
         return []
     end = end if end >= 0 else int(rows.column("time_ns")[-1])
     known = [one for one in rows.memo(faults) if one.effects is None or one.hits(*Effect) & {*controllers, CLIENT}]
-    anew_ns = int(1e9 * bound(context, "available_s", ANEW_S))
-    empty = [(one, one.hits(Effect.LOSES_DISK), one.until_ns + anew_ns) for one in known if one.hits(Effect.LOSES_DISK)]
+    rebuild_ns = int(1e9 * bound(context, "available_s", REBUILD_S))
+    empty = [
+        (one, one.hits(Effect.LOSES_DISK), one.until_ns + rebuild_ns) for one in known if one.hits(Effect.LOSES_DISK)
+    ]
     moments = {begin, end, *(now for one in known for now in (one.began_ns, one.until_ns))}
     moments |= {until_ns for *_, until_ns in empty}
     found = []
@@ -149,7 +152,7 @@ def owed(rows: Rows, context: RunContext) -> list[Owed]:
 
 
 def _well(known: Sequence[Fault], now: int, controllers: frozenset[str]) -> frozenset[str]:
-    """The controllers that owe service; nobody while a fault does more than to take some of them out."""
+    """Return the controllers that owe service; none while a fault does more than to take some of them out."""
     out: set[str] = set()
     for one in in_force(known, now):
         gone = one.hits(*TAKES_OUT)

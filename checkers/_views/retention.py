@@ -1,4 +1,4 @@
-"""Which offsets of a queue may lawfully be gone, and whether each deletion kept its own rule."""
+"""Which offsets of a queue are allowed to be gone, and whether each deletion kept its own rule."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from chaos.judging.findings import Findings
 from chaos.law import Form, Rows, RunContext
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints, distinct, places_in
+from checkers._views.manifests.restored import Manifests
 from checkers._views.manifests.segments import Named
-from checkers._views.manifests.told import Manifests
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -26,9 +26,9 @@ BY_SIZE = "size"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a ``store_cas`` row tells of a manifest besides its segments, whatever that is. ``number`` is the version
+    """What a ``store_cas`` row says of a manifest besides its segments, whatever that is. ``number`` is the version
     that the store names, ``version`` the manifest's own where the store names none; ``trimmed_to`` is ``start``, or 0
-    where it is not told."""
+    where it is not reported."""
 
     is_applied: bool
     number: Any
@@ -40,21 +40,20 @@ class Header:
 
     @classmethod
     def of(cls, rows: Rows, at: int) -> Header:
-        told, content = rows.value(at), header(rows, at)
+        value, content = rows.value(at), header(rows, at)
         return cls(
             is_applied=_is_applied(rows, at),
-            number=told.get("version", -1),
-            version=told.get("version", content.get("version", -1)),
+            number=value.get("version", -1),
+            version=value.get("version", content.get("version", -1)),
             start=content.get("start", -1),
             trimmed_to=content.get("start", 0),
             confirm=content.get("confirm", -1),
-            writer=intern(str(content.get("writer") or told.get("caller", ""))),
+            writer=intern(str(content.get("writer") or value.get("caller", ""))),
         )
 
 
 def manifest_rows(rows: Rows) -> Ints:
-    """The ``store_cas`` rows that are about manifests: whoever changes another object by a compare-and-set names no
-    queue."""
+    """Return the ``store_cas`` rows that are about manifests: a compare-and-set of another object names no queue."""
     at = rows.where(kind="trace", f="store_cas")
     return at[rows.column("queue")[at] >= 0]
 
@@ -76,29 +75,29 @@ def versions(rows: Rows) -> dict[int, list[int]]:
 
 
 def content(rows: Rows, at: int) -> dict[str, Any]:
-    """The manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it tells changes of
-    one that is not in the history."""
+    """Return the manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it names
+    changes of one that is not in the history."""
     found = header(rows, at)
     if "changes" not in rows.value(at):
         return found
-    segments = named(rows, at).told()
+    segments = named(rows, at).raw()
     return {**found, "segments": segments if _is_applied(rows, at) else [*segments, *found["segments"]]}
 
 
 def header(rows: Rows, at: int) -> dict[str, Any]:
-    """The same, but with only those segments that the row tells itself."""
-    told = rows.value(at)
-    found = told["changes"]["content"] if "changes" in told else told.get("content")
+    """Return the same, but with only those segments that the row names itself."""
+    value = rows.value(at)
+    found = value["changes"]["content"] if "changes" in value else value.get("content")
     return found if isinstance(found, dict) else {}
 
 
 def named(rows: Rows, at: int) -> Named:
-    """The segments of the manifest that the store has applied at a row. Raises as :func:`content` does."""
+    """Return the segments of the manifest that the store has applied at a row. Raises as :func:`content` does."""
     queue = int(rows.column("queue")[at])
     found = rows.memo(Manifests).named(queue, at)
     if found is None:
         raise ValueError(
-            f"row {rows.column('index')[at]} tells changes of a manifest of queue {queue} that the history lacks"
+            f"row {rows.column('index')[at]} names changes of a manifest of queue {queue} that the history lacks"
         )
     return found
 
@@ -108,27 +107,28 @@ def _is_applied(rows: Rows, at: int) -> bool:
 
 
 def number(segment: Mapping[str, Any], name: str) -> int | None:
-    """A number of a segment, None where the manifest does not tell it."""
-    told = segment.get(name)
-    return told if isinstance(told, int) else None
+    """Return a number of a segment, None where the manifest does not name it."""
+    value = segment.get(name)
+    return value if isinstance(value, int) else None
 
 
 def own_queues(rows: Rows) -> Ints:
-    """The queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand there."""
+    """Return the queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand
+    there."""
     return distinct(rows.column("queue")[rows.own])
 
 
 def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
-    """For each of these queues, which ascend: the offset below which the system lawfully keeps nothing, and whether the
-    history tells why. What is told of others than :func:`own_queues` means nothing.
+    """Return for each of these queues, which ascend, the offset below which the system is allowed to keep nothing, and
+    whether the history shows why. What is returned for others than :func:`own_queues` means nothing.
 
-    With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
-    highest minimum that a deletion on the brokers gave.
+    With a tier it is where a manifest was trimmed to as permitted, and ``found`` gets the trims that were not
+    permitted; without one, the highest minimum that a deletion on the brokers gave.
     """
     deleted_of, deleted_to = rows.memo(_minimums)
-    place, told = places_in(deleted_of, queues)
+    place, has_minimum = places_in(deleted_of, queues)
     floor = np.zeros(len(queues), dtype=np.int64)
-    floor[told] = np.maximum(deleted_to[place[told]], 0)
+    floor[has_minimum] = np.maximum(deleted_to[place[has_minimum]], 0)
     known = np.full(len(queues), Evidence.RETENTION in context.tells and rows.memo(_is_traced))
     manifests = rows.memo(versions)
     in_tier = np.array([*manifests], dtype=np.int64)
@@ -139,20 +139,21 @@ def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings
 
 
 def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
-    """All rows that tell of a deletion, and their values."""
+    """Return all rows that report a deletion, and their values."""
     at = rows.where(kind="trace", f="retention")
     return at, rows.forms(at)
 
 
 def _minimums(rows: Rows) -> tuple[Ints, Ints]:
-    """The queues that deletions on the brokers name, ascending, and the highest minimum that any gave of each."""
-    told: dict[int, int] = {}
+    """Return the queues that deletions on the brokers name, ascending, and the highest minimum that any gave of
+    each."""
+    found: dict[int, int] = {}
     for form in rows.memo(_deletions)[1]:
         for text, minimum in (form.value.get("minimums") or {}).items():
             queue, highest = int(text), _highest(minimum)
-            told[queue] = max(told.get(queue, highest), highest)
-    queues = np.array(sorted(told), dtype=np.int64)
-    return queues, np.array([told[queue] for queue in queues.tolist()], dtype=np.int64)
+            found[queue] = max(found.get(queue, highest), highest)
+    queues = np.array(sorted(found), dtype=np.int64)
+    return queues, np.array([found[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
 def _highest(number: Any) -> int:
@@ -160,7 +161,7 @@ def _highest(number: Any) -> int:
 
 
 def _is_traced(rows: Rows) -> bool:
-    """Did any replica tell of its life? Then it told of its deletions too."""
+    """Did any replica report its life? Then it reported its deletions too."""
     return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
 
 
@@ -176,12 +177,12 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
         before, after, start = manifests[place - 1], manifests[place], starts[place]
         retain = kept_bytes.get((queue, int(known_of[after].number)))
         parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
-        told = [(base, size) for base, size in parts if base is not None and size is not None]
-        if not isinstance(retain, int) or len(told) < len(parts):
+        sized = [(base, size) for base, size in parts if base is not None and size is not None]
+        if not isinstance(retain, int) or len(sized) < len(parts):
             known = False
             continue
-        dropped = [size for base, size in told if base < start]
-        total = sum(dropped[-1:]) + sum(size for base, size in told if base >= start)
+        dropped = [size for base, size in sized if base < start]
+        total = sum(dropped[-1:]) + sum(size for base, size in sized if base >= start)
         if dropped and 0 < retain < total and len(named(rows, after)):
             floor = max(floor, start)
             continue
@@ -203,7 +204,7 @@ def _kept_bytes(rows: Rows) -> dict[tuple[int, int], Any]:
     """Queue and version → how many bytes its uploader was to keep."""
     queues = rows.column("queue")
     commits = ((at, rows.value(at)) for at in rows.where(kind="trace", f="tier_commit").tolist())
-    return {(int(queues[at]), int(told.get("version", -1))): told.get("retain_bytes") for at, told in commits}
+    return {(int(queues[at]), int(value.get("version", -1))): value.get("retain_bytes") for at, value in commits}
 
 
 def _kept(retain: int, total: int) -> str:
@@ -224,17 +225,17 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
-    """Queue, the rows that told of deletions from it, and up to which offset each."""
+    """Yield each queue, the rows that reported deletions from it, and up to which offset each."""
     own = set(own_queues(rows).tolist())
     at, forms = rows.memo(_deletions)
-    told: dict[int, list[tuple[Ints, Ints]]] = {}
+    found: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:
         tiered = bool((form.value.get("inputs") or {}).get("tiered"))
         for text, minimum in sorted((form.value.get("minimums") or {}).items()):
             queue = int(text)
             if queue in own and (tiered or queue in rows.memo(versions)):
-                told.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
-    for queue, parts in sorted(told.items()):
+                found.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
+    for queue, parts in sorted(found.items()):
         deleted, minimums = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(deleted, kind="stable")
         yield queue, deleted[order], minimums[order]
@@ -247,7 +248,7 @@ def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: I
     before = np.searchsorted(by_index, at) if context.one_clock else np.full(len(at), len(committed))
     covered = np.maximum.accumulate(np.append(0, offset[by_index]))[before]
 
-    def tell(number: int) -> None:
+    def report(number: int) -> None:
         known = committed[committed < at[number]] if context.one_clock else committed
         witness = known[np.argmax(offset[known])] if len(known) else -1
         found.add(
@@ -260,12 +261,13 @@ def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: I
             offset=int(covered[number]),
         )
 
-    found.add_each(EARLY_RETENTION, np.flatnonzero(minimum > covered), tell)
+    found.add_each(EARLY_RETENTION, np.flatnonzero(minimum > covered), report)
 
 
 def _by_option(rows: Rows, found: Findings) -> None:
-    """What a replica's own options permit: by size, only what is beyond the size; who is to keep 0 bytes is to keep
-    everything, unless it names another rule by which it deletes. What no tier holds goes only where that is set."""
+    """Check deletions against a replica's own options: by size, only what is beyond the size; a replica that is to keep
+    0 bytes is to keep everything, unless it names another rule by which it deletes. What no tier holds goes only where
+    that is set."""
     at, forms = rows.memo(_deletions)
     position = rows.column("position")
     wrong = [at[:0]]
@@ -278,7 +280,7 @@ def _by_option(rows: Rows, found: Findings) -> None:
             kept, end = form.whole(kept), form.whole(end)
             wrong.append(mine[np.where(kept > 0, position[mine] > end - kept, by_size)])
 
-    def tell(at: int) -> None:
+    def report(at: int) -> None:
         inputs = rows.value(at).get("inputs") or {}
         found.add(
             EARLY_RETENTION,
@@ -287,11 +289,11 @@ def _by_option(rows: Rows, found: Findings) -> None:
             int(rows.column("index")[at]),
         )
 
-    found.add_each(EARLY_RETENTION, np.sort(np.concatenate(wrong)), tell)
+    found.add_each(EARLY_RETENTION, np.sort(np.concatenate(wrong)), report)
 
 
 def _is_untiered(inputs: Mapping[str, Any]) -> bool:
-    """Does a replica tell that no tier holds what it deleted, and that it may not delete that?"""
+    """Return whether a replica reports that no tier holds what it deleted, and that it may not delete that."""
     return inputs.get("tiered") is False and inputs.get("delete_untiered") is False
 
 

@@ -25,7 +25,7 @@ CLIENT = "client"
 
 
 class Owed(IntEnum):
-    """Is service owed at a moment? PERHAPS: a fault is in force of which nobody knows what it does."""
+    """Is service owed at a moment? PERHAPS: a fault is in force whose effects are unknown."""
 
     NO = 0
     PERHAPS = 1
@@ -46,9 +46,9 @@ class Stretch:
 def stretches(
     rows: Rows, context: RunContext, bound_ns: int, *, of_reads: bool = False, by_client: bool = False
 ) -> list[Stretch]:
-    """The stretches of the load in which sends must be served, or reads, which need the tier as well; each change of
-    who is out begins a new one. A load of which nobody told the beginning or the end lasts from the first of the sends
-    that are here to the last one: in a history without such phases nothing else tells that there was load.
+    """Return the stretches of the load in which sends must be served, or reads, which need the tier as well; each
+    change of who is out begins a new one. A load whose beginning or end is not recorded lasts from the first of the
+    sends that are here to the last one: in a history without such phases nothing else shows that there was load.
     ``by_client``: while a fault is in force that some clients alone have felt, the others are owed service."""
     begin, end = phase_time(rows, "load"), phase_time(rows, "heal")
     sends = rows.memo(clients.sends)
@@ -85,7 +85,8 @@ def stretches(
 
 
 def felt(rows: Rows, at: Ints) -> Flags:
-    """Which of these invocations were made by a client while a fault was in force that it has felt, or may have."""
+    """Return which of these invocations were made by a client while a fault was in force that the client has felt, or
+    may have."""
     found = np.zeros(len(at), dtype=np.bool_)
     times, process = rows.column("time_ns")[at], rows.column("process")[at]
     for fault in rows.memo(faults):
@@ -96,9 +97,9 @@ def felt(rows: Rows, at: Ints) -> Flags:
 
 
 def _outsiders(rows: Rows) -> Mapping[str, frozenset[str]]:
-    """By fault on clients: the processes of clients that went on, untouched by it: an operation of theirs began and
-    ended well within it, and they are not among those that are seen to have felt it. Nobody, where the names of these
-    are none that processes have, for then nobody knows whose they are."""
+    """Return, by fault on clients, the processes of clients that went on, untouched by it: an operation of theirs began
+    and ended well within it, and they are not among those that are seen to have felt it. None, where the names of these
+    are none that processes have, for then it is unknown whose they are."""
     found = {}
     times, began = rows.column("time_ns"), rows.memo(clients.sends)
     names = {at: rows.text("process", at) for at in began.invoke.tolist()}
@@ -117,7 +118,7 @@ def _outsiders(rows: Rows) -> Mapping[str, frozenset[str]]:
 
 
 def _named(context: RunContext, role: str) -> frozenset[str]:
-    """The nodes that ``run.json`` lists with this role."""
+    """Return the nodes that ``run.json`` lists with this role."""
     return frozenset(context.meta.named(role))
 
 
@@ -130,8 +131,8 @@ def _interferes(fault: Fault, harmless: Sequence[Effect]) -> bool:
 def _owed_at(
     rows: Rows, context: RunContext, known: Sequence[Fault], now: int, bound_ns: int, harmless: Sequence[Effect]
 ) -> Owed:
-    """A fault with another effect than to take nodes out of service only owes recovery after its undo, and so does one
-    that concerns clients."""
+    """Return whether service is owed at this time. A fault with another effect than to take nodes out of service only
+    owes recovery after its undo, and so does one that concerns clients."""
     active = in_force(known, now)
     if any(CLIENT in fault.hits(*Effect) or _does_more(fault, harmless) for fault in active):
         return Owed.NO
@@ -178,42 +179,42 @@ def _settled(known: Sequence[Fault], names: Sequence[str], at_ns: int, bound_ns:
 
 
 def _by_group(rows: Rows, names: Sequence[str]) -> Sequence[Sequence[str]]:
-    """These brokers, by the groups that they tell to be of; all together where they don't tell of several."""
-    told = rows.memo(replica_groups)
-    if len({*told.values()} - {""}) < 2:
+    """Return these brokers, by the groups that they report to be of; all together where they don't report several."""
+    group_of = rows.memo(replica_groups)
+    if len({*group_of.values()} - {""}) < 2:
         return [names]
-    groups = {told.get(name, "") for name in names}
-    return [[name for name in names if told.get(name, "") == group] for group in sorted(groups)]
+    groups = {group_of.get(name, "") for name in names}
+    return [[name for name in names if group_of.get(name, "") == group] for group in sorted(groups)]
 
 
 def _sets(rows: Rows) -> Sequence[tuple[int, frozenset[str]]]:
-    """(time, who is in the SyncStateSet of its group from then on), by time: as the controllers committed it or,
-    without their word, as masters told it."""
+    """Return (time, who is in the SyncStateSet of its group from then on), by time: as the controllers committed it or,
+    without their word, as masters reported it."""
     last: dict[str, tuple[str, ...]] = {}
     found = []
     for now, group, members in _changes(rows):
         last[group] = members
-        found.append((now, frozenset(name for told in last.values() for name in told)))
+        found.append((now, frozenset(name for names in last.values() for name in names)))
     return found
 
 
 def _changes(rows: Rows) -> Sequence[tuple[int, str, tuple[str, ...]]]:
     """(time, group, its set from then on), by time."""
     times = rows.column("time_ns")
-    told: list[tuple[int, str, tuple[str, ...], int]] = []
+    applied: list[tuple[int, str, tuple[str, ...], int]] = []
     for at in rows.where(kind="trace", f="applied").tolist():
         entry = rows.value(at).get("entry") or {}
         if "set" in entry and not entry.get("unattended"):
             group, number = str(entry.get("group", "")), int(entry.get("set_epoch", -1))
-            told.append((int(times[at]), group, tuple(entry["set"]), number))
-    if told:
+            applied.append((int(times[at]), group, tuple(entry["set"]), number))
+    if applied:
         first: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
-        for now, group, members, number in sorted(told):  # each controller applies it, some of them late or again
+        for now, group, members, number in sorted(applied):  # each controller applies it, some of them late or again
             first.setdefault((group, number), (now, group, members))
         return sorted(first.values())
     by_masters = [*rows.where(kind="trace", f="set").tolist(), *rows.where(kind="trace", f="role").tolist()]
     values = [(int(times[at]), rows.value(at)) for at in by_masters]
-    return sorted((now, str(told.get("group", "")), tuple(told["set"])) for now, told in values if told.get("set"))
+    return sorted((now, str(value.get("group", "")), tuple(value["set"])) for now, value in values if value.get("set"))
 
 
 def _set_at(rows: Rows, at_ns: int) -> frozenset[str]:

@@ -18,8 +18,8 @@ from chaos.law import Partial, Promise, Rows, RunContext
 from chaos.verdict import Validity, Verdict
 from checkers import _views as views
 from checkers._views import retention
+from checkers._views.manifests.restored import Manifests
 from checkers._views.manifests.segments import Named, name_of
-from checkers._views.manifests.told import Manifests
 
 #: So long what waits to be uploaded may lie outside the tier after recovery, and so long an uploader may not know what
 #: it has committed.
@@ -32,8 +32,8 @@ def upload_bound_s(context: RunContext) -> float:
 
 
 def has_tier(context: RunContext) -> bool:
-    """Does the system have an object store, or a tier that is no node? Where ``run.json`` lists no nodes, nobody knows:
-    then it should."""
+    """Return whether the system has an object store, or a tier that is no node. Where ``run.json`` lists no nodes, that
+    is unknown: then it should."""
     return not context.meta.nodes or has_store(context) or has_own_tiers(context)
 
 
@@ -43,12 +43,13 @@ def has_store(context: RunContext) -> bool:
 
 
 def has_own_tiers(context: RunContext) -> bool:
-    """Does each replica have a tier of its own, of which the driver tells what it holds in the end? No node is one."""
+    """Return whether each replica has a tier of its own, of which the driver reports what it holds in the end. No node
+    is one."""
     return not has_store(context) and Evidence.TIER_CONTENT in (context.meta.evidence or ())
 
 
 def judge(promise: Promise, partial: Partial, context: RunContext, needs: Sequence[tuple[str, str]]) -> Verdict:
-    """The common judgement of the tier's laws, which say nothing of a system without a tier."""
+    """Return the common judgement of the tier's laws, which say nothing of a system without a tier."""
     if not has_tier(context):
         return Verdict(law=promise.name, validity=Validity.NOT_APPLICABLE, why="the system has no tiered storage")
     return decide(promise, partial, needs=needs, unless=context.no_queues)
@@ -76,11 +77,11 @@ class Versions(Sequence[Version]):
     many."""
 
     def __init__(self, rows: Rows, queue: int, found: Sequence[int]) -> None:
-        """Raises ``ValueError`` when one tells changes of a manifest that is not in the history."""
+        """Raise ``ValueError`` when one names changes of a manifest that is not in the history."""
         writers: dict[str, int] = {}
-        told = [_told(rows, at, writers) for at in found]
+        fields = [_fields(rows, at, writers) for at in found]
         self.queue, self.at = queue, np.array(found, dtype=np.int64)
-        self.numbers, self._start, self._confirm, self._writer = map(_whole, zip(*told, strict=True))
+        self.numbers, self._start, self._confirm, self._writer = map(_whole, zip(*fields, strict=True))
         self.epoch, self.end, self._position, self._hash = (
             rows.column(name)[self.at] for name in ("epoch", "offset", "position", "hash")
         )
@@ -118,7 +119,7 @@ class Versions(Sequence[Version]):
         return map(self.__getitem__, range(len(self)))
 
     def find(self, number: int) -> Version | None:
-        """The first one of this number."""
+        """Return the first one of this number."""
         place = bisect_left(self._order, number, key=lambda one: self.numbers[one])
         found = place < len(self) and self.numbers[self._order[place]] == number
         return self[self._order[place]] if found else None
@@ -150,8 +151,8 @@ class Versions(Sequence[Version]):
         return found | dict.fromkeys(map(str, before.names()), len(self) - 1)
 
 
-def _told(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
-    """Number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
+def _fields(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
+    """Return number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
     known = rows.memo(retention.headers)[at]
     retention.named(rows, at)
     return (
@@ -198,11 +199,11 @@ class Timeline:
         return cls(views.moment(rows, found), found.tolist())
 
     def last(self, moment: Moment) -> int:
-        """The last row up to this moment in the same life, -1 if there is none."""
+        """Return the last row up to this moment in the same life, -1 if there is none."""
         place = bisect_right(self.moments, moment) - 1
         return self.at[place] if place >= 0 and self.moments[place][0] == moment[0] else -1
 
     def last_of_any_life(self, moment: Moment) -> int:
-        """The last row up to this moment, -1 if there is none."""
+        """Return the last row up to this moment, -1 if there is none."""
         place = bisect_right(self.moments, moment) - 1
         return self.at[place] if place >= 0 else -1

@@ -14,10 +14,10 @@ from checkers._views.faults import faults, service_ended
 from checkers._views.garbage import REAL_TIME
 from checkers._views.nodes.due import first_calm, spans
 from checkers._views.retention import number
-from checkers._views.run import last_told_ns, phase_time, since_load_ns
+from checkers._views.run import last_reported_ns, phase_time, since_load_ns
 from checkers._views.tier import Version, Versions, has_store, manifests, upload_bound_s
 
-#: So many segments in a row tell a habit: one alone may be small because its size was guessed wrong.
+#: So many segments in a row show a habit: one alone may be small because its size was guessed wrong.
 IN_A_ROW = 5
 #: A segment below this part of its size is not full, and a record below this part of its age not old.
 PART = 0.5
@@ -39,8 +39,8 @@ class Late:
 @dataclass(frozen=True, slots=True)
 class Crumb:
     """A version that added a segment which was neither full nor old: the ``place`` among the versions of its queue that
-    added any, its row's ``index``, and when that was told. ``quiet``: no fault was in force from ``bounds.upload_s``
-    before the version ``IN_A_ROW - 1`` places earlier until this one."""
+    added any, its row's ``index``, and when that was recorded. ``quiet``: no fault was in force from
+    ``bounds.upload_s`` before the version ``IN_A_ROW - 1`` places earlier until this one."""
 
     queue: int
     place: int
@@ -56,15 +56,15 @@ class Crumb:
 
 
 def late(rows: Rows, context: RunContext) -> Iterator[Late]:
-    """For each queue the first acknowledged message that came too late into the tier, though no fault was in force
-    then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any more;
-    so does a time in which nobody can be master, since the run itself destroyed the only sure copy. What may wait to be
-    old enough, may do so besides. Without an object store nobody knows whether a queue that has no manifest is to have
-    one. Of a parted queue: the first one of this part."""
+    """Yield for each queue the first acknowledged message that came too late into the tier, though no fault was in
+    force then, nor within the same bound before. A fault that was puts it off, to the first time at which none is any
+    more; so does a time in which nobody can be master, since the run itself destroyed the only sure copy. What may wait
+    to be old enough, may do so besides. Without an object store it is unknown whether a queue that has no manifest is
+    to have one. Of a parted queue: the first one of this part."""
     times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
     within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")
-    end_ns = end_ns if end_ns >= 0 else last_told_ns(rows)
+    end_ns = end_ns if end_ns >= 0 else last_reported_ns(rows)
     ended_ns, led_again_ns, _ = service_ended(rows, context)
     hindrances = [*spans(rows.memo(faults)), *([(ended_ns, led_again_ns)] if ended_ns < NEVER else [])]
     began, done = made.began[made.ok], made.done[made.ok]
@@ -110,10 +110,10 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
             version = versions[which]
             segment = version.segments[-1]
             known = settings.get((version.writer, version.version), _Settings())
-            base, told_bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
+            base, named_bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
             began_ns = appended[version.writer].get(base, -1) if base is not None else -1
             age_ms = (known.sent_ns - began_ns) / 1e6
-            size = known.full_bytes if told_bytes is None else told_bytes
+            size = known.full_bytes if named_bytes is None else named_bytes
             is_full = size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0
             if is_full or began_ns < 0 or age_ms >= PART * known.old_ms:
                 continue
@@ -155,7 +155,7 @@ def hasty(found: Iterable[Crumb]) -> Iterator[Sequence[Crumb]]:
 
 
 def _appended(rows: Rows, queue: int, node: str) -> dict[int, int]:
-    """Offset → when this replica first appended a message there. Its own clock tells, as that of its uploads."""
+    """Return offset → when this replica first appended a message there. Its own clock counts, as for its uploads."""
     at = rows.where(kind="trace", f="append", queue=queue, node=node)
     offsets, times = rows.column("offset")[at], rows.column("time_ns")[at]
     order = np.argsort(times, kind="stable")
@@ -179,11 +179,11 @@ def _settings(rows: Rows) -> dict[int, dict[tuple[str, int], _Settings]]:
     times, queues = rows.column("time_ns"), rows.column("queue")
     found: dict[int, dict[tuple[str, int], _Settings]] = {}
     for at in rows.where(kind="trace", f="tier_commit").tolist():
-        told = rows.value(at)
+        value = rows.value(at)
         full_bytes, full_records, old_ms = (
-            int(told.get(name) or 0) for name in ("segment_bytes", "segment_records", "max_age_ms")
+            int(value.get(name) or 0) for name in ("segment_bytes", "segment_records", "max_age_ms")
         )
-        key = (rows.text("node", at), int(told.get("version", -1)))
+        key = (rows.text("node", at), int(value.get("version", -1)))
         found.setdefault(int(queues[at]), {})[key] = _Settings(int(times[at]), full_bytes, full_records, old_ms)
     return found
 

@@ -1,4 +1,4 @@
-"""Who waited for whom, and for what, when a system should have been whole: from what brokers and controllers told last.
+"""Who waited for whom, and for what, when a system should have been whole: from what brokers and controllers said last.
 
 A timeout says only that something did not happen. Each wait here stands on the last row of the one that waits, or on
 the last decision of the controllers about its group.
@@ -15,9 +15,9 @@ from chaos.law import Rows
 from checkers._views.faults import faults, in_force
 
 CONTROLLERS = "the controllers"
-#: So many waits are told in words.
+#: So many waits are written out in words.
 TOLD = 6
-#: What a node is held by, so that whoever waits for it waits for the end of the fault.
+#: What a node is held by, so that a node that waits for it waits for the end of the fault.
 HOLDS = (Effect.TAKES_DOWN, Effect.ISOLATES)
 
 
@@ -47,8 +47,8 @@ class _Group:
 
 
 def waits(rows: Rows, until: int) -> list[Wait]:
-    """All waits that the rows before the row ``until`` show, by group and node. None where no controller told of a
-    decision: nobody knows then what is to come."""
+    """Return all waits that the rows before the row ``until`` show, by group and node. None where no controller
+    reported a decision: then it is unknown what is to come."""
     groups = _decided(rows, until)
     _take_roles(rows, until, groups)
     now_ns = int(rows.column("time_ns")[until])
@@ -59,7 +59,8 @@ def waits(rows: Rows, until: int) -> list[Wait]:
 
 
 def of_reader(rows: Rows, until: int, reader: str, what: str) -> list[Wait]:
-    """That a reader waits for the masters to do something, and all other waits; ``until`` is a row of the reader."""
+    """Return the wait of a reader for the masters to do something, and all other waits; ``until`` is a row of the
+    reader."""
     groups, index = _decided(rows, until), int(rows.column("index")[until])
     masters = sorted({group.master or CONTROLLERS for group in groups.values()})
     if not masters:
@@ -88,7 +89,7 @@ def _decided(rows: Rows, until: int) -> dict[str, _Group]:
 
 
 def _take_roles(rows: Rows, until: int, groups: Mapping[str, _Group]) -> None:
-    """The last role of each node; one that was started, or ended by its own error, afterwards has none."""
+    """Note the last role of each node; one that was started, or ended by its own error, afterwards has none."""
     started = {rows.text("node", at): at for at in _before(rows, "start", until)}
     crashed = {rows.text("node", at): at for at in _before(rows, "crash", until)}
     gone = {node for node, at in crashed.items() if at > started.get(node, -1)}
@@ -119,11 +120,11 @@ def _of_group(group: _Group) -> Iterator[Wait]:
         role, master = str(value.get("role", "")), str(value.get("master") or "")
         if node == group.master:
             if role != "master":
-                yield Wait(who=node, whom=CONTROLLERS, what="tell it that it was elected", index=index)
+                yield Wait(who=node, whom=CONTROLLERS, what="notify it that it was elected", index=index)
         elif role == "master":
-            yield Wait(who=node, whom=CONTROLLERS, what=f"tell it that {group.master} was elected", index=index)
+            yield Wait(who=node, whom=CONTROLLERS, what=f"notify it that {group.master} was elected", index=index)
         elif role != "slave":
-            yield Wait(who=node, whom=CONTROLLERS, what="tell it whom to follow", index=index)
+            yield Wait(who=node, whom=CONTROLLERS, what="name the master that it is to follow", index=index)
         elif master and master != group.master:
             yield Wait(who=node, whom=master, what=f"give it records, though {group.master} was elected", index=index)
         elif node not in group.members:
@@ -134,7 +135,9 @@ def _of_group(group: _Group) -> Iterator[Wait]:
             what = "store its records, as one of the SyncStateSet that a fault holds"
             yield Wait(who=group.master, whom=node, what=what, index=group.out[node])
         elif node not in group.roles and node not in group.gone:
-            yield Wait(who=group.master, whom=node, what="take a role, of which it has told none", index=group.index)
+            yield Wait(
+                who=group.master, whom=node, what="take a role, of which it has reported none", index=group.index
+            )
 
 
 def _before(rows: Rows, f: str, until: int) -> Iterable[int]:
@@ -142,18 +145,19 @@ def _before(rows: Rows, f: str, until: int) -> Iterable[int]:
 
 
 def in_words(found: Sequence[Wait]) -> str:
-    """The waits as a sentence that follows another one, with a circle in them if there is one; "" for none."""
+    """Return the waits as a sentence that follows another one, with a circle in them if there is one; "" for none."""
     if not found:
         return ""
-    told = [f"{one.who} waits for {one.whom} to {one.what}" for one in found[:TOLD]]
-    more = [f"{len(found) - TOLD} more wait"] if len(found) > TOLD else []
+    sentences = [f"{one.who} waits for {one.whom} to {one.what}" for one in found[:TOLD]]
+    left = len(found) - TOLD
+    more = [f"{left} more {'waits' if left == 1 else 'wait'}"] if left > 0 else []
     circle = _circle(found)
     end = f" {' and '.join(circle)} wait for each other." if circle else ""
-    return f" At that time {'; '.join([*told, *more])}.{end}"
+    return f" At that time {'; '.join([*sentences, *more])}.{end}"
 
 
 def _circle(found: Sequence[Wait]) -> list[str]:
-    """Some who wait for each other, the one after the other; empty if nobody does."""
+    """Return some who wait for each other, the one after the other; empty if nobody does."""
     after: dict[str, list[str]] = {}
     for one in found:
         after.setdefault(one.who, []).append(one.whom)

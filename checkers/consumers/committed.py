@@ -1,4 +1,4 @@
-"""What a group has committed holds, it is told no more than that, and a queue of it has one owner."""
+"""What a group has committed holds, a query finds no more than that, and a queue of it has one owner."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from checkers.consumers.promise import COMMIT_REGRESSION, COMMITTED, DOUBLE_OWNE
 
 
 def overlapping(rows: Rows) -> Ints:
-    """A sieve, given the first rows first: the pulls of owners that had not ended when another one of the same group
-    and queue began, as far as they ended in ok, and those that have not ended yet."""
+    """Return the pulls of owners that had not ended when another one of the same group and queue began, as far as they
+    ended in ok, and those that have not ended yet. This is a sieve, given the first rows first."""
     pulls = Calls.of(rows, "pull")
     mine = np.flatnonzero(are_owned(rows, pulls) | (pulls.done < 0))
     slot, _ = slots(pulls.code[mine], pulls.queue[mine])
@@ -76,7 +76,7 @@ class Committed:
         for name, places in sorted(asked_by.items()):
             _only_what_was_committed(rows, found, commits.only(made_by.get(name, none)), queries.only(places))
         _one_owner(rows, found, Calls.of(rows, "pull"))
-        if context.unfinished:  # what excuses all else, a destroyed disk, may be told later
+        if context.unfinished:  # what excuses all else, a destroyed disk, may be reported later
             return found.partial()
         destroyed = views.all_destroyed(rows, context)
         for name, places in sorted(made_by.items()):
@@ -89,13 +89,13 @@ class Committed:
 
 
 def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, queries: Calls) -> None:
-    """What a query finds is no larger than what the group had asked to commit by then: else the group would pass over
-    what lies between. A group that committed nothing begins at the first offset."""
+    """Check that what a query finds is no larger than what the group had asked to commit by then: else the group would
+    pass over what lies between. A group that committed nothing begins at the first offset."""
     tried, asked = commits.only(~commits.failed), queries.only(queries.ok & (queries.offset > 0))
     highest = Highest(tried.queue, tried.invoke, tried.offset, len(rows))
     known = np.maximum(highest.before(asked.queue, asked.done), 0)
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         one = int(asked.done[item])
         found.add(
             NEVER_COMMITTED,
@@ -109,12 +109,12 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, querie
         )
 
     wrong = np.flatnonzero(asked.offset > known)
-    found.add_each(NEVER_COMMITTED, wrong, tell, queues=asked.queue[wrong])
+    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=asked.queue[wrong])
 
 
 def _kept(rows: Rows, context: RunContext, found: Findings, group: Group, queries: Calls, destroyed: str) -> None:
-    """What a group has committed holds; unless the run has ``destroyed`` every sure copy, of which this tells: then
-    nobody knows."""
+    """Check that what a group has committed holds. ``destroyed``: why no sure copy is left, "" where one may be; where
+    none is left, the answer is unknown."""
     if not losses.keeps_read(rows, context):
         return
     back, lost = _gone_back(group, queries, len(rows)), _lost_in_the_end(rows, group)
@@ -122,14 +122,14 @@ def _kept(rows: Rows, context: RunContext, found: Findings, group: Group, querie
         queues = np.concatenate([queries.queue[back], *(group.queues[places] for _, places, _ in lost)])
         holds_no_longer(found, group, queues, destroyed)
         return
-    _tell_back(rows, found, group, queries, back)
+    _report_gone_back(rows, found, group, queries, back)
     for at, places, kept in lost:
-        _tell_lost(rows, found, group, at, places, kept)
+        _report_lost(rows, found, group, at, places, kept)
 
 
 def _gone_back(group: Group, asked: Calls, rows: int) -> Ints:
-    """Which queries found less than a commit that was acknowledged before them, whatever smaller offsets were committed
-    since: unless the one who answered led an older epoch than the one who took the commit."""
+    """Return which queries found less than a commit that was acknowledged before them, whatever smaller offsets were
+    committed since: unless the one who answered led an older epoch than the one who took the commit."""
     acked = group.acked
 
     def fallen(binding: Flags, later: Flags) -> Ints:
@@ -143,10 +143,10 @@ def _gone_back(group: Group, asked: Calls, rows: int) -> Ints:
     return np.sort(np.concatenate([*wrong, asked.done[:0]]))
 
 
-def _tell_back(rows: Rows, found: Findings, group: Group, asked: Calls, back: Ints) -> None:
+def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, back: Ints) -> None:
     acked, index = group.acked, rows.column("index")
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         value, queue = int(asked.offset[item]), int(asked.queue[item])
         binding = (acked.queue == queue) & (acked.ended < asked.began[item])
         binding &= (acked.offset > value) & (acked.epoch <= asked.epoch[item])
@@ -163,7 +163,7 @@ def _tell_back(rows: Rows, found: Findings, group: Group, asked: Calls, back: In
             offset=value,
         )
 
-    found.add_each(COMMIT_REGRESSION, back, tell, queues=asked.queue[back])
+    found.add_each(COMMIT_REGRESSION, back, report_one, queues=asked.queue[back])
 
 
 def _lost_in_the_end(rows: Rows, group: Group) -> list[tuple[int, Ints, Ints]]:
@@ -171,10 +171,10 @@ def _lost_in_the_end(rows: Rows, group: Group) -> list[tuple[int, Ints, Ints]]:
     each row of a master that does not, in which queues (their places), and what it knows of each."""
     if not views.has_recovered(rows):
         return []
-    told = {rows.text("node", at): rows.value(at).get("role") for at in rows.where(kind="final", f="node")}
+    roles = {rows.text("node", at): rows.value(at).get("role") for at in rows.where(kind="final", f="node")}
     lost = []
     for at in rows.where(kind="final", f="offsets").tolist():
-        if told.get(rows.text("node", at)) != "master":
+        if roles.get(rows.text("node", at)) != "master":
             continue
         table = (rows.value(at).get("groups") or {}).get(group.name) or {}
         place, known = places_in(group.queues, np.array([*table], dtype=np.str_).astype(np.int64))
@@ -185,8 +185,8 @@ def _lost_in_the_end(rows: Rows, group: Group) -> list[tuple[int, Ints, Ints]]:
     return lost
 
 
-def _tell_lost(rows: Rows, found: Findings, group: Group, at: int, places: Ints, kept: Ints) -> None:
-    def tell(number: int) -> None:
+def _report_lost(rows: Rows, found: Findings, group: Group, at: int, places: Ints, kept: Ints) -> None:
+    def report_one(number: int) -> None:
         top, queue = int(group.top[places[number]]), int(group.queues[places[number]])
         done, has = int(group.acked.done[top]), int(kept[number])
         found.add(
@@ -200,7 +200,7 @@ def _tell_lost(rows: Rows, found: Findings, group: Group, at: int, places: Ints,
             offset=has,
         )
 
-    found.add_each(COMMIT_REGRESSION, np.arange(len(places)), tell, queues=group.queues[places])
+    found.add_each(COMMIT_REGRESSION, np.arange(len(places)), report_one, queues=group.queues[places])
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: Calls) -> None:
@@ -214,13 +214,13 @@ def _one_owner(rows: Rows, found: Findings, pulls: Calls) -> None:
     at = np.flatnonzero(any_in(slot[late], count)[slot])
     some = sorted(parts(slot[at]).values(), key=lambda places: str(pulls.group[at[places[0]]]))
     for places in some:
-        _tell_overlaps(rows, found, pulls.only(at[places]), owner[at[places]])
+        _report_overlaps(rows, found, pulls.only(at[places]), owner[at[places]])
 
 
-def _tell_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArray[np.object_]) -> None:
+def _report_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArray[np.object_]) -> None:
     index, pairs = rows.column("index"), _overlaps(pulls.began, pulls.ended, owner.astype(np.str_))
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         one, two = pairs[number]
         found.add(
             DOUBLE_OWNER,
@@ -230,7 +230,7 @@ def _tell_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArray
             queue=int(pulls.queue[two]),
         )
 
-    found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), tell)
+    found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), report_one)
 
 
 def _overlaps(began: Ints, ended: Ints, owner: npt.NDArray[np.str_]) -> list[tuple[int, int]]:

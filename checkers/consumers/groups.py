@@ -1,4 +1,4 @@
-"""What groups of consumers did and were told: their calls, and what they were given."""
+"""What groups of consumers did: their calls, and what they were given."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ class Given:
 
 
 def holds_no_longer(found: Findings, group: Group, queues: Ints, destroyed: str) -> None:
-    """Note what nobody knows, of each of these queues."""
+    """Note of each of these queues that it is unknown whether the commit may be gone."""
     for queue in distinct(queues).tolist():
         found.gap(f"what group {group.name} had committed in queue {queue} holds no longer, but {destroyed}")
 
 
 def are_owned(rows: Rows, pulls: Calls) -> Flags:
-    """Which pulls brought an answer to somebody who owns the queue for a group."""
+    """Return which pulls brought an answer to somebody who owns the queue for a group."""
     code, names = rows.labels("owner", pulls.invoke)
     named = np.array([name != "" for name in names], dtype=np.bool_)[code]
     owned: Flags = named & (pulls.group != "") & pulls.ok

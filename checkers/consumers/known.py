@@ -22,8 +22,8 @@ OTHERWISE = frozenset({Use.LIMITS, Use.DELIVERIES})
 
 
 def highest_tried(rows: Rows) -> Ints:
-    """A sieve: of each queue and group the commit of the highest offset that was not definitely refused, the first of
-    several."""
+    """Return of each queue and group the commit of the highest offset that was not definitely refused, the first of
+    several. This is a sieve."""
     commits = _tried(rows)
     return np.sort(np.concatenate([commits.invoke, commits.done[commits.done >= 0]]))
 
@@ -65,7 +65,7 @@ class Known:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        if context.unfinished:  # nobody tells of it before the end
+        if context.unfinished:  # no replica reports it before the end
             return found.partial()
         tried, strangers = _tried(rows), OTHERWISE.isdisjoint(context.uses)
         found.fact(**{SHOWN: bool(tried.ok.any())})
@@ -81,7 +81,7 @@ class Known:
 
 
 def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[str, int], tried: Calls) -> None:
-    """What a replica has for a group, by queue, with the highest offset of each queue that the group may have
+    """Compare what a replica has for a group, by queue, with the highest offset of each queue that the group may have
     committed; ``tried`` has one commit of each, by queue."""
     queue, offset = np.array([*table], dtype=np.str_).astype(np.int64), np.array([*table.values()], dtype=np.int64)
     order = np.argsort(queue)
@@ -90,7 +90,7 @@ def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[st
     most, row = np.zeros(len(queue), dtype=np.int64), np.full(len(queue), -1, dtype=np.int64)
     most[known], row[known] = tried.offset[place[known]], tried.invoke[place[known]]
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         found.add(
             NEVER_COMMITTED,
             f"After the run {rows.text('node', at)} has {int(offset[item])} as the offset of group {group} in queue "
@@ -103,4 +103,4 @@ def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[st
         )
 
     wrong = np.flatnonzero(offset > most)
-    found.add_each(NEVER_COMMITTED, wrong, tell, queues=queue[wrong])
+    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=queue[wrong])

@@ -22,7 +22,7 @@ from checkers.consumers.groups import Calls, Given, Group
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 
 #: Of one message all sends, and all that was given to anybody. Where other messages stand another shard knows, which
-#: tells of each group at which offsets it was given anything.
+#: reports of each group at which offsets it was given anything.
 NEEDS = Needs(
     part="which messages groups were given",
     key=Key.MESSAGE,
@@ -36,15 +36,15 @@ NEEDS = Needs(
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
 )
-#: What is told of an acknowledged message that a group was never given: of its send, the begin and the end.
-_TOLD = ("queue", "offset", "message", "began", "row", "since_ns")
+#: What a shard reports of an acknowledged message that a group was never given: of its send, the begin and the end.
+_COLUMNS = ("queue", "offset", "message", "began", "row", "since_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Each shard tells which acknowledged messages a group was never given. That is a violation where it was given
+    """Each shard reports which acknowledged messages a group was never given. That is a violation where it was given
     something else in their place; where it was given nothing, the offset was passed over (:mod:`.passed`). Nothing is
-    said where the driver does not tell which message it was given."""
+    said where the driver does not report which message it was given."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -63,7 +63,7 @@ class Messages:
             given = Given.of_group(rows.beside, group, pulls.only(read_by.get(name, pulls.invoke[:0])))
             missing = _never_given(rows, context, group, given)
             if len(missing.at):
-                found.fact(ungiven=name, but=but, **_told(rows, missing))
+                found.fact(ungiven=name, but=but, **_as_columns(rows, missing))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -71,11 +71,11 @@ class Messages:
 
 
 def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) -> Claims:
-    """The acknowledged messages between a group's first pull and its highest acknowledged commit that never came to the
-    group with that very content, wherever it stood: an offset that now holds another message than the group was given
-    there is skipped as well. Promised where confirmed messages are on disks and only their holders are elected, so that
-    nothing that was read is taken back; where acknowledged messages may be lost, of those alone that are there in the
-    end."""
+    """Return the acknowledged messages between a group's first pull and its highest acknowledged commit that never came
+    to the group with that very content, wherever it stood: an offset that now holds another message than the group was
+    given there is skipped as well. Promised where confirmed messages are on disks and only their holders are elected,
+    so that nothing that was read is taken back; where acknowledged messages may be lost, of those alone that are there
+    in the end."""
     held = rows.memo(views.acknowledged)
     place, mine = places_in(group.queues, held.queue)
     mine &= (given.begin >= 0)[place] & (held.offset >= given.begin[place]) & (held.offset < group.highest[place])
@@ -88,8 +88,8 @@ def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) ->
 
 
 def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
-    """Which of these messages the group was given, from their own queue and with their own content. Mostly that is what
-    it was given first at their offset."""
+    """Return which of these messages the group was given, from their own queue and with their own content. Mostly that
+    is what it was given first at their offset."""
     message, asked = rows.column("message"), rows.memo(_asked)[held.at]
     queue = group.queues[given.of]
     came = views.claims_of(rows, given.at[rows.column("queue")[given.at] == queue])
@@ -117,38 +117,40 @@ def _asked(rows: Rows) -> Ints:
     return asked
 
 
-def _told(rows: Rows, missing: Claims) -> Mapping[str, list[int]]:
+def _as_columns(rows: Rows, missing: Claims) -> Mapping[str, list[int]]:
     began, index = rows.memo(_asked)[missing.at], rows.column("index")
     message, since_ns = rows.column("message")[began], views.since_load_ns(rows, missing.at)
-    told = (missing.queue, missing.offset, message, index[began], index[missing.at], since_ns)
-    return {name: column.tolist() for name, column in zip(_TOLD, told, strict=True)}
+    values = (missing.queue, missing.offset, message, index[began], index[missing.at], since_ns)
+    return {name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)}
 
 
 def never_given(facts: Facts) -> Partial:
-    """What the shards together find: what a group was never given, although it was given something at that offset."""
+    """Find in the facts of all shards what a group was never given, although it was given something at that offset."""
     found = Findings(PROMISE)
     known = passed.by_group(facts)
     for group in sorted({str(fact["ungiven"]) for fact in facts if "ungiven" in fact}):
         mine = [fact for fact in facts if fact.get("ungiven") == group]
-        told = np.stack(joined(mine, *_TOLD))
-        told = told[:, np.argsort(told[_TOLD.index("began")])]
-        judged = np.zeros(told.shape[1], dtype=np.bool_)
+        table = np.stack(joined(mine, *_COLUMNS))
+        table = table[:, np.argsort(table[_COLUMNS.index("began")])]
+        judged = np.zeros(table.shape[1], dtype=np.bool_)
         for queue, one in known.get(group, {}).items():
-            here = told[0] == queue
-            judged[here] = one.was_given(told[_TOLD.index("offset")][here])
-        told = told[:, judged]
+            here = table[0] == queue
+            judged[here] = one.was_given(table[_COLUMNS.index("offset")][here])
+        table = table[:, judged]
         but = next(filter(None, (str(fact["but"]) for fact in mine)), "")
         if but:
-            for queue in np.unique(told[0]).tolist():
+            for queue in np.unique(table[0]).tolist():
                 found.gap(f"what group {group} had committed in queue {queue} holds no longer, but {but}")
         else:
-            _tell(found, group, known.get(group, {}), told)
+            _report_skipped(found, group, known.get(group, {}), table)
     return found.partial()
 
 
-def _tell(found: Findings, group: str, known: Mapping[int, passed.Known], told: np.ndarray[Any, Any]) -> None:
-    def tell(item: int) -> None:
-        queue, offset, message, _, row, since_ns = told[:, item].tolist()
+def _report_skipped(
+    found: Findings, group: str, known: Mapping[int, passed.Known], table: np.ndarray[Any, Any]
+) -> None:
+    def report_one(item: int) -> None:
+        queue, offset, message, _, row, since_ns = table[:, item].tolist()
         one = known[queue]
         found.add(
             SKIPPED,
@@ -162,4 +164,4 @@ def _tell(found: Findings, group: str, known: Mapping[int, passed.Known], told: 
             message=message,
         )
 
-    found.add_each(SKIPPED, np.arange(told.shape[1]), tell, queues=told[0])
+    found.add_each(SKIPPED, np.arange(table.shape[1]), report_one, queues=table[0])

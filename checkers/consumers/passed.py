@@ -38,8 +38,8 @@ NEEDS = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Each shard tells what it knows of each group that committed: how far, where it began to read, and which offsets
-    it was given, as ranges. What stands beside in several shards is told alike by all of them."""
+    """Each shard reports what it knows of each group that committed: how far, where it began to read, and which offsets
+    it was given, as ranges. What stands beside in several shards, all of them report alike."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -66,9 +66,9 @@ class Passed:
 def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
     """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
     nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
-    ``least``, -1 where retention tells; both are -1 where no row of the queue is this shard's own). Of each range: the
-    place of its queue, its ends. Of each ``blank`` offset, at which nothing came that can be told from other messages:
-    the place of its queue, and itself."""
+    ``least``, -1 where retention says it; both are -1 where no row of the queue is this shard's own). Of each range:
+    the place of its queue, its ends. Of each ``blank`` offset, at which no message came that can be identified: the
+    place of its queue, and itself."""
     floor, known = retention.lawful_floors(rows, context, group.queues)
     mine = among(group.queues, retention.own_queues(rows))
     answered = given.pulls.only(given.pulls.ok)
@@ -98,22 +98,22 @@ def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
     """Where all that came at an offset came without an id or a content of which anything is known: whose offsets they
     are, and which."""
     offset = rows.column("offset")[at]
-    can_be_told = (rows.column("hash")[at] >= 0) & (rows.column("message")[at] >= 0)
-    blank = np.flatnonzero(~can_be_told)
+    identified = (rows.column("hash")[at] >= 0) & (rows.column("message")[at] >= 0)
+    blank = np.flatnonzero(~identified)
     if len(blank):
-        told = of[can_be_told], offset[can_be_told]
-        blank = blank[~pairs_occur((of[blank], offset[blank]), told)]
+        named = of[identified], offset[identified]
+        blank = blank[~pairs_occur((of[blank], offset[blank]), named)]
     return of[blank], offset[blank]
 
 
 def skipped(facts: Facts) -> Partial:
-    """What the shards together find: each offset from a group's first pull up to its highest acknowledged commit was
-    delivered to the group, whatever stood there, unless the queue lawfully begins above it. Where nothing tells what
-    lawfully went, answers are believed."""
+    """Find skipped offsets in the facts of all shards: each offset from a group's first pull up to its highest
+    acknowledged commit was delivered to the group, whatever stood there, unless the queue may begin above it. Where
+    nothing says what retention has removed, answers are believed."""
     found = Findings(PROMISE)
     for group, queues in sorted(by_group(facts).items()):
         for queue, known in sorted(queues.items()):
-            _tell(found, group, queue, known)
+            _report_skipped(found, group, queue, known)
     return found.partial()
 
 
@@ -129,7 +129,7 @@ def by_group(facts: Facts) -> Mapping[str, Mapping[int, Known]]:
 @dataclass(slots=True)
 class Known:
     """What is known of a group in one queue; ``given``: ranges, as arrays of their ends; ``blank``: the offsets in them
-    at which nothing came that can be told from other messages."""
+    at which no message came that can be identified."""
 
     top: int
     row: int
@@ -169,13 +169,13 @@ class Known:
 
 
 def _add(known: dict[int, Known], fact: Mapping[str, Any]) -> None:
-    """Join what a shard tells of a group with what others told. Its ranges stand by queue."""
+    """Join what a shard reports of a group with what others reported. Its ranges stand by queue."""
     of, first, until = (np.array(fact[name], dtype=np.int64) for name in ("of", "first", "until"))
     blank_of, blank = (np.array(fact[name], dtype=np.int64) for name in ("blank_of", "blank"))
     starts = np.searchsorted(of, np.arange(len(fact["queues"]) + 1)).tolist()
     names = ("queues", "top", "row", "since_ns", "begin", "last", "floor", "least")
-    for number, told in enumerate(zip(*(fact[name] for name in names), strict=True)):
-        queue, top, row, since_ns, begin, last, floor, least = told
+    for number, values in enumerate(zip(*(fact[name] for name in names), strict=True)):
+        queue, top, row, since_ns, begin, last, floor, least = values
         one = Known(top, row, since_ns, begin, last, floor, least, [], [])
         before = known.setdefault(queue, one)
         before.begin = min(filter(lambda offset: offset >= 0, (before.begin, one.begin)), default=-1)
@@ -187,8 +187,8 @@ def _add(known: dict[int, Known], fact: Mapping[str, Any]) -> None:
         before.blank += blank[blank_of == number].tolist()
 
 
-def _tell(found: Findings, group: str, queue: int, known: Known) -> None:
-    def tell(offset: int) -> None:
+def _report_skipped(found: Findings, group: str, queue: int, known: Known) -> None:
+    def report_one(offset: int) -> None:
         found.add(
             SKIPPED,
             f"Group {group} committed offset {known.top} of queue {queue} at {views.in_s(known.since_ns)}, but was "
@@ -199,4 +199,4 @@ def _tell(found: Findings, group: str, queue: int, known: Known) -> None:
         )
 
     missing = known.missing
-    found.add_each(SKIPPED, missing, tell, queues=np.full(len(missing), queue, dtype=np.int64))
+    found.add_each(SKIPPED, missing, report_one, queues=np.full(len(missing), queue, dtype=np.int64))

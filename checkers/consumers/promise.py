@@ -34,8 +34,8 @@ SHOWN = "any_commit"
 
 
 def decided(partial: Partial, context: RunContext) -> Verdict:
-    """The judgement of a kernel that counts no commits, and leaves it to the one that does to say so where there were
-    none. Where no workload uses queues, it judges nothing either unless one of its shards has shown a commit."""
+    """Return the verdict of a kernel that counts no commits, and leaves it to the one that does to say so where there
+    were none. Where no workload uses queues, it judges nothing either unless one of its shards has shown a commit."""
     shown = any(fact.get(SHOWN) for fact in partial.facts)
     nothing = () if shown or not context.no_queues else (COMMITTED,)
     return decide(PROMISE, partial, needs=nothing, unless=context.no_queues)
@@ -43,5 +43,5 @@ def decided(partial: Partial, context: RunContext) -> Verdict:
 
 def decided_together(partial: Partial, context: RunContext, found: Callable[[Facts], Partial]) -> Verdict:
     """As :func:`decided`, of a kernel whose anomalies are ``found`` in the facts of all shards. Where one of these was
-    not examined, what it would have told is not missing: nothing is found then."""
+    not examined, what it would have reported is not missing: nothing is found then."""
     return decided(partial if partial.gaps else partial.merge(found(partial.facts)), context)

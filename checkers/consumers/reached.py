@@ -27,15 +27,15 @@ NEEDS = Needs(
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
 )
-#: What is told of an offset that lies beyond all that a shard knows: of the call, its begin and its end.
-_TOLD = ("queue", "offset", "began", "row", "since_ns")
-#: What a group did with such an offset, in the order in which it is told.
+#: What is reported of an offset that lies beyond all that a shard knows: of the call, its begin and its end.
+_COLUMNS = ("queue", "offset", "began", "row", "since_ns")
+#: What a group did with such an offset, in the order in which it is reported.
 _HOW = ("committed", "was given")
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Each shard tells how far it knows the queues to go, and which offsets lie beyond that."""
+    """Each shard reports how far it knows the queues to go, and which offsets lie beyond that."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -50,7 +50,7 @@ class Reached:
                 mine = calls.only(places)
                 if f == "commit":
                     found.fact(**{SHOWN: bool(mine.ok.any())}, group=name, committed=distinct(mine.queue).tolist())
-                _tell_beyond(rows, found, how, mine, known, ends)
+                _note_beyond(rows, found, how, mine, known, ends)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -58,56 +58,56 @@ class Reached:
 
 
 def _ends(rows: Rows) -> tuple[Ints, Ints]:
-    """Queues, ascending, and the end of all that answers and logs told of each."""
-    told = [rows.memo(views.acknowledged_tops), rows.memo(views.read_tops)]
-    told += [(claims.queue, claims.offset) for claims in map(rows.memo, (views.final_log, views.confirmed_appends))]
+    """Return the queues, ascending, and of each the end of all that answers and logs reported."""
+    seen = [rows.memo(views.acknowledged_tops), rows.memo(views.read_tops)]
+    seen += [(claims.queue, claims.offset) for claims in map(rows.memo, (views.final_log, views.confirmed_appends))]
     for f in ("pull", "bounds"):
         answers = views.calls(rows, f)
         done = answers.done[answers.ok]
-        told.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
-    queues, last = tops(*(np.concatenate(column) for column in zip(*told, strict=True)))
+        seen.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
+    queues, last = tops(*(np.concatenate(column) for column in zip(*seen, strict=True)))
     return queues, last + 1
 
 
 def _beyond(queue: Ints, offset: Ints, known: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """The places of these offsets that lie beyond the ends of their queues; and of all of them the ends, 0 for a queue
-    that nobody tells of."""
+    """Return the places of these offsets that lie beyond the ends of their queues; and of all of them the ends, 0 for a
+    queue that is not known."""
     place, there = places_in(known, queue)
     end = np.zeros(len(queue), dtype=np.int64)
     end[there] = ends[place[there]]
     return np.flatnonzero(offset > end), end
 
 
-def _tell_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Ints, ends: Ints) -> None:
+def _note_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Ints, ends: Ints) -> None:
     answered = calls.only(calls.ok)
     mine = answered.only(_beyond(answered.queue, answered.offset, known, ends)[0])
     if len(mine.queue):
         since_ns = views.since_load_ns(rows, mine.done)
-        told = (mine.queue, mine.offset, mine.began, rows.column("index")[mine.done], since_ns)
-        columns = {name: column.tolist() for name, column in zip(_TOLD, told, strict=True)}
+        values = (mine.queue, mine.offset, mine.began, rows.column("index")[mine.done], since_ns)
+        columns = {name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)}
         found.fact(beyond=str(mine.group[0]), how=how, **columns)
 
 
 def beyond(facts: Facts) -> Partial:
-    """What the shards together find, of groups that committed in the queue."""
+    """Find commits beyond the end in the facts of all shards, of groups that committed in the queue."""
     found = Findings(PROMISE)
     ends = tops(*joined(facts, "known", "ends"))
     for group in sorted({str(fact["group"]) for fact in facts if "group" in fact}):
         (queues,) = joined((fact for fact in facts if fact.get("group") == group), "committed")
         for how in _HOW:
-            told = joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_TOLD)
-            order = np.argsort(told[_TOLD.index("began")])
-            order = order[places_in(distinct(queues), told[0][order])[1]]
-            _tell(found, f"Group {group} {how}", *ends, *(column[order] for column in told))
+            columns = joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_COLUMNS)
+            order = np.argsort(columns[_COLUMNS.index("began")])
+            order = order[places_in(distinct(queues), columns[0][order])[1]]
+            _report_beyond(found, f"Group {group} {how}", *ends, *(column[order] for column in columns))
     return found.partial()
 
 
-def _tell(
+def _report_beyond(
     found: Findings, who: str, known: Ints, ends: Ints, queue: Ints, offset: Ints, _: Ints, row: Ints, since_ns: Ints
 ) -> None:
     wrong, end = _beyond(queue, offset, known, ends)
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         found.add(
             COMMIT_BEYOND_END,
             f"{who} offset {int(offset[item])} of queue {int(queue[item])} at {views.in_s(int(since_ns[item]))}, but "
@@ -117,4 +117,4 @@ def _tell(
             offset=int(offset[item]),
         )
 
-    found.add_each(COMMIT_BEYOND_END, wrong, tell, queues=queue[wrong])
+    found.add_each(COMMIT_BEYOND_END, wrong, report_one, queues=queue[wrong])

@@ -48,7 +48,7 @@ NEEDS = Needs(
 @dataclass(frozen=True, slots=True)
 class Given:
     """Of each message: when it came, and whether it came at all, to its queue and to each group. What was given without
-    an id, and whether anybody waited for a group, each shard tells (:mod:`.missing`)."""
+    an id, and whether anybody waited for a group, each shard reports (:mod:`.missing`)."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -65,18 +65,18 @@ class Given:
         _acknowledged(rows, found, groups)
         if views.has_recovered(rows):
             _delivered_at_all(rows, context, found)
-            _tell_missing(rows, found, groups)
+            _note_missing(rows, found, groups)
         elif len(groups.at):
-            found.fact(unknown="the system did not recover, so nobody can tell what it would still have delivered")
+            found.fact(unknown="the system did not recover, so what it would still have delivered is unknown")
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Where a shard was not examined, what it would have told is not missing."""
-        told = partial.merge(missing.repeated(partial.facts)).merge(missing.unknown(partial.facts))
+        """Where a shard was not examined, what it would have reported is not missing."""
+        merged = partial.merge(missing.repeated(partial.facts)).merge(missing.unknown(partial.facts))
         if not partial.gaps:
-            told = told.merge(missing.withheld(partial.facts))
+            merged = merged.merge(missing.withheld(partial.facts))
         needs = [("delivered", "no group was given a message")]
-        return decide(PROMISE, told, needs=needs, unless=no_deliveries(context))
+        return decide(PROMISE, merged, needs=needs, unless=no_deliveries(context))
 
 
 def _due_ns(rows: Rows) -> Ints:
@@ -88,7 +88,7 @@ def _due_ns(rows: Rows) -> Ints:
 
 
 def _must_have_come(rows: Rows, asked: Ints, at: Ints) -> Flags:
-    """Which of these messages are to have come by the time of these rows, as far as their delays tell."""
+    """Return which of these messages are to have come by the time of these rows, as far as their delays say."""
     sent = rows.memo(later.later)
     place, is_later = places_in(sent.invoke, asked)
     slack_ns = np.append(np.where(sent.delay_ms >= 0, LATE_NS, 0), 0)[place]
@@ -111,7 +111,7 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
         early &= ~excused
     index = rows.column("index")
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         asked, one = int(sent.invoke[delayed[number]]), int(first[number])
         found.add(
             TOO_EARLY,
@@ -125,7 +125,9 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[asked]),
         )
 
-    found.add_each(TOO_EARLY, np.flatnonzero(early), tell, queues=rows.column("queue")[sent.invoke[delayed[early]]])
+    found.add_each(
+        TOO_EARLY, np.flatnonzero(early), report_one, queues=rows.column("queue")[sent.invoke[delayed[early]]]
+    )
 
 
 def _not_rolled_back(rows: Rows, found: Findings) -> None:
@@ -134,7 +136,7 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
     back = sent.invoke[sent.rolled_back]
     first = rows.memo(later.came).first(rows.column("message")[back])
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         asked, one = int(back[number]), int(first[number])
         found.add(
             ROLLED_BACK,
@@ -148,19 +150,19 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
         )
 
     found.count("rolled_back", len(back))
-    found.add_each(ROLLED_BACK, np.flatnonzero(first >= 0), tell, queues=rows.column("queue")[back[first >= 0]])
+    found.add_each(ROLLED_BACK, np.flatnonzero(first >= 0), report_one, queues=rows.column("queue")[back[first >= 0]])
 
 
 def _where(rows: Rows, came: int) -> str:
-    """Where a message was that came in this row; a group's own copy has an offset that tells nobody anything."""
+    """Say where a message was that came in this row; the offset of a group's own copy says nothing."""
     if rows.text("f", came) == "receive_again":
         return f"was given to group {rows.words('group', np.array([came]))[0]}"
     return f"stands in queue {int(rows.column('queue')[came])} at offset {int(rows.column('offset')[came])}"
 
 
 def _acknowledged(rows: Rows, found: Findings, groups: Groups) -> None:
-    """How often groups that acknowledge each message were given one again, which nobody has promised not to do. Whether
-    a group does, another shard may know."""
+    """Note how often groups that acknowledge each message were given one again, which nobody has promised not to do.
+    Whether a group does, another shard may know."""
     calls, message = views.calls(rows, "ack"), rows.column("message")
     done = np.sort(calls.done[calls.ok])
     code, names = rows.labels("group", done)
@@ -176,8 +178,8 @@ def _acknowledged(rows: Rows, found: Findings, groups: Groups) -> None:
 
 
 def _waited(rows: Rows) -> tuple[Ints, Ints, Flags]:
-    """The rows that ended a wait until some group had caught up with its queue, of each the place of its begin, and
-    whether clients that reach the system as the group does had an answer meanwhile: else nobody knows whether they
+    """Return the rows that ended a wait until some group had caught up with its queue, of each the place of its begin,
+    and whether clients that reach the system as the group does had an answer meanwhile: else it is unknown whether they
     reached it."""
     calls = views.calls(rows.beside, "caught_up")
     done = calls.done[calls.ok]
@@ -185,7 +187,7 @@ def _waited(rows: Rows) -> tuple[Ints, Ints, Flags]:
 
 
 def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
-    """What was accepted, and not rolled back, is in its queue in the end, or was delivered before."""
+    """Check that what was accepted, and not rolled back, is in its queue in the end, or was delivered before."""
     sent, index, queue = rows.memo(later.later), rows.column("index"), rows.column("queue")
     owed = sent.invoke[sent.ok & ~sent.rolled_back]
     done = sent.done[sent.ok & ~sent.rolled_back]
@@ -205,7 +207,7 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
         found.fact(unknown=f"the wait for queue {number} ended before delayed messages had to come to it")
     permits = losses.cuts(rows, context, confirmed=False)
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         asked = int(owed[number])
         state, policy = permits.why(rows, int(done[number]))
         permitted = state is losses.Lost.PERMITTED
@@ -232,9 +234,9 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
         if state is losses.Lost.UNDECIDED:
             found.fact(unknown=f"messages that were to come later never came, and {policy}")
         elif state is losses.Lost.PERMITTED:
-            found.add_each(NEVER_DELIVERED_BY_POLICY, some, tell, queues=queue[owed[some]], policy=policy)
+            found.add_each(NEVER_DELIVERED_BY_POLICY, some, report_one, queues=queue[owed[some]], policy=policy)
         else:
-            found.add_each(NEVER_DELIVERED, some, tell, queues=queue[owed[some]])
+            found.add_each(NEVER_DELIVERED, some, report_one, queues=queue[owed[some]])
 
 
 def _why(rows: Rows, sent: Later, asked: int) -> str:
@@ -242,10 +244,10 @@ def _why(rows: Rows, sent: Later, asked: int) -> str:
     return f"to be delivered {delay_ms / 1e3:g} s later" if delay_ms >= 0 else "in a transaction that was committed"
 
 
-def _tell_missing(rows: Rows, found: Findings, groups: Groups) -> None:
-    """Tell of each wait for a group which messages of the queue, of those that were acknowledged or are owed, did not
-    come to the group; and of what came, or stands in the queue, without an id. Besides: of which queues it is known
-    what stands there, and for which groups somebody must have waited."""
+def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
+    """Note of each wait for a group which messages of the queue, of those that were acknowledged or are owed, did not
+    come to the group; and what came, or stands in the queue, without an id. Besides: of which queues it is known what
+    stands there, and for which groups somebody must have waited."""
     index, queue, message, content = (rows.column(name) for name in ("index", "queue", "message", "hash"))
     sent, acked = rows.memo(later.later), rows.memo(views.sends)
     due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
@@ -259,7 +261,7 @@ def _tell_missing(rows: Rows, found: Findings, groups: Groups) -> None:
         given = groups.given(group)
         here, stand = only(queue[due] == queue[end], due, there)
         here, stand = only(~pairs_occur((queue[here], number[here]), (queue[given], number[given])), here, stand)
-        told = {
+        columns = {
             "message": message[here],
             "hash": content[here],
             "stands": stand,
@@ -273,7 +275,7 @@ def _tell_missing(rows: Rows, found: Findings, groups: Groups) -> None:
             end=int(index[end]),
             end_ns=int(views.since_load_ns(rows, np.array([end]))[0]),
             reached=bool(reached[place]),
-            **{name: column.tolist() for name, column in told.items()},
+            **{name: column.tolist() for name, column in columns.items()},
         )
     drains = views.calls(rows.beside, "drain")
     known = distinct(np.append(queue[drains.invoke[drains.ok]], queue[stands]))

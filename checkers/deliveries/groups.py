@@ -41,5 +41,5 @@ class Groups:
         return cls(at[order], group, in_order, list(names))
 
     def given(self, name: str) -> Ints:
-        """What this group was given."""
+        """Return the rows of the messages that this group was given."""
         return self.at[self.group == (self.names.index(name) if name in self.names else -1)]

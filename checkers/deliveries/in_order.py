@@ -26,17 +26,17 @@ NEEDS = Needs(
     columns=(*reads.BASIC, *reads.OPERATIONS, "message"),
     uses=(Use.DELIVERIES,),
 )
-#: What is told of an offset that came before the one below it, as far as the shard knows: when, and when that one came
-#: (-1: not in this shard).
+#: What is reported of an offset that came before the one below it, as far as the shard knows: when, and when that one
+#: came (-1: not in this shard).
 _EARLY = ("early", "row", "message", "since_ns", "below", "below_ns")
-#: What is told of all that a group was given of a queue: the lowest offset and the highest one, when that came first,
-#: and the first row of all.
+#: What is reported of all that a group was given of a queue: the lowest offset and the highest one, when that came
+#: first, and the first row of all.
 _RANGE = ("low", "top", "top_row", "top_ns", "first")
 
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """Each shard tells which offsets came before all from the one below on. It knows of all offsets up to some lowest
+    """Each shard reports which offsets came before all from the one below on. It knows of all offsets up to some lowest
     one, so mostly that is the lowest one alone."""
 
     promise: Promise = PROMISE
@@ -45,17 +45,17 @@ class InOrder:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         if not no_deliveries(context):
-            _tell(rows, found)
+            _note_early(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """Where a shard was not examined, an offset below may have come in time."""
-        told = partial if partial.gaps else partial.merge(out_of_order(partial.facts))
+        merged = partial if partial.gaps else partial.merge(out_of_order(partial.facts))
         needs = [("orderly", "")] if no_deliveries(context) else []
-        return decide(PROMISE, told, needs=needs, unless=no_deliveries(context))
+        return decide(PROMISE, merged, needs=needs, unless=no_deliveries(context))
 
 
-def _tell(rows: Rows, found: Findings) -> None:
+def _note_early(rows: Rows, found: Findings) -> None:
     given = Groups.of(rows, again=False)
     at, code = given.at[given.in_order], given.group[given.in_order]
     queue, offset, index = (rows.column(name)[at] for name in ("queue", "offset", "index"))
@@ -70,7 +70,7 @@ def _tell(rows: Rows, found: Findings) -> None:
         below = first[slot[len(at) :][early]]
         since_ns = views.since_load_ns(rows, at)
         top = int(mine[np.argmax(offset[mine])])
-        told = {
+        columns = {
             "early": offset[early],
             "row": index[early],
             "message": rows.column("message")[at[early]],
@@ -86,13 +86,13 @@ def _tell(rows: Rows, found: Findings) -> None:
             top_row=int(index[top]),
             top_ns=int(since_ns[top]),
             first=int(index[mine[0]]),
-            **{name: column.tolist() for name, column in told.items()},
+            **{name: column.tolist() for name, column in columns.items()},
         )
 
 
 def out_of_order(facts: Facts) -> Partial:
-    """What the shards together find. What a group is given again begins anew at a lower offset; but never is an offset
-    passed over."""
+    """Find offsets that came too early in the facts of all shards. A group that is given messages again may begin at a
+    lower offset; but no offset is ever passed over."""
     found = Findings(PROMISE)
     shards: dict[tuple[str, int], list[Any]] = {}
     for fact in facts:
@@ -116,7 +116,7 @@ def _find(found: Findings, group: str, queue: int, shards: Sequence[Any]) -> Non
             where = int(np.argmax(at_top))
             early[4:, item] = top_row[where], top_ns[where]
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         offset, row, message, since_ns, below, below_ns = early[:, item].tolist()
         found.add(
             OUT_OF_ORDER,
@@ -131,4 +131,4 @@ def _find(found: Findings, group: str, queue: int, shards: Sequence[Any]) -> Non
             message=message,
         )
 
-    found.add_each(OUT_OF_ORDER, np.array(wrong, dtype=np.int64), tell, queues=np.full(len(wrong), queue))
+    found.add_each(OUT_OF_ORDER, np.array(wrong, dtype=np.int64), report_one, queues=np.full(len(wrong), queue))

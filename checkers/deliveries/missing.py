@@ -15,42 +15,42 @@ from checkers._views import later
 from checkers._views.arrays import Flags, Ints, pairs_occur
 from checkers.deliveries.promise import PROMISE, WITHHELD
 
-#: What is told of a message that did not come to a group.
-_TOLD = ("message", "hash", "stands", "in_time", "began", "since_ns")
+#: What is reported of a message that did not come to a group.
+_COLUMNS = ("message", "hash", "stands", "in_time", "began", "since_ns")
 
 
 def repeated(facts: Facts) -> Partial:
-    """How often groups that acknowledge each message were given one again."""
-    told = [fact for fact in facts if "acks" in fact]
-    groups = {str(fact["by"]) for fact in told if fact["acks"]}
-    mine = [fact for fact in told if fact["by"] in groups]
+    """Count how often groups that acknowledge each message were given one again."""
+    reports = [fact for fact in facts if "acks" in fact]
+    groups = {str(fact["by"]) for fact in reports if fact["acks"]}
+    mine = [fact for fact in reports if fact["by"] in groups]
     names = ("given_again", "given_again_after_ack") if mine else ()
     return Partial(counts={name: sum(int(fact[name]) for fact in mine) for name in names})
 
 
 def unknown(facts: Facts) -> Partial:
-    """What shards tell that nobody knows, and what hides whether a group was given everything: nobody waited for it, or
+    """Note what shards report as unknown, and what hides whether a group was given everything: nobody waited for it, or
     read its queue in the end."""
     found = Findings(PROMISE)
     for fact in facts:
         if "unknown" in fact:
             found.gap(str(fact["unknown"]))
     waits = {(one.group, one.queue) for one in _waits(facts)}
-    told = [fact for fact in facts if "known" in fact]
-    known = {number for fact in told for number in fact["known"]}
+    reports = [fact for fact in facts if "known" in fact]
+    known = {number for fact in reports for number in fact["known"]}
     for number in sorted({number for _, number in waits} - known):
-        found.gap(f"nobody knows what stands in queue {number} after the run, and so what a group was never given")
-    wanted = {(str(group), int(number)) for fact in told for group, number in fact["wanted"]}
+        found.gap(f"what stands in queue {number} after the run is unknown, and so what a group was never given")
+    wanted = {(str(group), int(number)) for fact in reports for group, number in fact["wanted"]}
     for group, number in sorted(wanted - waits):
-        found.gap(f"group {group} was not waited for in queue {number}: nobody knows what it was never given")
-    if told:
+        found.gap(f"group {group} was not waited for in queue {number}: what it was never given is unknown")
+    if reports:
         found.count("groups_awaited", len(waits))
     return found.partial()
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """``facts``: what the shards tell of messages that the group lacks."""
+    """``facts``: what the shards report of messages that the group lacks."""
 
     group: str
     queue: int
@@ -61,23 +61,23 @@ class _Wait:
 
 
 def _waits(facts: Facts) -> Iterator[_Wait]:
-    """All waits, by their ends. Every shard tells of each."""
-    told: dict[int, list[Mapping[str, Any]]] = {}
+    """Yield all waits, by their ends. Every shard reports each of them."""
+    by_end: dict[int, list[Mapping[str, Any]]] = {}
     for fact in facts:
         if "wait" in fact:
-            told.setdefault(int(fact["end"]), []).append(fact)
-    for end, mine in sorted(told.items()):
+            by_end.setdefault(int(fact["end"]), []).append(fact)
+    for end, mine in sorted(by_end.items()):
         one = mine[0]
         yield _Wait(str(one["wait"]), int(one["queue"]), end, int(one["end_ns"]), bool(one["reached"]), mine)
 
 
 def withheld(facts: Facts) -> Partial:
-    """What stands in a queue in the end, and was acknowledged or is owed, came to each group that was waited for, under
-    its own id or without one."""
+    """Find messages that stand in a queue in the end, and were acknowledged or are owed, but did not come to a group
+    that was waited for, under their own id or without one."""
     found = Findings(PROMISE)
     stand = _pairs(fact["stand"] for fact in facts if "stand" in fact)
     for wait in _waits(facts):
-        message, content, stands, in_time, began, since_ns = joined(wait.facts, *_TOLD)
+        message, content, stands, in_time, began, since_ns = joined(wait.facts, *_COLUMNS)
         blank = _pairs(fact["blank"][wait.group] for fact in facts if wait.group in fact.get("blank", ()))
         lacks = (stands != 0) | _occur(wait.queue, content, stand)
         lacks &= ~_occur(wait.queue, content, blank)
@@ -92,7 +92,7 @@ def withheld(facts: Facts) -> Partial:
             continue
         places = places[np.argsort(began[places])]
 
-        def tell(
+        def report_one(
             item: int, wait: _Wait = wait, message: Ints = message, began: Ints = began, since_ns: Ints = since_ns
         ) -> None:
             found.add(
@@ -105,13 +105,13 @@ def withheld(facts: Facts) -> Partial:
                 message=int(message[item]),
             )
 
-        found.add_each(WITHHELD, places, tell, queues=np.full(len(places), wait.queue))
+        found.add_each(WITHHELD, places, report_one, queues=np.full(len(places), wait.queue))
     return found.partial()
 
 
-def _pairs(told: Iterator[Any]) -> tuple[Ints, Ints]:
+def _pairs(parts: Iterator[Any]) -> tuple[Ints, Ints]:
     """Queues, and contents that were seen there without an id."""
-    columns = [np.array(one, dtype=np.int64).reshape(2, -1) for one in told]
+    columns = [np.array(one, dtype=np.int64).reshape(2, -1) for one in parts]
     queue, content = np.concatenate([np.empty((2, 0), np.int64), *columns], axis=1)
     return queue, content
 

@@ -35,5 +35,5 @@ PROMISE = Promise(
 
 
 def no_deliveries(context: RunContext) -> str:
-    """Why nothing is owed; "" where it is."""
+    """Say why nothing is owed; "" where it is."""
     return "" if Use.DELIVERIES in context.uses else f"no workload uses {Use.DELIVERIES}"

@@ -49,7 +49,7 @@ class Acknowledged:
         found = Findings(PROMISE)
         found.count("acked", len(rows.memo(views.acknowledged).at))
         found.count("read", len(rows.where(kind="op", f="delivered")))
-        _untold(rows, found)
+        _unjudged(rows, found)
         end = rows.beside.memo(Reached.of)
         end.note(found)
         _kept(rows, context, found, end)
@@ -60,7 +60,7 @@ class Acknowledged:
         return decided(partial.merge(Partial(gaps=tuple(gaps(partial.facts)))), context, ACKED)
 
 
-def _untold(rows: Rows, found: Findings) -> None:
+def _unjudged(rows: Rows, found: Findings) -> None:
     """Count the answers that can't be judged, and prove nothing: an ok without a place, an end without a beginning."""
     sends = rows.memo(views.sends)
     placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
@@ -71,13 +71,13 @@ def _untold(rows: Rows, found: Findings) -> None:
 
 
 def gaps(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the shards together leave open. What they count may be parted anywhere, so it is added up here."""
-    told = {
-        "placeless": "{} acknowledged sends do not tell which content stands at which offset",
+    """Yield what the shards together leave open. What they count may be divided in any way, so it is added up here."""
+    sentences = {
+        "placeless": "{} acknowledged sends do not report which content stands at which offset",
         "unreadable": "{} messages were read without their offset or content",
         "strays": "{} sends ended more than once, or without an invocation on record",
     }
-    for name, text in told.items():
+    for name, text in sentences.items():
         if number := sum(fact.get(name, 0) for fact in facts):
             yield text.format(number)
     gone: dict[tuple[str, int], int] = {}
@@ -109,28 +109,28 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: Reached, missin
     records = Records.of(rows, missing)
     why = explained(rows, context, records, missing.at)
     for policy, mine in why.reasons(Lost.PERMITTED):
-        _tell_lost(rows, found, end, missing.only(mine), LOST_BY_POLICY, policy)
+        _report_lost(rows, found, end, missing.only(mine), LOST_BY_POLICY, policy)
     for but, mine in why.reasons(Lost.UNDECIDED):
         _gone(found, missing.only(mine), but)
     rest = missing.only(why.where(Lost.UNEXPLAINED))
     if len(rest.at) and (destroyed := views.all_destroyed(rows, context)):
         _gone(found, rest, f"but {destroyed}")
     else:
-        _tell_lost(rows, found, end, rest, LOST)
+        _report_lost(rows, found, end, rest, LOST)
 
 
 def _gone(found: Findings, claims: Claims, but: str) -> None:
-    """Note how many acknowledged messages of each queue are gone, of which nobody knows whether they may be."""
+    """Note how many acknowledged messages of each queue are gone, of which it is unknown whether they may be."""
     queues, numbers = np.unique(claims.queue, return_counts=True)
     found.fact(gone=[*zip(queues.tolist(), numbers.tolist(), strict=True)], but=but)
 
 
-def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str, policy: str = "") -> None:
+def _report_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str, policy: str = "") -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
     finals = ByPlace(rows.memo(by_final)) if len(missing.at) else None
     by_drain = end.of_each(missing.queue, end.proven)
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         at = int(missing.at[number])
         queue, offset = int(missing.queue[number]), int(missing.offset[number])
         where = "the final read of the queue" if by_drain[number] else ALL_CONTENT
@@ -156,7 +156,7 @@ def _tell_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name:
         )
 
     found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue, policy=policy)
+    found.add_each(name, np.arange(len(missing.at)), report_one, queues=missing.queue, policy=policy)
 
 
 def _redelivered(rows: Rows, found: Findings) -> None:
@@ -172,7 +172,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     again = np.flatnonzero(leader != np.arange(len(known)))
     index = rows.column("index")
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         at, before = int(known[number]), int(known[leader[number]])
         found.add(
             REDELIVERY,
@@ -185,4 +185,4 @@ def _redelivered(rows: Rows, found: Findings) -> None:
             message=int(rows.column("message")[at]),
         )
 
-    found.add_each(REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])
+    found.add_each(REDELIVERY, again, report_one, queues=rows.column("queue")[known[again]])

@@ -28,7 +28,7 @@ NEEDS = Needs(
     evidence=(Evidence.CONFIRM,),
     uses=(Use.QUEUES,),
 )
-UNTOLD = "acknowledgements do not report the copies that they stand on"
+UNREPORTED = "acknowledgements do not report the copies that they stand on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Copies:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decided(partial, context)  # whether anything was acknowledged at all, another kernel tells
+        return decided(partial, context)  # whether anything was acknowledged at all, another kernel says
 
 
 def _stood(
@@ -57,7 +57,7 @@ def _stood(
     copies, position = form.value.get("copies"), rows.column("position")[acked]
     if not isinstance(copies, dict):
         if len(acked) and context.profile.acks not in ("all", "master"):
-            found.gap(UNTOLD)
+            found.gap(UNREPORTED)
         return
     had = {name: _end(context, *ends[name], rows.column("index")[acked]) for name in copies if name in ends}
     for name in sorted(copies.keys() - ends.keys()):
@@ -67,30 +67,30 @@ def _stood(
     few: Flags = number + len(copies) - len(had) < needed
     on = "on its disk" if context.profile.flush == "sync" else "in its log"
 
-    def tell(place: int) -> None:
+    def report_one(place: int) -> None:
         at = int(acked[place])
-        told = ", ".join(f"{name} had {max(0, int(had[name][place]))} {on}" for name in sorted(had))
+        reported_ends = ", ".join(f"{name} had {max(0, int(had[name][place]))} {on}" for name in sorted(had))
         found.add(
             FALSE_ACKNOWLEDGEMENT,
             f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, gave an ok at "
             f"{views.at_s(rows, at)} for a record that ends at {int(position[place])}, which demands "
-            f"{needed} {'copies' if needed > 1 else 'copy'}; {told or 'nobody had it'}.",
+            f"{needed} {'copies' if needed > 1 else 'copy'}; {reported_ends or 'nobody had it'}.",
             int(rows.column("index")[at]),
         )
 
     found.count("acknowledgements_compared", len(acked))
-    found.add_each(FALSE_ACKNOWLEDGEMENT, np.flatnonzero(few), tell)
+    found.add_each(FALSE_ACKNOWLEDGEMENT, np.flatnonzero(few), report_one)
 
 
 def _needed(profile: Profile, copies: dict[str, object]) -> int:
-    """How many copies an acknowledgement needs; all that the master counts on, where ``acks`` is ``all``."""
+    """Return how many copies an acknowledgement needs; all that the master counts on, where ``acks`` is ``all``."""
     if profile.acks == "all":
         return max(1, len(copies))
     return 1 if profile.acks == "master" else int(profile.acks)
 
 
 def _end(context: RunContext, indexes: Ints, ends: Ints, at_index: Ints) -> Ints:
-    """How far a replica went when these rows were written, -1 where it had not said anything."""
+    """Return how far a replica went when these rows were written, -1 where it had not said anything."""
     if not context.one_clock:
         return np.full(len(at_index), ends.max())
     return np.append(-1, ends)[np.searchsorted(indexes, at_index, side="right")]

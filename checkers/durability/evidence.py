@@ -16,7 +16,7 @@ from checkers._views.claims import Claims
 from checkers.durability import tops
 from checkers.durability.promise import PROMISE
 
-#: What tells of each queue, wherever its rows stand, how far it goes, and how far it was read.
+#: What shows of each queue, wherever its rows stand, how far it goes, and how far it was read.
 END = (tops.READS, reads.beside("op", "drain"))
 #: And where it may begin.
 ENDS = (*END, *reads.RETENTION_OF_PARTS)
@@ -47,7 +47,7 @@ class Drains:
         return cls(queue[best], begin[best], end[best], rows.column("index")[done[best]])
 
     def row_of(self, queue: int) -> int:
-        """The index of the row that completed the drain of this queue, -1 without one."""
+        """Return the index of the row that completed the drain of this queue, -1 without one."""
         place, there = places_in(self.queue, np.array([queue], dtype=np.int64))
         return int(self.index[place[0]]) if there[0] else -1
 
@@ -93,7 +93,7 @@ class Reached:
         return self.reached >= self.needed
 
     def judged(self, rows: Rows, context: RunContext) -> Flags:
-        """Of which queues the content is known: those, or all if whole logs tell it."""
+        """Return of which queues the content is known: those read to their end, or all if whole logs show it."""
         names = views.brokers(rows, context)
         whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
         return self.proven | whole
@@ -106,7 +106,7 @@ class Reached:
         return known & flags[place]
 
     def floors(self, rows: Rows, context: RunContext, judged: Flags, found: Findings | None = None) -> Floors:
-        """Of the judged queues; ``found`` learns of unlawful trims. ``rows`` with what stands beside."""
+        """Of the judged queues; ``found`` learns of trims that are not allowed. ``rows`` with what stands beside."""
         floor, known = np.zeros(len(judged), dtype=np.int64), np.zeros(len(judged), dtype=np.bool_)
         floor[judged], known[judged] = retention.lawful_floors(rows, context, self.queues[judged], found)
         unexplained = judged & self.proven & (self.begin > floor) & ~known
@@ -115,7 +115,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """Below which offset each queue lawfully holds nothing, and whether anything tells. Where nothing does
+    """Below which offset each queue may hold nothing, and whether anything shows that. Where nothing does
     (``unexplained``), what lies below the drain's beginning is not judged."""
 
     floor: Ints
@@ -130,7 +130,8 @@ def _queues(rows: Rows) -> Ints:
 
 
 def _needed(rows: Rows, queues: Ints) -> Ints:
-    """The highest of three ends of each queue: behind what was acknowledged, behind what was read, and the system's."""
+    """Return the highest of three ends of each queue: behind what was acknowledged, behind what was read, and the
+    system's."""
     needed = np.zeros(len(queues), dtype=np.int64)
     tops = [(of, top + 1) for of, top in (rows.memo(views.acknowledged_tops), rows.memo(views.read_tops))]
     for queue, end in (*tops, _system_ends(rows)):
@@ -140,30 +141,30 @@ def _needed(rows: Rows, queues: Ints) -> Ints:
 
 
 def _system_ends(rows: Rows) -> tuple[Ints, Ints]:
-    """Queues, ascending, and the end of each as masters told it after the run."""
+    """Queues, ascending, and the end of each as masters reported it after the run."""
     ends: dict[int, int] = {}
     for at in rows.where(kind="final", f="node"):
-        told = rows.value(at)
-        if told.get("role") == "master":
-            for queue, end in (told.get("maximums") or {}).items():
+        fields = rows.value(at)
+        if fields.get("role") == "master":
+            for queue, end in (fields.get("maximums") or {}).items():
                 ends[int(queue)] = max(ends.get(int(queue), -1), int(end))
     queues = np.array(sorted(ends), dtype=np.int64)
     return queues, np.array([ends[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
 def by_drain(rows: Rows) -> Claims:
-    """What the final reading was given."""
+    """Return what the final read was given."""
     return views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
 
 
 def by_final(rows: Rows) -> Claims:
-    """What stands in the replicas' logs and in the tier after recovery."""
+    """Return what stands in the replicas' logs and in the tier after recovery."""
     return views.join(rows.memo(views.final_log), rows.memo(views.tiered))
 
 
 def present(rows: Rows, end: Reached, judged: Flags) -> Claims:
-    """What is there, of judged queues: what was drained, and where a queue was not drained to its end, what logs and
-    the tier hold."""
+    """Return what is there, of judged queues: what was drained, and where a queue was not drained to its end, what logs
+    and the tier hold."""
     drained, final = rows.memo(by_drain), rows.memo(by_final)
     return views.join(
         drained.only(end.of_each(drained.queue, judged)),
@@ -172,10 +173,10 @@ def present(rows: Rows, end: Reached, judged: Flags) -> Claims:
 
 
 def decided(partial: Partial, context: RunContext, *needs: tuple[str, str]) -> Verdict:
-    """The judgement of one of the kernels, each of which says for itself which of the ``needs`` the run did not show.
-    Where no workload uses queues, nothing is owed unless it has shown all of them."""
+    """Return the verdict of one of the kernels, each of which says for itself which of the ``needs`` the run did not
+    show. Where no workload uses queues, nothing is owed unless it has shown all of them."""
     shown = {name: 1 for name, _ in (ACKED, DRAINED) if any(fact.get(name) for fact in partial.facts)}
-    told = replace(partial, counts={**partial.counts, **shown})
+    counted = replace(partial, counts={**partial.counts, **shown})
     asked = (ACKED, DRAINED) if context.no_queues else needs
-    verdict = decide(PROMISE, told, needs=asked, unless=context.no_queues)
+    verdict = decide(PROMISE, counted, needs=asked, unless=context.no_queues)
     return replace(verdict, counts=dict(sorted(partial.counts.items())))

@@ -1,6 +1,6 @@
 """What a replica need not keep any more, it deletes in time: a log that only grows fills its disk.
 
-How much it keeps, a replica tells with its roles. What it may delete then is known from below: nobody tells where the
+A replica reports with its roles how much it keeps. What it may delete then is known from below: no row says where the
 segments of its log end, nor where the first record lies that the tier lacks. Of each queue the last version of its
 manifest that the replica knows covers all records up to a position, and all its records, unless a later one covers
 more.
@@ -33,20 +33,20 @@ from checkers.durability.promise import LATE_RETENTION, PROMISE
 DELETES_S = 3.0
 #: So long after a fault something may still be in the way.
 SETTLES_NS = 3_000_000_000
-#: So long a replica may keep its whole log for one that begins anew, which may have died since.
+#: So long a replica may keep its whole log for one that begins again, which may have died since.
 HELD_NS = 30_000_000_000
 #: So long it may keep its whole log for a client that reads all of it; questions at the system's limits may do so.
 READER_NS = 6_000_000_000
 #: What a fault may do without keeping a replica from deleting.
 HARMLESS = frozenset({Effect.HARMS_TIER, Effect.SWITCHES_MASTER})
-#: What a fault may do so that somebody begins anew.
-BEGIN_ANEW = (Effect.LOSES_DISK, Effect.ADDS_REPLICA, Effect.REMOVES_REPLICA)
+#: What a fault may do so that a replica begins again.
+BEGIN_AGAIN = (Effect.LOSES_DISK, Effect.ADDS_REPLICA, Effect.REMOVES_REPLICA)
 #: How often it is asked whether a log is too long.
 STEP_NS = 1_000_000_000
 
 
 def _of_each_second(rows: Rows) -> Ints:
-    """A sieve: of the confirm offsets that a node tells within one second the last row."""
+    """Return of the confirm offsets that a node reports within one second the last row. This is a sieve."""
     at = rows.where(kind="trace", f="confirm")
     node, second = rows.column("node")[at], rows.column("time_ns")[at] // STEP_NS
     order = np.lexsort((rows.column("index")[at], second, node))
@@ -56,7 +56,7 @@ def _of_each_second(rows: Rows) -> Ints:
 
 
 def _largest(rows: Rows) -> Ints:
-    """A sieve: of the records that a node appends the largest."""
+    """Return of the records that a node appends the largest. This is a sieve."""
     at = rows.where(kind="trace", f="append")
     node, size = rows.column("node")[at], rows.numbers("size", at)
     order = np.lexsort((rows.column("index")[at], size, node))
@@ -100,7 +100,7 @@ class Forgotten:
         confirms = rows.where(kind="trace", f="confirm")
         for node in sorted({rows.text("node", at) for at in confirms}):
             for log in _logs(rows, node):
-                if _tell(rows, found, context, log, until_ns):
+                if _report_long_log(rows, found, context, log, until_ns):
                     break
         return found.partial()
 
@@ -131,25 +131,25 @@ def _last_judged_ns(rows: Rows) -> int:
 
 
 def _logs(rows: Rows, node: str) -> Iterator[_Log]:
-    """The roles of a replica that tell how much it keeps, and that it deletes the rest."""
+    """Yield the roles of a replica that say how much it keeps, and that it deletes the rest."""
     times = rows.column("time_ns")
     at = views.node_traces(rows, node, "role", "start").tolist()
     begun_ns = 0
     for one, after in zip(at, [*at, -1][1:], strict=True):
-        told = rows.value(one)
+        fields = rows.value(one)
         if rows.text("f", one) == "start":
             begun_ns = int(times[one])
-        keeps = tuple(told.get(name) for name in ("retain_bytes", "segment_bytes"))
+        keeps = tuple(fields.get(name) for name in ("retain_bytes", "segment_bytes"))
         retain, segment = (size if isinstance(size, int) else 0 for size in keeps)
-        if retain > 0 and segment > 0 and isinstance(told.get("tiered"), bool):
+        if retain > 0 and segment > 0 and isinstance(fields.get("tiered"), bool):
             until_ns = int(times[after]) if after >= 0 else NEVER
             epoch = int(rows.column("epoch")[one])
-            yield _Log(node, one, begun_ns, int(times[one]), until_ns, epoch, retain, segment, told["tiered"])
+            yield _Log(node, one, begun_ns, int(times[one]), until_ns, epoch, retain, segment, fields["tiered"])
 
 
-def _tell(rows: Rows, found: Findings, context: RunContext, log: _Log, until_ns: int) -> bool:
-    """Find the first time at which the log was too long, if it was, and nothing hindered anybody. Where a fault may
-    have of which nobody knows what it does, nobody knows."""
+def _report_long_log(rows: Rows, found: Findings, context: RunContext, log: _Log, until_ns: int) -> bool:
+    """Report the first time at which the log was too long, if it was, and nothing hindered anybody. Where a fault of
+    unknown effects may have hindered somebody, that is unknown."""
     bound_ns = int(1e9 * DELETES_S * (1.0 if context.one_clock else REAL_TIME))
     hindrances, unknown = rows.memo(_hindrances)
     late = _too_long(rows, log, until_ns, bound_ns, [*hindrances, *unknown])
@@ -195,7 +195,7 @@ def _too_long(rows: Rows, log: _Log, until_ns: int, bound_ns: int, hindrances: S
 
 
 def _largest_record(rows: Rows, node: str) -> int:
-    """A segment with a single record may be as long as that."""
+    """Return the size of the largest record: a segment that holds it alone may be as long."""
     return int(rows.numbers("size", rows.where(kind="trace", f="append", node=node)).max(initial=0))
 
 
@@ -204,16 +204,16 @@ def _at(rows: Rows, time_ns: int) -> str:
 
 
 def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
-    """What may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a replica
-    knows of the tier counts; that a replica begins anew, for which others keep their logs; and that a client may ask
-    for a whole log. And faults of which nobody knows what they do."""
+    """Return what may keep anybody from deleting: a fault, but for switches and those of the tier, since only what a
+    replica knows of the tier counts; that a replica begins again, for which others keep their logs; and that a client
+    may ask for a whole log. And faults of unknown effects."""
     found, unknown = [], []
     for fault in rows.memo(views.faults):
         harms = set(fault.effects or ()) - HARMLESS
         if fault.effects is None:
             unknown.append((fault.began_ns, _plus(fault.until_ns, HELD_NS)))
         elif harms:
-            held = not harms.isdisjoint(BEGIN_ANEW)
+            held = not harms.isdisjoint(BEGIN_AGAIN)
             found.append((fault.began_ns, _plus(fault.until_ns, HELD_NS if held else SETTLES_NS)))
     times, load_ns = rows.column("time_ns"), rows.memo(load_began_ns)
     for at, held_ns in (
@@ -230,23 +230,23 @@ def _plus(time_ns: int, more_ns: int) -> int:
 
 
 def _confirmed(rows: Rows, node: str, moments: Ints) -> Ints:
-    """How far the replica had called its log confirmed, at each of these moments; -1 before it has."""
+    """Return how far the replica had called its log confirmed, at each of these moments; -1 before it has."""
     at = rows.where(kind="trace", f="confirm", node=node)
     return _highest(rows.column("time_ns")[at], rows.column("position")[at], moments)
 
 
 def _first(rows: Rows, node: str, moments: Ints) -> Ints:
-    """Where the replica's log began at each of these moments."""
+    """Return where the replica's log began at each of these moments."""
     at = views.node_traces(rows, node, "retention", "bootstrap", "recovered")
-    told = rows.column("position")[at].copy()
+    positions = rows.column("position")[at].copy()
     for place in np.flatnonzero(rows.column("f")[at] == rows.code("f", "recovered")).tolist():
         first = rows.value(int(at[place])).get("first")
-        told[place] = first if isinstance(first, int) else 0
-    return np.maximum(_highest(rows.column("time_ns")[at], told, moments), 0)
+        positions[place] = first if isinstance(first, int) else 0
+    return np.maximum(_highest(rows.column("time_ns")[at], positions, moments), 0)
 
 
 def _highest(times_ns: Ints, values: Ints, moments: Ints) -> Ints:
-    """The highest of the values that were told up to each moment, -1 before the first."""
+    """Return the highest of the values that were reported up to each moment, -1 before the first."""
     order = np.argsort(times_ns, kind="stable")
     place = np.searchsorted(times_ns[order], moments, side="right")
     return np.append(-1, np.maximum.accumulate(values[order]))[place]
@@ -265,13 +265,15 @@ def _covered(rows: Rows, log: _Log, moments: Ints) -> Ints:
     return covered
 
 
-def _covers(rows: Rows, told: Ints, epoch: int, end: int, moments: Ints) -> Ints:
+def _covers(rows: Rows, reported: Ints, epoch: int, end: int, moments: Ints) -> Ints:
     """For each moment the position up to which the last of these views of a queue covers all its records; 0 where
-    nobody knows. ``end``: where the queue ended after the run, in any log."""
-    if not len(told):
+    that is unknown. ``end``: where the queue ended after the run, in any log."""
+    if not len(reported):
         return np.zeros(len(moments), dtype=np.int64)
-    told = told[np.argsort(rows.column("time_ns")[told], kind="stable")]
-    times, epochs, offsets, positions = (rows.column(name)[told] for name in ("time_ns", "epoch", "offset", "position"))
+    reported = reported[np.argsort(rows.column("time_ns")[reported], kind="stable")]
+    times, epochs, offsets, positions = (
+        rows.column(name)[reported] for name in ("time_ns", "epoch", "offset", "position")
+    )
     last = np.searchsorted(times, moments, side="right") - 1
     known = (last >= 0) & (epochs[last] == epoch)
     is_whole = offsets[last] >= max(end, int(offsets.max()))
@@ -279,7 +281,7 @@ def _covers(rows: Rows, told: Ints, epoch: int, end: int, moments: Ints) -> Ints
 
 
 def _ends(rows: Rows) -> Mapping[int, int]:
-    """Where each queue ended after the run, in the longest log."""
+    """Return where each queue ended after the run, in the longest log."""
     ends: dict[int, int] = {}
     for at in rows.where(kind="final", f="node").tolist():
         for text, end in (rows.value(at).get("maximums") or {}).items():

@@ -69,7 +69,7 @@ def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None
     order, firsts = views.groups(asked[0][there], asked[1][there])
     once = unclear[there][order[firsts]]
 
-    def tell(at: int) -> None:
+    def report_one(at: int) -> None:
         found.add(
             RECOVERED,
             f"The result of sending message {short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
@@ -79,7 +79,7 @@ def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None
             message=int(message[at]),
         )
 
-    found.add_each(RECOVERED, once, tell, queues=queue[once])
+    found.add_each(RECOVERED, once, report_one, queues=queue[once])
 
 
 def _unexpected(rows: Rows, found: Findings) -> None:
@@ -98,12 +98,12 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     possible = any_in(asked_in[~sends.failed], count)[seen_in]
     refused = ~astray & ~possible
 
-    def tell(name: str, why: str, told: Ints) -> None:
-        order, firsts = views.groups(queue[told], rows.column("offset")[told], message[told])
-        once = told[np.sort(order[firsts])]
-        found.add_each(name, once, lambda seen: tell_one(name, why, seen), queues=queue[once])
+    def report_all(name: str, why: str, wrong: Ints) -> None:
+        order, firsts = views.groups(queue[wrong], rows.column("offset")[wrong], message[wrong])
+        once = wrong[np.sort(order[firsts])]
+        found.add_each(name, once, lambda seen: report_one(name, why, seen), queues=queue[once])
 
-    def tell_one(name: str, why: str, seen: int) -> None:
+    def report_one(name: str, why: str, seen: int) -> None:
         place, node = int(rows.column("offset")[seen]), rows.text("node", seen)
         asked = source[np.searchsorted(at, seen)]
         found.add(
@@ -117,13 +117,13 @@ def _unexpected(rows: Rows, found: Findings) -> None:
             message=int(message[seen]),
         )
 
-    tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
-    tell(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
-    tell(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+    report_all(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
+    report_all(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
+    report_all(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
 
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
-    """A message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
+    """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
     sends = rows.memo(views.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     parts = [
@@ -147,7 +147,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     allowed = np.maximum(attempts, 1)
     found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
 
-    def tell(number: int) -> None:
+    def report_one(number: int) -> None:
         where = at[begin[number] : begin[number] + copies[number]]
         asked = sends.invoke[(message[sends.invoke] == ids[number]) & (queue[sends.invoke] == queue[where[0]])]
         found.add(
@@ -163,7 +163,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         )
 
     wrong = np.flatnonzero(copies > allowed)
-    found.add_each(DUPLICATE_APPEND, wrong, tell, queues=queue[at[begin[wrong]]])
+    found.add_each(DUPLICATE_APPEND, wrong, report_one, queues=queue[at[begin[wrong]]])
 
 
 def _at_several(rows: Rows, at: Ints) -> Ints:

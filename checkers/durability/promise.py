@@ -48,5 +48,5 @@ PROMISE = Promise(
 
 
 def short(message: int) -> str:
-    """A message for people, as reports name it."""
+    """Return a message for people, as reports name it."""
     return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"

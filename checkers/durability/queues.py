@@ -68,23 +68,23 @@ def _not_drained(end: Reached, found: Findings) -> None:
 def _unexplained(rows: Rows, end: Reached, floors: Floors, found: Findings) -> None:
     for place in np.flatnonzero(floors.unexplained & among(end.queues, retention.own_queues(rows))).tolist():
         found.gap(
-            f"queue {int(end.queues[place])} begins at offset {int(end.begin[place])}, and nothing tells whether that "
-            "was lawful retention"
+            f"queue {int(end.queues[place])} begins at offset {int(end.begin[place])}, and nothing shows whether "
+            "retention was allowed to remove what is below"
         )
 
 
 def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
-    """No replica tells a client that a queue begins above what retention has lawfully removed: it would pass over what
-    is there."""
+    """Check that no replica says to a client that a queue begins above what retention was allowed to remove: the client
+    would pass over what is there."""
     index, queue = rows.column("index"), rows.column("queue")
     floor, known = floors.floor, floors.known
 
-    def tell(at: int) -> None:
+    def report_one(at: int) -> None:
         minimum, above = int(rows.value(at).get("minimum", -1)), int(floor[np.searchsorted(end.queues, queue[at])])
         found.add(
             EARLY_RETENTION,
             f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {int(queue[at])} "
-            f"begins at offset {minimum}, but only what is below offset {above} was ever lawfully removed.",
+            f"begins at offset {minimum}, but retention was allowed to remove only what is below offset {above}.",
             int(index[at]),
             queue=int(queue[at]),
             offset=above,
@@ -96,4 +96,4 @@ def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
         minimum = rows.numbers("minimum", done)
         place, mine = places_in(end.queues, queue[done])
         mine &= known[place] & (minimum > floor[place])
-        found.add_each(EARLY_RETENTION, done[mine], tell, queues=queue[done[mine]])
+        found.add_each(EARLY_RETENTION, done[mine], report_one, queues=queue[done[mine]])

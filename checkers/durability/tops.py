@@ -1,4 +1,4 @@
-"""The rows of a queue that tell how far it goes, of all that tells of its content."""
+"""The rows of a queue that show how far it goes, of all that show its content."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from checkers._views.reads import kept_of
 
 
 def keep(rows: Rows) -> Ints:
-    """Of each queue the first row that tells of it, the acknowledged send and the delivery with the highest offset, and
-    of sends the ends whose invocations are not among the rows, since they come before them."""
-    told = np.concatenate([rows.where(kind="op", f=f) for f in ("send", "delivered")])
+    """Return of each queue the first row that names it, the acknowledged send and the delivery with the highest offset,
+    and of sends the ends whose invocations are not among the rows, since they come before them."""
+    every = np.concatenate([rows.where(kind="op", f=f) for f in ("send", "delivered")])
     sent, made = rows.where(kind="op", f="send"), rows.memo(sends)
     ends = sent[rows.column("type")[sent] != rows.code("type", "invoke")]
     alone = ends[~among(rows.column("op")[ends], made.began)]
     done = _highest(rows.memo(acknowledged))
     asked = made.invoke[among(made.done, done)]
     read = _highest(claims_of(rows, rows.where(kind="op", f="delivered")))
-    return distinct(np.concatenate([_first(rows, told), alone, done, asked, read]))
+    return distinct(np.concatenate([_first(rows, every), alone, done, asked, read]))
 
 
 def _first(rows: Rows, at: Ints) -> Ints:

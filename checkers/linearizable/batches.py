@@ -29,7 +29,7 @@ GRACE_S = 30.0
 MOST_DEATHS = 3
 NO_EVENTS = "there is not one event in it: nothing to judge"
 BEYOND = "it holds numbers, or adds up to some, that are beyond 64 bits: no checker calculates with them"
-NO_CALLS = "all calls in it failed, or nobody knows what they did: nothing to judge"
+NO_CALLS = "all calls in it failed, or it is unknown what they did: nothing to judge"
 
 
 class JvmDied(Exception):
@@ -45,7 +45,7 @@ class Jvm(Protocol):
 
 
 def settled(history: History) -> Result | None:
-    """The result for a history that needs no search, whatever engine would do it: one without any call, of which
+    """Return the result for a history that needs no search, whatever engine would do it: one without any call, of which
     "linearizable" would be true and prove nothing, one with numbers that only some engines could hold, or one that is
     judged by a count."""
     if not history.operations and (not history.left_out or history.model == TOTAL_QUEUE):
@@ -58,7 +58,7 @@ def settled(history: History) -> Result | None:
 
 
 def _beyond(history: History) -> bool:
-    """Whether a sum, or the difference of two, may not fit into 64 bits."""
+    """Return whether a sum, or the difference of two, may not fit into 64 bits."""
     largest = _largest(history.init)
     if history.model != "counter":
         whole = max((_largest(one.arguments) for one in history.operations), default=0)
@@ -73,7 +73,7 @@ def _largest(arguments: Sequence[Argument]) -> int:
 
 
 def undecided(history: History, reason: str) -> Result:
-    """The result for a history about which nothing was found out."""
+    """Return the result for a history about which nothing was found out."""
     completed = sum(operation.ret is not None for operation in history.operations)
     whole = Undecided(key=None, reason=reason, placed=0, of=completed)
     return Result(id=history.id, valid=None, ms=0.0, configs=0, peak_mib=0.0, undecided=(whole,))
@@ -133,7 +133,7 @@ class Stream:
             self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, source: Iterator[History]) -> tuple[list[History], BaseException | None]:
-        """The next histories, and why there can be no more after them: what the reading raised."""
+        """Return the next histories, and why there can be no more after them: what the reading raised."""
         group: list[History] = []
         operations = 0
         try:
@@ -177,8 +177,8 @@ class Stream:
             yield batch.settled[n] if n in batch.settled else next(judged)
 
     def _answered(self, histories: list[History], answer: Answer) -> Iterator[Result]:
-        """The results of a batch. If it fails as a whole, each history is tried alone, so that one that kills the JVM,
-        or is none of its model, spoils no other."""
+        """Yield the results of a batch. If it fails as a whole, each history is tried alone, so that one that kills the
+        JVM, or is none of its model, spoils no other."""
         patience_s = GRACE_S + len(histories) * (1.2 * self._limits.time_limit_s + 2)
         try:
             said, took_s = answer.result(timeout=patience_s)
@@ -209,7 +209,7 @@ class Stream:
 
 
 def result_of(found: Mapping[str, Any], history: History) -> Result:
-    """What Java said of a history; operations by number."""
+    """Return what Java said of a history; operations by number."""
     valid = found["valid"]
     proof = found.get("witness")
     witness = None
@@ -242,7 +242,7 @@ def result_of(found: Mapping[str, Any], history: History) -> Result:
 
 
 def history_of(model: str, identity: str, rows: Mapping[str, Any]) -> History:
-    """A history that came back from Spark by columns, as ``KeyRows.java`` writes them."""
+    """Return a history that came back from Spark by columns, as ``KeyRows.java`` writes them."""
     values, start, numbers = rows["values"], rows["start"], rows["arguments"]
 
     def argument(number: int) -> Argument:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checkers.linearizable.history import History
-from checkers.linearizable.models import model_named, tells_nothing
+from checkers.linearizable.models import model_named, restricts_nothing
 
 
 def verify(history: History, key: str | None, order: Sequence[int]) -> str:
     """Return "" when ``order`` (operation numbers) proves that the object ``key`` is linearizable, else why not.
 
-    Every completed operation on the object stands in it once (those that tell nothing may be left out), a crashed one
-    at most once; none stands after another that was called only after its return; and the model allows each in turn.
+    Every completed operation on the object stands in it once (those that restrict nothing may be left out), a crashed
+    one at most once; none stands after another that was called only after its return; and the model allows each in
+    turn.
     """
     operations = history.operations
     if len(set(order)) != len(order):
@@ -22,7 +23,7 @@ def verify(history: History, key: str | None, order: Sequence[int]) -> str:
             return f"operation {number} is none of the operations on {key!r}"
     present = set(order)
     for number, operation in enumerate(operations):
-        needed = operation.key == key and operation.ret is not None and not tells_nothing(operation)
+        needed = operation.key == key and operation.ret is not None and not restricts_nothing(operation)
         if needed and number not in present:
             return f"operation {number} completed and is missing"
     latest_call = -1

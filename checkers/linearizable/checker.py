@@ -69,10 +69,10 @@ def examine(
     """Judge many histories; results come one by one, in the same order, while further histories are still being read.
 
     ``time_limit_s`` is for each history, ``memory_mib`` for the JVM, ``threads`` 0 means all cores. ``every_key``: go
-    on after a violation, until each object has a verdict; ``orders``: tell a linearization of each object. ``engine``:
-    jvm, python, or auto, which is the JVM unless there is no Java at all. A JVM that dies leaves the history that it
-    was at undecided, and is started again for the others. Raises :class:`chaos.errors.MachineError` when Java or the
-    jar is missing or the jar is of another version.
+    on after a violation, until each object has a verdict; ``orders``: return a linearization of each object.
+    ``engine``: jvm, python, or auto, which is the JVM unless there is no Java at all. A JVM that dies leaves the
+    history that it was at undecided, and is started again for the others. Raises :class:`chaos.errors.MachineError`
+    when Java or the jar is missing or the jar is of another version.
     """
     limits = Limits(
         time_limit_s=time_limit_s, memory_mib=memory_mib, threads=threads, every_key=every_key, orders=orders

@@ -130,7 +130,7 @@ class SparkGateway:
             return False
 
     def kill(self) -> None:
-        """It is not ours to end."""
+        """Do nothing: it is not ours to end."""
 
 
 def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending: Callable[[], str]) -> str:
@@ -143,7 +143,7 @@ def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending:
 
 
 def translated(ask: Callable[[], str], ending: Callable[[], str]) -> str:
-    """What Java answers; what it throws as an error of ours. ``ending`` tells how the JVM ended, if it did."""
+    """Return what Java answers; raise what it throws as an error of ours. ``ending`` says how the JVM ended, if so."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
@@ -168,7 +168,7 @@ def _archive_options(java: Path, dump: Path | None) -> list[str]:
 
 
 def archive_path(java: Path) -> Path:
-    """Where the class-data archive for this Java and these jars belongs, whether or not it exists."""
+    """Return where the class-data archive for this Java and these jars belongs, whether or not it exists."""
     from py4j.java_gateway import find_jar_path
 
     return class_archive.path_for("checker", java, [Path(find_jar_path()), jar.JAR], JVM_OPTIONS)

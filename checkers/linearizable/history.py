@@ -14,7 +14,7 @@ from enum import IntEnum
 NIL = "null"
 
 #: An argument of an operation: a value as canonical JSON text (sorted keys, no spaces), a whole number where the model
-#: calculates with it (counter, token, epoch, flag, process), None where nobody knows it.
+#: calculates with it (counter, token, epoch, flag, process), None where it is unknown.
 Argument = str | int | None
 
 
@@ -107,10 +107,11 @@ class DeadEnd:
 class Witness:
     """Why a history is not linearizable. All lists hold operation numbers.
 
-    ``prefix``: the longest linearizable prefix (the history up to before the return of ``blocked``), in a lawful order.
-    ``blocked``: the operation that can't be placed. ``dead_ends``: up to ten configurations there. ``minimal``: a
-    sub-history that is still illegal, and from which nothing can be taken away; each value of an observed or removed
-    operation keeps its meaning. ``reason``: a sentence, where an algorithm that needs no search found a pattern.
+    ``prefix``: the longest linearizable prefix (the history up to before the return of ``blocked``), in an order that
+    is allowed. ``blocked``: the operation that can't be placed. ``dead_ends``: up to ten configurations there.
+    ``minimal``: a sub-history that is still illegal, and from which nothing can be taken away; each value of an
+    observed or removed operation keeps its meaning. ``reason``: a sentence, where an algorithm that needs no search
+    found a pattern.
     """
 
     key: str | None

@@ -35,13 +35,13 @@ NO_JAVAC = (
 
 
 def sources(*, on_spark: bool = False) -> list[Path]:
-    """The Java sources that need the JDK alone, or those that need Spark, in a fixed order; none where only the jar was
-    installed."""
+    """Return the Java sources that need the JDK alone, or those that need Spark, in a fixed order; none where only the
+    jar was installed."""
     return sorted(path for path in JVM.rglob("*.java") if path.is_relative_to(JVM / ON_SPARK) == on_spark)
 
 
 def wanted_version() -> str:
-    """The version that the jar must have: a digest of the sources, "" where there are none to compare with."""
+    """Return the version that the jar must have: a digest of the sources, "" where there are none to compare with."""
     found = [*sources(), *sources(on_spark=True)]
     digest = hashlib.sha256()
     for source in found:
@@ -51,7 +51,7 @@ def wanted_version() -> str:
 
 
 def jar_version() -> str:
-    """The version that the jar says it has; "" when it is missing or damaged."""
+    """Return the version that the jar says it has; "" when it is missing or damaged."""
     try:
         with zipfile.ZipFile(JAR) as archive:
             return archive.read(VERSION_FILE).decode("ascii", "replace").strip()
@@ -60,7 +60,7 @@ def jar_version() -> str:
 
 
 def problem(version: str | None = None) -> str:
-    """Why the jar can't be used: a sentence, "" when it can. ``version`` is what a running checker says of itself;
+    """Say why the jar can't be used: a sentence, "" when it can. ``version`` is what a running checker says of itself;
     without it, the jar is asked."""
     if version is None and not JAR.is_file():
         return f"the checker's jar {JAR} is missing: build it with `python -m checkers.linearizable` (or `make setup`)"
@@ -68,14 +68,14 @@ def problem(version: str | None = None) -> str:
     wanted = wanted_version()
     if not version or (wanted and version != wanted):
         return (
-            f"the checker's jar {JAR} is of version {version or 'unknown'}, expected {wanted or 'any that it tells'}:"
-            " build it anew with `python -m checkers.linearizable` (or `make setup`)"
+            f"the checker's jar {JAR} is of version {version or 'unknown'}, expected {wanted or 'one that it names'}:"
+            " build it again with `python -m checkers.linearizable` (or `make setup`)"
         )
     return ""
 
 
 def find_javac() -> Path:
-    """A compiler beside the Java that we use, or any other. Raises :class:`MachineError` when there is none."""
+    """Return a compiler beside the Java that we use, or any other. Raises :class:`MachineError` when there is none."""
     candidates = []
     if home := os.environ.get("JAVA_HOME"):
         candidates.append(Path(home) / "bin" / "javac")
@@ -99,7 +99,7 @@ def build(*, force: bool = False) -> str:
         return ""
     core, on_spark = sources(), sources(on_spark=True)
     if not core:
-        raise MachineError(f"there are no Java sources in {JVM}: install stormproof anew")
+        raise MachineError(f"there are no Java sources in {JVM}: install stormproof again")
     javac = find_javac()
     note = ""
     with tempfile.TemporaryDirectory(prefix="stormproof-jar-") as folder:
@@ -134,7 +134,7 @@ def _spark_jars() -> Path | None:
 
 
 def _write(classes: Path) -> None:
-    """All classes as a jar, in one step, so that nobody ever reads half of one."""
+    """Write all classes as a jar, in one step, so that nobody ever reads half of one."""
     entries = {
         "META-INF/MANIFEST.MF": f"Manifest-Version: 1.0\r\nMain-Class: {MAIN}\r\n\r\n".encode(),
         VERSION_FILE: f"{wanted_version()}\n".encode(),

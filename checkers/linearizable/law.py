@@ -71,7 +71,7 @@ class Linearizable:
             found.count("unclear", sum(call["ended"] < 0 for call in mine))
         made = {(init["object"], init["model"]) for init in _inits(rows)}
         for name, model in sorted({(call["object"], call["model"]) for call in calls} - made):
-            found.gap(f"nothing tells in which state {name} ({model}) began")
+            found.gap(f"nothing shows in which state {name} ({model}) began")
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -107,8 +107,8 @@ class Linearizable:
                 results[place] = result
         except MachineError as error:  # no Java, no jar: what is decided stays decided
             for place in (place for place in hard if results[place].valid is None):
-                told = [replace(one, reason=f"{one.reason}; {error}") for one in results[place].undecided]
-                results[place] = replace(results[place], undecided=tuple(told))
+                explained = [replace(one, reason=f"{one.reason}; {error}") for one in results[place].undecided]
+                results[place] = replace(results[place], undecided=tuple(explained))
         return results
 
 
@@ -120,11 +120,11 @@ def _inits(rows: Rows) -> list[dict[str, Any]]:
     what people call that which the model is of; the whole object where it is ""."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for at in rows.where(kind="op", f="create", type="invoke").tolist():
-        told = rows.value(at)
-        for model, state in (told.get("init") or {}).items():
-            part = told.get("part", {"replica-info": "set", "register": "address"}.get(model, ""))
-            made = {"object": told["object"], "model": model, "init": state, "part": part}
-            found.setdefault((told["object"], model), made)
+        fields = rows.value(at)
+        for model, state in (fields.get("init") or {}).items():
+            part = fields.get("part", {"replica-info": "set", "register": "address"}.get(model, ""))
+            made = {"object": fields["object"], "model": model, "init": state, "part": part}
+            found.setdefault((fields["object"], model), made)
     return [found[key] for key in sorted(found)]
 
 
@@ -136,8 +136,8 @@ def _load_began_ns(rows: Rows) -> int:
 
 
 def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
-    """The operations that may have happened and tell something, as JSON. ``called`` and ``ended`` are indices of rows,
-    -1 where nobody knows the end; the times are seconds since the load began, as the report counts them."""
+    """Yield the operations that may have happened and restrict something, as JSON. ``called`` and ``ended`` are indices
+    of rows, -1 where the end is unknown; the times are seconds since the load began, as the report counts them."""
     index, times = rows.column("index"), rows.column("time_ns")
     first = _load_began_ns(rows)
     for f in FUNCTIONS:
@@ -147,15 +147,13 @@ def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
             if "object" not in asked or "model" not in asked:
                 continue
             done, ok = int(calls.done[number]), bool(calls.ok[number])
-            told = rows.value(done) if done >= 0 else asked
+            fields = rows.value(done) if done >= 0 else asked
             known = ok or bool(calls.failed[number])
-            meaning = _meaning(f, told, ok=ok, known=known)
+            meaning = _meaning(f, fields, ok=ok, known=known)
             if meaning is None:
                 continue
             if ok and None in meaning[1]:
-                found.gap(
-                    f"the end of the {f} of {asked['object']} in row {int(index[done])} does not tell what it saw"
-                )
+                found.gap(f"the end of the {f} of {asked['object']} in row {int(index[done])} does not say what it saw")
                 continue
             yield {
                 "object": asked["object"],
@@ -173,38 +171,39 @@ def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
             }
 
 
-def _meaning(f: str, told: Mapping[str, Any], *, ok: bool, known: bool) -> tuple[Function, list[Argument]] | None:
-    """What an operation did or saw; None for what surely did not happen and for reads that ended in nothing."""
-    model = told["model"]
+def _meaning(f: str, fields: Mapping[str, Any], *, ok: bool, known: bool) -> tuple[Function, list[Argument]] | None:
+    """Return what an operation did or saw; None for what surely did not happen and for reads that ended in nothing."""
+    model = fields["model"]
     failed = known and not ok
     if f == "read":
         if not ok:
             return None
         if model == "register":
-            return Function.READ, [_text(told["address"]) if "address" in told else None]
-        return Function.READ, [told.get("epoch"), *_members(told)]
+            return Function.READ, [_text(fields["address"]) if "address" in fields else None]
+        return Function.READ, [fields.get("epoch"), *_members(fields)]
     if f == "cas" and failed:
-        asked = [told["expected"], told["expected"] + 1, *_members(told)]
-        return (Function.CAS_FAILED, asked) if told.get("refused") else None
+        asked = [fields["expected"], fields["expected"] + 1, *_members(fields)]
+        return (Function.CAS_FAILED, asked) if fields.get("refused") else None
     if failed:
         return None
     if f == "cas":
-        return Function.CAS, [told["expected"], told.get("epoch"), *_members(told)]
+        return Function.CAS, [fields["expected"], fields.get("epoch"), *_members(fields)]
     if f == "write":
-        return Function.WRITE, [_text(told["address"])]
-    return (Function.ACQUIRE if f == "acquire" else Function.RELEASE), [told["holder"], told.get("token")]
+        return Function.WRITE, [_text(fields["address"])]
+    return (Function.ACQUIRE if f == "acquire" else Function.RELEASE), [fields["holder"], fields.get("token")]
 
 
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _members(told: Mapping[str, Any]) -> list[str]:
-    return sorted(_text(member) for member in told.get("members", ()))
+def _members(fields: Mapping[str, Any]) -> list[str]:
+    return sorted(_text(member) for member in fields.get("members", ()))
 
 
 def _history(fact: Mapping[str, Any]) -> History:
-    """The search sees a lock's holders as processes: a holder's later life may give back what an earlier one took."""
+    """Return the history of an object. The search sees a lock's holders as processes: a holder's later life may give
+    back what an earlier one took."""
     locks = fact["model"] == "fenced-lock"
     operations = [
         Operation(
@@ -228,7 +227,8 @@ def _history(fact: Mapping[str, Any]) -> History:
 
 
 def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anomaly:
-    """What is wrong, in the fewest operations that show it: by a pattern that people know, else as the search found."""
+    """Say what is wrong, in the fewest operations that show it: by a pattern that people know, else as the search
+    found."""
     witness = result.witness
     calls = known_pattern(fact["model"], fact["init"], fact["calls"])
     if calls is None:
@@ -245,7 +245,8 @@ def _anomaly(fact: Mapping[str, Any], history: History, result: Result) -> Anoma
 
 
 def _dead_ends(history: History, result: Result, shown: Sequence[int]) -> tuple[DeadEnd, ...]:
-    """Where the search got stuck, with all operations and with those that are shown alone, for the report to draw."""
+    """Return where the search got stuck, with all operations and with those that are shown alone, for the report to
+    draw."""
     row = [operation.rows[0] for operation in history.operations]
 
     def end(found: PartialLinearization, alone: bool) -> DeadEnd:

@@ -33,7 +33,7 @@ class Model(Protocol):
         """Return the state after the operation, None where it is illegal. Raises BadInput: no such operation here."""
 
     def observes(self, f: Function, arguments: Arguments) -> bool:
-        """Whether the operation leaves every state in which it is legal as it is."""
+        """Return whether the operation leaves every state in which it is legal as it is."""
 
     def describe(self, state: State) -> str:
         """Return the state's content, for people."""
@@ -46,9 +46,9 @@ def model_named(name: str) -> Model:
     return _BY_NAME[name]
 
 
-def tells_nothing(operation: Operation) -> bool:
-    """Whether no history is the less linearizable for this operation: an observation that crashed, or whose result
-    nobody knows."""
+def restricts_nothing(operation: Operation) -> bool:
+    """Say whether no history is the less linearizable for this operation: an observation that crashed, or whose result
+    is unknown."""
     return operation.f in OBSERVERS and (operation.ret is None or None in operation.arguments)
 
 
@@ -165,7 +165,7 @@ class _FencedLock:
     """A lock whose holders get growing tokens. A state: (holder or -1, last token, whether the holder's is known).
 
     An unknown token counts as the smallest possible one, which leaves the most room for those after it, until a
-    release tells what it was.
+    release names it.
     """
 
     def initial(self, init: Arguments) -> State:

@@ -29,7 +29,7 @@ _I32, _I64 = "i", "q"
 
 
 def pack(histories: Sequence[History]) -> bytes:
-    """All histories as one batch. Raises :class:`chaos.errors.BadInput` for a number beyond 64 bits."""
+    """Return all histories as one batch. Raises :class:`chaos.errors.BadInput` for a number beyond 64 bits."""
     parts = [MAGIC, struct.pack("<ii", FORMAT, len(histories))]
     for history in histories:
         body = _history(history)

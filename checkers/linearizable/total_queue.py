@@ -48,7 +48,7 @@ def examine(history: History) -> Result:
 
 
 def sentences(tally: Tally) -> list[str]:
-    """What became of the elements, in words."""
+    """Return what became of the elements, in words."""
     counts = f"{tally.attempts} enqueues, {tally.acknowledged} of them acknowledged; {tally.dequeued} elements came out"
     kinds = ("lost", "unexpected", "duplicated", "recovered", "outstanding")
     found = [f"{kind} {sum(of.values())}: {_named(of)}" for kind in kinds if (of := getattr(tally, kind))]
@@ -56,7 +56,7 @@ def sentences(tally: Tally) -> list[str]:
 
 
 def _tally(operations: list[Operation], init: Counter[Argument]) -> tuple[Tally, str]:
-    """What became of the elements of one object, and why that is undecided ("": it is not)."""
+    """Return what became of the elements of one object, and why that is undecided ("": it is not)."""
     puts = [one for one in operations if one.f is Function.ENQUEUE]
     takes = [one for one in operations if one.f is Function.DEQUEUE and one.arguments[0] not in (None, NIL)]
     attempted = Counter(one.arguments[0] for one in puts) + init

@@ -52,7 +52,7 @@ NEEDS = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of a reader that was sent on too far, each shard tells how far: whether it passed over a message that is there,
+    """Of a reader that was sent on too far, each shard reports how far: whether it passed over a message that is there,
     the judgement finds (:mod:`.held`)."""
 
     promise: Promise = PROMISE
@@ -75,27 +75,27 @@ class Progress:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """The counts also tell the longest times for which a reader, and one of the tier alone, polled in vain although
-        it was owed an answer. Where no read was answered, another kernel says so."""
+        """Count also the longest times for which a reader, and one of the tier alone, polled in vain although it was
+        owed an answer. Where no read was answered, another kernel says so."""
         longest = {
             count: max((int(fact[count]) for fact in partial.facts if count in fact), default=0)
             for count in (Stall.of_reads(context).count, Stall.of_uploads(context).count)
         }
-        told = partial.merge(held.passed_over(partial.facts)).merge(Partial(counts=longest))
+        merged = partial.merge(held.passed_over(partial.facts)).merge(Partial(counts=longest))
         shown = any(fact.get("any_answer") for fact in partial.facts)
         nothing = () if shown or not context.no_queues else (ANSWERED,)
-        return decide(PROMISE, told, needs=nothing, unless=context.no_queues)
+        return decide(PROMISE, merged, needs=nothing, unless=context.no_queues)
 
 
 def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
-    """For each pull, below which offset messages may be gone. Where nothing tells what lawfully went, answers are
-    believed: those of masters, and about a certain replica's those of all."""
+    """For each pull, below which offset messages may be gone. Where nothing says what retention has removed, answers
+    are believed: those of masters, and about a certain replica's those of all."""
     queues, number = np.unique(pulls.queue, return_inverse=True)
     floor, known = retention.lawful_floors(rows, context, queues)
-    told, of_masters = np.zeros((2, len(queues)), dtype=np.int64)
-    for most, some in ((told, pulls.answered), (of_masters, pulls.answered & pulls.of_master)):
+    of_all, of_masters = np.zeros((2, len(queues)), dtype=np.int64)
+    for most, some in ((of_all, pulls.answered), (of_masters, pulls.answered & pulls.of_master)):
         np.maximum.at(most, number[some], pulls.minimum[some])
-    believed = np.where(pulls.of_master, of_masters[number], told[number])
+    believed = np.where(pulls.of_master, of_masters[number], of_all[number])
     return np.where(known[number], floor[number], np.maximum(floor[number], believed))
 
 
@@ -103,10 +103,10 @@ def _floor(rows: Rows, context: RunContext, pulls: Pulls) -> Ints:
 
 
 def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor: Ints) -> Flags:
-    """An offset that is retained, and below an end of the queue that was known before the read began, is answered with
-    its message, or with "later"; returns which answers were others. One that tells a lower end than was known is for
-    the law about rollbacks. A certain replica may be behind, so that what binds it is the end that its own answer
-    tells."""
+    """Check that an offset that is retained, and below an end of the queue that was known before the read began, is
+    answered with its message, or with "later"; return which answers were others. One that names a lower end than was
+    known is for the law about rollbacks. A certain replica may be behind, so that what binds it is the end that its own
+    answer names."""
     empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
     illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
     illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
@@ -114,10 +114,10 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
     there = (pulls.by_master & before) | (~pulls.of_master & (pulls.maximum > pulls.asked))
     wrong = (empty | illegal) & there & (pulls.asked >= floor) & (pulls.demand == "")
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         one = int(pulls.done[item])
         if not (pulls.by_master[item] and before[item]):
-            _tell_denied(rows, found, pulls, item)
+            _report_denied(rows, found, pulls, item)
             return
         which = (pulls.queue[item], pulls.began[item], pulls.epoch[item], pulls.asked[item])
         witness = ends.witness(*map(int, which))
@@ -139,11 +139,11 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
             offset=int(pulls.asked[item]),
         )
 
-    found.add_each(UNREADABLE, np.flatnonzero(wrong), tell, queues=pulls.queue[wrong])
+    found.add_each(UNREADABLE, np.flatnonzero(wrong), report_one, queues=pulls.queue[wrong])
     return wrong
 
 
-def _tell_denied(rows: Rows, found: Findings, pulls: Pulls, item: int) -> None:
+def _report_denied(rows: Rows, found: Findings, pulls: Pulls, item: int) -> None:
     one = int(pulls.done[item])
     found.add(
         UNREADABLE,
@@ -163,19 +163,19 @@ def _tell_denied(rows: Rows, found: Findings, pulls: Pulls, item: int) -> None:
 def _next_offset(
     rows: Rows, context: RunContext, found: Findings, pulls: Pulls, floor: Ints, unreadable: Flags, *, kept: bool
 ) -> None:
-    """The next offset is the one behind what was given; where nothing was given, the one that was asked for, or where
-    the queue begins or ends. It never passes over a message that is there. All this holds whoever answered. Only who
-    demanded what is local, and was given nothing, may be sent on to where that replica's own log begins. ``kept``:
-    nothing that was told may be gone."""
+    """Check that the next offset is the one behind what was given; where nothing was given, the one that was asked for,
+    or where the queue begins or ends. It never passes over a message that is there. All this holds of masters and other
+    replicas. Only who demanded what is local, and was given nothing, may be sent on to where that replica's own log
+    begins. ``kept``: nothing that was answered may be gone."""
     due = pulls.due
     judged = pulls.answered & (pulls.following >= 0) & ~unreadable
     unsure = (pulls.maximum < 0) & (not kept)
     ended = (pulls.count == 0) & (((pulls.maximum >= 0) & (pulls.maximum < pulls.asked)) | unsure)
     back = judged & (pulls.following < due) & ~ended
     over = judged & (pulls.following > np.maximum(due, floor)) & ~pulls.sent_to_local
-    held.tell_sent_on(rows, found, pulls.only(over), np.maximum(due, floor)[over])
+    held.note_sent_on(rows, found, pulls.only(over), np.maximum(due, floor)[over])
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         one, next_offset = int(pulls.done[item]), int(pulls.following[item])
         found.add(
             WRONG_NEXT_OFFSET,
@@ -189,4 +189,4 @@ def _next_offset(
             offset=next_offset,
         )
 
-    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back), tell, queues=pulls.queue[back])
+    found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back), report_one, queues=pulls.queue[back])

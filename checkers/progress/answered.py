@@ -25,7 +25,7 @@ NEEDS = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Counts the answers: without one nothing tells whether readers come forward."""
+    """Counts the answers: without one nothing shows whether readers come forward."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS

@@ -1,4 +1,4 @@
-"""Where a queue begins and ends as its readers are told, by masters and slaves: not as it was long ago."""
+"""Where a queue begins and ends, as masters and slaves answer its readers: not as it was long ago."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from checkers._views.garbage import REAL_TIME
 from checkers._views.reads import everywhere, own
 from checkers.progress.promise import PROMISE, STALE_MAXIMUM, STALE_MINIMUM
 
-#: So old may be in calm time what a node tells of a queue's ends, unless the experiment says otherwise
+#: So old may be in calm time what a node says of a queue's ends, unless the experiment says otherwise
 #: (``bounds.route_s``); elsewhere than in virtual time so many times that.
 OLD_S = 5.0
 _LIFE_BITS = 32
 NEEDS = Needs(
-    part="where queues begin and end as readers are told",
+    part="where queues begin and end, as answered",
     key=Key.OFFSET,
     rows=(
         own("op", "send", "pull", "bounds"),
@@ -39,14 +39,14 @@ NEEDS = Needs(
 
 
 def old_ns(context: RunContext) -> int:
-    """How old what a node tells may be in calm time."""
+    """Return how old what a node says may be in calm time."""
     bound_s = views.bound(context, "route_s", OLD_S) * (1.0 if context.one_clock else REAL_TIME)
     return int(bound_s * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Each answer is judged by itself: by what was deleted, and by what masters had told, for longer than the bound
+    """Each answer is judged by itself: by what was deleted, and by what masters had said, for longer than the bound
     before it was asked for, in a time without faults."""
 
     promise: Promise = PROMISE
@@ -69,7 +69,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Answers about queues, as rows that asked and that answered, with the ends that they tell (-1: none)."""
+    """Answers about queues, as rows that asked and that answered, with the ends that they name (-1: none)."""
 
     asked: Ints
     done: Ints
@@ -82,8 +82,8 @@ class _Answers:
         made = [views.calls(rows, f) for f in ("pull", "bounds")]
         asked = np.concatenate([one.invoke[one.ok | one.failed] for one in made])
         done = np.concatenate([one.done[one.ok | one.failed] for one in made])
-        told = (rows.numbers(name, done) for name in ("minimum", "maximum"))
-        return cls(asked, done, rows.column("queue")[asked], *told)
+        ends = (rows.numbers(name, done) for name in ("minimum", "maximum"))
+        return cls(asked, done, rows.column("queue")[asked], *ends)
 
     def only(self, keep: Flags) -> _Answers:
         return _Answers(*(getattr(self, name)[keep] for name in self.__slots__))
@@ -93,7 +93,7 @@ class _Answers:
 
 
 def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
-    """A node that has deleted the beginning of a queue from its own log, and whose tier has as well, says so."""
+    """Check that a node that has deleted the beginning of a queue from its log, and whose tier has as well, says so."""
     times, old, local = rows.column("time_ns"), old_ns(context), rows.memo(_Deletions.of)
     if not len(local.at) or not len(answers.done):
         return
@@ -110,7 +110,7 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) 
     late = np.flatnonzero(answers.minimum < due)
     late = late[were_calm(rows, by_ns[late], times[answers.done[late]])]
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         done, queue = int(answers.done[item]), int(answers.queue[item])
         witnesses = [_first_to(own, int(asked[item]), int(due[item]), local.at)]
         if held[item]:
@@ -126,18 +126,18 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) 
             offset=int(due[item]),
         )
 
-    found.add_each(STALE_MINIMUM, late, tell, queues=answers.queue[late])
+    found.add_each(STALE_MINIMUM, late, report_one, queues=answers.queue[late])
 
 
 def _lives(rows: Rows, at: Ints) -> Ints:
-    """A number for the node and its life that told each row."""
+    """Return a number for the node and its life that wrote each row."""
     nodes = rows.column("node")[at].astype(np.int64)  # codes have too few bits to be moved by so many
     found: Ints = (nodes << _LIFE_BITS) + rows.column("incarnation")[at]
     return found
 
 
 def _first_to(high: Highest, key: int, value: int, at: Ints) -> int:
-    """The first row that reached a value."""
+    """Return the first row that reached a value."""
     values, places = high.records(key)
     return int(at[places[np.searchsorted(values, value)]])
 
@@ -145,7 +145,7 @@ def _first_to(high: Highest, key: int, value: int, at: Ints) -> int:
 @dataclass(frozen=True, slots=True)
 class _Deletions:
     """Where each replica's own log begins since the row ``at``: ``minimum`` of ``queue``. Those of a life in which the
-    log was begun anew later are left out. ``tiered``: it deleted only what a tier held."""
+    log was begun again later are left out. ``tiered``: it deleted only what a tier held."""
 
     at: Ints
     queue: Ints
@@ -165,8 +165,8 @@ class _Deletions:
         found = cls(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
         times, lives = rows.column("time_ns"), _lives(rows, found.at)
         keep = np.ones(len(found.at), dtype=np.bool_)
-        for anew in rows.where(kind="trace", f="bootstrap").tolist():
-            keep &= (lives != _lives(rows, np.array([anew]))[0]) | (times[found.at] > times[anew])
+        for begun in rows.where(kind="trace", f="bootstrap").tolist():
+            keep &= (lives != _lives(rows, np.array([begun]))[0]) | (times[found.at] > times[begun])
         return cls(*(getattr(found, name)[keep] for name in cls.__slots__))
 
     def untiered(self, asked: Ints, slot: Ints) -> Flags:
@@ -185,23 +185,23 @@ class _Trims:
     @classmethod
     def of(cls, rows: Rows) -> _Trims:
         known, versions = rows.beside.memo(retention.headers), rows.beside.memo(retention.versions)
-        told = [(at, queue, int(known[at].trimmed_to)) for queue, found in versions.items() for at in found]
-        return cls(*np.array(told, dtype=np.int64).reshape(-1, 3).T)
+        trims = [(at, queue, int(known[at].trimmed_to)) for queue, found in versions.items() for at in found]
+        return cls(*np.array(trims, dtype=np.int64).reshape(-1, 3).T)
 
 
 # Where a queue ends
 
 
 def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
-    """A replica that is asked for a queue's end tells no less than a master had told long ago. What masters tell is
-    compared at once, by the law about rollbacks."""
+    """Check that a replica that is asked for a queue's end names no less than a master had named long ago. What masters
+    say is compared at once, by the law about rollbacks."""
     times, old, beside = rows.column("time_ns"), old_ns(context), rows.beside
     certain = answers.only(views.ask_replica(rows, answers.asked) & ~views.from_masters(rows, answers.done))
     if not len(certain.done):
         return
-    told = _Answers.of(beside)
-    told = told.only((told.maximum >= 0) & views.from_masters(beside, told.done))
-    done, end, queue = told.done, told.maximum, told.queue
+    by_masters = _Answers.of(beside)
+    by_masters = by_masters.only((by_masters.maximum >= 0) & views.from_masters(beside, by_masters.done))
+    done, end, queue = by_masters.done, by_masters.maximum, by_masters.queue
     if Evidence.CONFIRM in context.tells:  # else readers may see a message later than it is acknowledged
         sends = views.calls(beside, "send")
         acked = sends.done[sends.ok]
@@ -213,7 +213,7 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
     behind = np.flatnonzero(high.before(certain.queue, by_ns) > certain.maximum)
     behind = behind[were_calm(rows, by_ns[behind], times[certain.done[behind]])]
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         highest, places = high.records(int(certain.queue[item]))
         witness = int(done[places[np.searchsorted(highest, certain.maximum[item], side="right")]])
         at, index = int(certain.done[item]), rows.column("index")
@@ -230,4 +230,4 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
             offset=int(certain.maximum[item]),
         )
 
-    found.add_each(STALE_MAXIMUM, behind, tell, queues=certain.queue[behind])
+    found.add_each(STALE_MAXIMUM, behind, report_one, queues=certain.queue[behind])

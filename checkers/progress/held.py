@@ -25,14 +25,14 @@ NEEDS = Needs(
     columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "hash", "position"),
     uses=(Use.QUEUES,),
 )
-#: What is told of a reader that was sent on: from which offset on nothing may be left out, and to which it was sent;
-#: the offset that it had asked for, and the last one that it was given (-1: none); of the pull, begin and end.
-_TOLD = ("queue", "due", "following", "asked", "last", "epoch", "began", "row", "since_ns")
+#: What is reported of a reader that was sent on: from which offset on nothing may be left out, and to which it was
+#: sent; the offset that it had asked for, and the last one that it was given (-1: none); of the pull, begin and end.
+_COLUMNS = ("queue", "due", "following", "asked", "last", "epoch", "began", "row", "since_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Each shard tells, as ranges, at which offsets there is, or was, a message."""
+    """Each shard reports, as ranges, at which offsets there is, or was, a message."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -44,14 +44,14 @@ class Held:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """It finds nothing by itself. Where no workload uses queues it judges only what has some."""
+        """Find nothing by itself. Where no workload uses queues, judge only what has some."""
         shown = any(fact.get("held") for fact in partial.facts)
         nothing = () if shown or not context.no_queues else (ANSWERED,)
         return decide(PROMISE, partial, needs=nothing, unless=context.no_queues)
 
 
 def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
-    """The queues and offsets at which there is, or was, a message that readers must be given: every one that was
+    """Return the queues and offsets at which there is, or was, a message that readers must be given: every one that was
     acknowledged or read; where a loss was permitted, those that are there in the end."""
     if not losses.keeps(rows, context, confirmed=False):
         claims = views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
@@ -61,40 +61,40 @@ def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
 
 
 def given(last: int) -> str:
-    """What a pull brought, of which this offset was the last."""
+    """Say what a pull brought, of which this offset was the last."""
     return f"gave offsets up to {last}" if last >= 0 else "gave nothing"
 
 
-def tell_sent_on(rows: Rows, found: Findings, pulls: Pulls, due: Ints) -> None:
-    """Tell of pulls whose answers sent their readers further than to the offset that was ``due``."""
+def note_sent_on(rows: Rows, found: Findings, pulls: Pulls, due: Ints) -> None:
+    """Note pulls whose answers sent their readers further than to the offset that was ``due``."""
     if not len(pulls.queue):
         return
     index, since_ns = rows.column("index")[pulls.done], views.since_load_ns(rows, pulls.done)
-    told = (pulls.queue, due, pulls.following, pulls.asked, pulls.last, pulls.epoch, pulls.began, index, since_ns)
+    values = (pulls.queue, due, pulls.following, pulls.asked, pulls.last, pulls.epoch, pulls.began, index, since_ns)
     nodes = [rows.text("node", at) for at in pulls.done.tolist()]
-    found.fact(nodes=nodes, **{name: column.tolist() for name, column in zip(_TOLD, told, strict=True)})
+    found.fact(nodes=nodes, **{name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)})
 
 
 def passed_over(facts: Facts) -> Partial:
-    """What the shards together find: no reader is sent on past a message that is there. What is found holds without the
-    other shards."""
+    """Find in the facts of all shards the readers that were sent on past a message that is there. What is found holds
+    without the other shards."""
     found = Findings(PROMISE)
-    told = np.stack(joined((fact for fact in facts if "nodes" in fact), *_TOLD))
+    table = np.stack(joined((fact for fact in facts if "nodes" in fact), *_COLUMNS))
     nodes = [str(node) for fact in facts if "nodes" in fact for node in fact["nodes"]]
-    order = np.argsort(told[_TOLD.index("began")])
-    told, nodes = told[:, order], [nodes[place] for place in order.tolist()]
-    there = _first_held(facts, *told[:2])
-    over = np.flatnonzero((there >= 0) & (there < told[_TOLD.index("following")]))
+    order = np.argsort(table[_COLUMNS.index("began")])
+    table, nodes = table[:, order], [nodes[place] for place in order.tolist()]
+    there = _first_held(facts, *table[:2])
+    over = np.flatnonzero((there >= 0) & (there < table[_COLUMNS.index("following")]))
 
-    def tell(item: int) -> None:
-        _tell(found, nodes[item], told[:, item], int(there[item]))
+    def report_one(item: int) -> None:
+        _report_passed_over(found, nodes[item], table[:, item], int(there[item]))
 
-    found.add_each(WRONG_NEXT_OFFSET, over, tell, queues=told[0][over])
+    found.add_each(WRONG_NEXT_OFFSET, over, report_one, queues=table[0][over])
     return found.partial()
 
 
 def _first_held(facts: Facts, queue: Ints, due: Ints) -> Ints:
-    """The first offset of each queue, from the one that was due on, at which there is a message; -1 for none."""
+    """Return the first offset of each queue, from the one that was due on, at which there is a message; -1 for none."""
     held, first, until = joined(facts, "held", "first", "until")
     queues = np.unique(np.append(held, queue))
     line = Line.of(first, until)
@@ -110,8 +110,8 @@ def _first_held(facts: Facts, queue: Ints, due: Ints) -> Ints:
     return found
 
 
-def _tell(found: Findings, node: str, told: np.ndarray[Any, Any], there: int) -> None:
-    queue, _, following, asked, last, epoch, began, row, since_ns = told.tolist()
+def _report_passed_over(found: Findings, node: str, values: np.ndarray[Any, Any], there: int) -> None:
+    queue, _, following, asked, last, epoch, began, row, since_ns = values.tolist()
     found.add(
         WRONG_NEXT_OFFSET,
         f"Asked for offset {asked} of queue {queue}, {views.who(node, epoch)} {given(last)} at "

@@ -27,21 +27,21 @@ from checkers.progress.pulls import Pulls, processes, readers
 
 
 def needed(rows: Rows) -> Ints:
-    """A sieve, given the first rows first.
+    """Return the rows that are kept of a large queue. This is a sieve, given the first rows first.
 
     It keeps
 
     * what has not ended yet;
-    * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer told so;
+    * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer said so;
       and questions for the committed offset that failed; of each, the poll of the same reader that came next;
-    * pulls that asked a certain replica, were given nothing, and were told that the queue goes further;
+    * pulls that asked a certain replica, and were given nothing by an answer which said that the queue goes further;
     * pulls that were sent on to another offset than what was due;
     * of each reader of a queue the last poll, also the last one but for questions that have not ended yet; the first
       pull; and the one that asked for the highest offset;
-    * of each queue the first send and the last one, the pulls that told the highest minimum, anywhere and as masters,
+    * of each queue the first send and the last one, the pulls that named the highest minimum, anywhere and as masters,
       and the first one that the tier alone gave something;
-    * the highest end of a queue that anybody had told when a poll in vain began, and that is known now: of each node,
-      in each epoch, as whatever replica it was asked, by a send or otherwise, since nobody knows yet who was master.
+    * the highest end of a queue that anybody had named when a poll in vain began, and that is known now: of each node,
+      in each epoch, as whatever replica it was asked, by a send or otherwise, since it is unknown yet who was master.
 
     Of a pull that is kept, it keeps the delivery with the highest offset.
     """
@@ -61,15 +61,15 @@ def needed(rows: Rows) -> Ints:
         kept.calls(views.calls(rows, f), views.calls(rows, f).done < 0)
     kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
     asked = asks.invoke[refused]
-    kept.told(tops.last())
-    kept.told(tops.before(queue[asked], asked, np.zeros(len(asked), dtype=np.int64)))
-    kept.told(tops.before(pulls.queue[vain], pulls.invoke[vain], pulls.asked[vain]))
+    kept.ends(tops.last())
+    kept.ends(tops.before(queue[asked], asked, np.zeros(len(asked), dtype=np.int64)))
+    kept.ends(tops.before(pulls.queue[vain], pulls.invoke[vain], pulls.asked[vain]))
     return kept.at()
 
 
 def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: Ints) -> tuple[Flags, Ints]:
-    """The polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and which
-    questions."""
+    """Return the polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and
+    which questions."""
     _, reader = readers(rows, np.concatenate([pulls.invoke, asks.invoke[refused]]))
     every = np.flatnonzero((pulls.demand == "") & pulls.of_master)
     invoke = np.append(pulls.invoke[every], asks.invoke[refused])
@@ -90,7 +90,7 @@ def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: In
 
 
 def _next_polls(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints:
-    """The places of those that come next after one in vain, by who asks of which queue, and of the last ones."""
+    """Return the places of those that come next after one in vain, by who asks of which queue, and of the last ones."""
     order = stable_order(invoke)
     order = order[np.lexsort((reader[order], queue[order]))]
     last = np.ones(len(order), dtype=np.bool_)
@@ -101,38 +101,38 @@ def _next_polls(queue: Ints, reader: Ints, invoke: Ints, in_vain: Flags) -> Ints
 
 
 def _marks(rows: Rows, pulls: Pulls) -> Flags:
-    """The pulls that tell how far readers have come, and how queues begin."""
+    """Return the pulls that show how far readers have come, and how queues begin."""
     _, reader = readers(rows, pulls.invoke)
     slot, _ = slots(pulls.queue, reader)
     asked = np.flatnonzero((pulls.demand == "") & pulls.of_master)
     given = np.flatnonzero((pulls.demand == "tier") & pulls.ok & pulls.of_master & (pulls.count > 0))
-    told = np.flatnonzero(pulls.answered)
+    by_anybody = np.flatnonzero(pulls.answered)
     by_masters = np.flatnonzero(pulls.answered & pulls.of_master)
     flags = np.zeros(len(pulls.invoke), dtype=np.bool_)
     flags[_first(slot)] = True
     flags[asked[_first(slot[asked], pulls.asked[asked])]] = True
-    for some in (told, by_masters):
+    for some in (by_anybody, by_masters):
         flags[some[_first(pulls.queue[some], pulls.minimum[some])]] = True
     flags[given[_first(pulls.queue[given])]] = True
     return flags
 
 
 def _first(key: Ints, value: Ints | None = None) -> Ints:
-    """The place of the first of each key; of its highest value."""
+    """Return the place of the first of each key; where there are values, of its highest one."""
     highest = stable_order(-value) if value is not None else np.arange(len(key))
     order, firsts = groups(key[highest])
     return highest[order[firsts]]
 
 
 def _ends_of(key: Ints) -> Ints:
-    """The places of the first and the last of each key."""
+    """Return the places of the first and the last of each key."""
     order, firsts = groups(key)
     return np.append(order[firsts], order[np.append(firsts[1:], len(order))[: len(firsts)] - 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Tops:
-    """Rows that told a higher end of a queue than had been told before in the same way, by way and then by row. Ways
+    """Rows that named a higher end of a queue than had been named before in the same way, by way and then by row. Ways
     are numbers that ascend with the queue, and ``queues`` has that of each."""
 
     way: Ints
@@ -155,7 +155,7 @@ class Tops:
         return cls(way[new], at[new], end[new], queues)
 
     def known_before(self, queue: Ints, at: Ints, rows: int) -> Ints:
-        """The highest end of each queue that had been told before its row, of so many; -1 without one."""
+        """Return the highest end of each queue that had been named before its row, of so many; -1 without one."""
         return Highest(self.queues[self.way], self.at, self.end, rows).before(queue, at)
 
     def last(self) -> Ints:
@@ -163,7 +163,7 @@ class Tops:
         return self.at[np.append(self.way[1:] != self.way[:-1], True)[: len(self.at)]]
 
     def before(self, queue: Ints, at: Ints, above: Ints) -> Ints:
-        """For each of these rows, of each way to tell of the queue, the row that had told the highest end before, if
+        """For each of these rows, of each way to name an end, the row that had named the highest one before, if
         that is above this offset."""
         first, until = (np.searchsorted(self.queues, queue, side=side) for side in ("left", "right"))
         number = until - first
@@ -177,7 +177,7 @@ class Tops:
         return distinct(self.at[place[known]])
 
     def after(self, queue: int, at: int, above: int) -> Ints:
-        """Of each way to tell of the queue, the first row from this one on that told an end above this offset."""
+        """Of each way to name an end, the first row from this one on that named one above this offset."""
         first, until = np.searchsorted(self.queues, queue), np.searchsorted(self.queues, queue, "right")
         found = []
         for begin, end in zip(
@@ -191,7 +191,7 @@ class Tops:
 
 
 def _ranks(end: Ints) -> Ints:
-    """Numbers from 0 on in the order of these."""
+    """Return numbers from 0 on in the order of these."""
     return np.unique(end, return_inverse=True)[1]
 
 
@@ -212,8 +212,8 @@ class Kept:
         given = self._rows.memo(_last_given)[numbers]
         self._flags[given[given >= 0]] = True
 
-    def told(self, at: Ints) -> None:
-        """Rows that told of ends, with the operations that they ended."""
+    def ends(self, at: Ints) -> None:
+        """Keep rows that named ends, with the operations that they ended."""
         self._flags[at] = True
         for f in ("send", "bounds", "pull"):
             made = views.calls(self._rows, f)

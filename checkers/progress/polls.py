@@ -25,7 +25,7 @@ POLLS = 3
 
 
 def after_recovery(rows: Rows) -> list[Stretch]:
-    """The final readings of a run that has recovered, in which everything is owed; none of another run."""
+    """Return the final reads of a run that has recovered, in which everything is owed; none of another run."""
     begin, end = views.phase_time(rows, "drain"), views.phase_time(rows, "collect")
     if not views.has_recovered(rows) or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
         return []
@@ -112,9 +112,9 @@ class Polls:
 
     @classmethod
     def of_tier(cls, rows: Rows, context: RunContext, pulls: Pulls, ends: KnownEnds) -> Polls:
-        """What was asked of the tier alone, by who asked. In vain is only what was answered, with nothing, although the
-        queue goes on. Where no node is an object store, nobody knows whether a queue of which the tier never gave a
-        message is to be there."""
+        """Return what was asked of the tier alone, by who asked. In vain is only what was answered, with nothing,
+        although the queue goes on. Where no node is an object store, it is unknown whether a queue of which the tier
+        never gave a message is to be there."""
         alone = pulls.only((pulls.demand == "tier") & pulls.ok & pulls.of_master)
         if not tier.has_store(context):
             alone = alone.only(among(alone.queue, alone.queue[alone.count > 0]))
@@ -125,12 +125,12 @@ class Polls:
 
     @classmethod
     def of_replicas(cls, rows: Rows, pulls: Pulls) -> Polls:
-        """What certain replicas were asked, by replica and by where they looked for it. In vain is only what was
+        """Return what certain replicas were asked, by replica and by where they looked for it. In vain is only what was
         answered, with nothing, although the same answer said that the queue goes further. That the tier alone need not
         hold it yet is left out."""
         asked = pulls.only(in_vain_at_replicas(pulls) | given_by_replicas(pulls))
-        told = np.stack([asked.replica, asked.demand, asked.source])
-        ways, reader = np.unique(told, axis=1, return_inverse=True)
+        keys = np.stack([asked.replica, asked.demand, asked.source])
+        ways, reader = np.unique(keys, axis=1, return_inverse=True)
         names = [f"readers of {replica} ({source or 'the log'})" for replica, _, source in ways.T.tolist()]
         return cls.by_time(
             rows, names, reader.reshape(-1), asked.queue, asked.invoke, asked.done, in_vain_at_replicas(asked)
@@ -151,14 +151,14 @@ class Polls:
 
 
 def in_vain_at_replicas(pulls: Pulls) -> Flags:
-    """Which pulls a certain replica answered with nothing, though it said that the queue goes further."""
+    """Return which pulls a certain replica answered with nothing, though it said that the queue goes further."""
     vain = ~pulls.of_master & pulls.answered & (pulls.demand != "tier") & (pulls.count == 0)
     found: Flags = vain & (pulls.maximum > pulls.asked) & (pulls.following <= pulls.asked)
     return found
 
 
 def given_by_replicas(pulls: Pulls) -> Flags:
-    """Which pulls a certain replica answered with messages."""
+    """Return which pulls a certain replica answered with messages."""
     found: Flags = ~pulls.of_master & pulls.ok & (pulls.demand != "tier") & (pulls.count > 0)
     return found
 
@@ -192,8 +192,8 @@ _NOTHING = (np.empty(0, dtype=np.int64),) * 3
 
 
 def _in_vain(polls: Polls, stretch: Stretch, bound_ns: int) -> tuple[Ints, Ints, Ints]:
-    """The first and the last of each row of polls in vain within the stretch, and how many they are. A poll that comes
-    long after the one before had ended begins another row."""
+    """Return the first and the last of each row of polls in vain within the stretch, and how many they are. A poll that
+    comes long after the one before had ended begins another row."""
     inside = np.flatnonzero((polls.began_ns >= stretch.begin) & (polls.began_ns < stretch.end))
     vain, began_ns, of = polls.in_vain[inside], polls.began_ns[inside], np.cumsum(polls.begins)[inside]
     new = ~vain
@@ -205,7 +205,7 @@ def _in_vain(polls: Polls, stretch: Stretch, bound_ns: int) -> tuple[Ints, Ints,
 
 
 def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], stall: Stall) -> None:
-    """Within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
+    """Check that within each stretch in which reads are owed, no reader polls in vain for longer than the bound."""
     vain = _Waits.of(polls, owed, stall.bound_ns)
     found.fact(**{stall.count: int(vain.waited_ns.max(initial=0)) // 1_000_000})
     vain = vain.only(np.flatnonzero((vain.waited_ns > stall.bound_ns) & (vain.count >= POLLS)))
@@ -215,7 +215,7 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
     )
     certain = np.array([stretch.certain for stretch in owed], dtype=np.bool_)[vain.stretch]
 
-    def told(item: int) -> str:
+    def sentence(item: int) -> str:
         first = int(vain.first[item])
         reader, since = polls.names[polls.reader[first]], views.at_s(rows, int(polls.invoke[first]))
         return (
@@ -223,14 +223,14 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
             f"{vain.waited_ns[item] / 1e9:.1f} s, from {since} on, and got nothing"
         )
 
-    def tell(item: int) -> None:
+    def report_one(item: int) -> None:
         first, last = (int(polls.invoke[poll]) for poll in (vain.first[item], vain.last[item]))
         reader = polls.names[polls.reader[vain.first[item]]]
         waiting = waits.of_reader(rows, last, reader, stall.owed) if stall.owed else []
         index = rows.column("index")
         found.add(
             stall.name,
-            f"{told(item)}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.{waits.in_words(waiting)}",
+            f"{sentence(item)}, {stall.why}; {stall.bound_ns / 1e9:g} s are permitted.{waits.in_words(waiting)}",
             owed[vain.stretch[item]].cause,
             int(index[first]),
             int(index[last]),
@@ -238,11 +238,11 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
         )
 
     sure = certain & ~stood
-    found.add_each(stall.name, np.flatnonzero(sure), tell, queues=polls.queue[vain.first[sure]])
+    found.add_each(stall.name, np.flatnonzero(sure), report_one, queues=polls.queue[vain.first[sure]])
     for item in np.flatnonzero(~sure).tolist():
         why = (
             "but the harness itself stood still meanwhile"
             if certain[item]
-            else "while a fault was in force that declares no effects: nobody knows whether reads were owed"
+            else "while a fault was in force that declares no effects: it is unknown whether reads were owed"
         )
-        found.gap(f"{told(item)}, {why}")
+        found.gap(f"{sentence(item)}, {why}")

@@ -42,4 +42,4 @@ PROMISE = Promise(
 )
 #: What a run must have shown, and what is said where it has not.
 HELD = ("held_reads", "reads asked to be held, and none of them was answered")
-ANSWERED = ("answered_reads", "no read was answered: nothing tells whether readers come forward")
+ANSWERED = ("answered_reads", "no read was answered: nothing shows whether readers come forward")

@@ -1,4 +1,4 @@
-"""What readers asked of queues, and what they were given and told."""
+"""What readers asked of queues, and what they were given and answered."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from checkers._views.arrays import Flags, Ints
 class Pulls:
     """Pulls that asked for an offset. ``number``: their places in :func:`checkers._views.pulls`. ``asked`` is the
     offset that they asked for, ``following`` the one to go on with, ``maximum`` and ``minimum`` the queue's ends, as
-    answered (-1: not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
-    epoch that the answer tells gave it. ``replica``: the one that was asked, "" for the master, whoever that is.
+    answered (-1: not named); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
+    epoch that the answer names gave it. ``replica``: the one that was asked, "" for the master.
     ``demand``: what source was asked for, ``source`` the one that was answered from. ``wait_ms``: for how long the read
     might be held, -1 for one that might not."""
 
@@ -60,16 +60,16 @@ class Pulls:
             failed=calls.failed,
             queue=rows.column("queue")[calls.invoke],
             asked=offset[calls.invoke],
-            following=_told(rows, "following", calls.done),
-            minimum=_told(rows, "minimum", calls.done),
-            maximum=_told(rows, "maximum", calls.done),
+            following=_answer_numbers(rows, "following", calls.done),
+            minimum=_answer_numbers(rows, "minimum", calls.done),
+            maximum=_answer_numbers(rows, "maximum", calls.done),
             epoch=np.where(answered, rows.column("epoch")[calls.done], -1),
             count=count,
             last=last,
             by_master=by_master,
             replica=_words(rows, "from", calls.invoke),
             demand=_words(rows, "demand", calls.invoke),
-            source=_told_words(rows, "source", calls.done),
+            source=_answer_words(rows, "source", calls.done),
             wait_ms=rows.numbers("wait_ms", calls.invoke),
         )
         return made.only(made.asked >= 0)
@@ -100,26 +100,26 @@ class Pulls:
 
 
 def ask_masters(rows: Rows, calls: views.Calls) -> Flags:
-    """Which pulls asked for an offset, and for no certain replica."""
+    """Return which pulls asked for an offset, and for no certain replica."""
     asked: Flags = rows.column("offset")[calls.invoke] >= 0
     return asked & (_words(rows, "from", calls.invoke) == "")
 
 
 def _words(rows: Rows, key: str, at: Ints) -> np.ndarray:
-    """The text under this key of each row, "" where there is none."""
+    """Return the text under this key of each row, "" where there is none."""
     code, words = rows.labels(key, at)
     return np.array(words, dtype=np.str_)[code]
 
 
-def _told(rows: Rows, key: str, done: Ints) -> Ints:
-    """A number of each answer, -1 where there is none or no answer."""
+def _answer_numbers(rows: Rows, key: str, done: Ints) -> Ints:
+    """Return a number of each answer, -1 where there is none or no answer."""
     found = np.full(len(done), -1, dtype=np.int64)
     found[done >= 0] = rows.numbers(key, done[done >= 0])
     return found
 
 
-def _told_words(rows: Rows, key: str, done: Ints) -> np.ndarray:
-    """A text of each answer, "" where there is none or no answer."""
+def _answer_words(rows: Rows, key: str, done: Ints) -> np.ndarray:
+    """Return a text of each answer, "" where there is none or no answer."""
     answered = np.flatnonzero(done >= 0)
     code, words = rows.labels(key, done[answered])
     found = np.zeros(len(done), dtype=np.array(["", *words], dtype=np.str_).dtype)

@@ -32,10 +32,10 @@ DONE = ("send", "pull", "delivered", "bounds")
 
 
 def needed(rows: Rows) -> Ints:
-    """A sieve, given the first rows first. It keeps pulls that have not ended; those that were held for long; of those
-    at replicas the ones that :func:`_at_replicas` names; and of those who told of a queue's end, each node in each
-    epoch and way: the last one, the last one before each held pull, and the first one after it that told of what it
-    waited for."""
+    """Return the rows that are kept of a large queue: pulls that have not ended; those that were held for long; of
+    those at replicas the ones that :func:`_at_replicas` names; and of those who named a queue's end, each node in each
+    epoch and way: the last one, the last one before each held pull, and the first one after it that named what it
+    waited for. This is a sieve, given the first rows first."""
     pulls, tops, times = Pulls.of(rows), Tops.of(rows), rows.column("time_ns")
     kept = Kept(rows)
     kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
@@ -44,10 +44,10 @@ def needed(rows: Rows) -> Ints:
     ended = np.maximum(pulls.done, 0)
     slow = (pulls.wait_ms > 0) & ((pulls.done < 0) | (times[ended] - times[pulls.invoke] > SOON_NS))
     kept.pulls(pulls.number[slow])
-    kept.told(tops.last())
-    kept.told(tops.before(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow]))
+    kept.ends(tops.last())
+    kept.ends(tops.before(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow]))
     for queue, at, asked in zip(pulls.queue[slow], pulls.invoke[slow], pulls.asked[slow], strict=True):
-        kept.told(tops.after(int(queue), int(at), int(asked)))
+        kept.ends(tops.after(int(queue), int(at), int(asked)))
     kept.pulls(_at_replicas(rows, pulls))
     return kept.at()
 
@@ -111,14 +111,14 @@ class Waiting:
         calm = [Stretch(begin, end, -1, True) for begin, end in calm_times(rows)]
         gets_on(rows, found, Polls.of_replicas(rows, pulls), calm, stall)
         for late in _woken_late(rows, context, pulls):
-            _tell(rows, found, late)
+            _report_late(rows, found, late)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """Whether any read was answered is another kernel's to say."""
         longest = max((int(fact[_LONGEST]) for fact in partial.facts if _LONGEST in fact), default=0)
-        told = partial.merge(Partial(counts={_LONGEST: longest} if longest else {}))
-        return decide(PROMISE, told, needs=(), unless=context.no_queues)
+        merged = partial.merge(Partial(counts={_LONGEST: longest} if longest else {}))
+        return decide(PROMISE, merged, needs=(), unless=context.no_queues)
 
 
 _LONGEST = "longest_replica_wait_ms"
@@ -126,7 +126,7 @@ _LONGEST = "longest_replica_wait_ms"
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A held pull, by the rows that began and ended it; ``witness`` told that there was what it waited for, and
+    """A held pull, by the rows that began and ended it; ``witness`` showed that there was what it waited for, and
     ``late_ns`` after that, or after it began, it was answered. ``stood``: the harness itself stood still for so long
     meanwhile that it may have noticed late what came in time."""
 
@@ -157,13 +157,13 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
     for item in range(len(held.queue)):
         invoke, done = int(held.invoke[item]), int(held.done[item])
         node = rows.text("node", done) or str(held.replica[item])
-        told = (queue == held.queue[item]) & (end > held.asked[item]) & (at < done)
-        told &= nodes == rows.code("node", node) if node else master
+        showed = (queue == held.queue[item]) & (end > held.asked[item]) & (at < done)
+        showed &= nodes == rows.code("node", node) if node else master
         if held.epoch[item] >= 0:
-            told &= epoch == held.epoch[item]
-        if not told.any():
+            showed &= epoch == held.epoch[item]
+        if not showed.any():
             continue
-        witness = _witness(at[told], end[told], invoke)
+        witness = _witness(at[showed], end[showed], invoke)
         since_ns = max(int(times[witness]), int(times[invoke]))
         late_ns = int(times[done]) - since_ns
         if late_ns > bound_ns and were_calm(rows, times[[invoke]] - CALM_NS, times[[done]])[0]:
@@ -173,13 +173,13 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
 
 
 def _witness(at: Ints, end: Ints, invoke: int) -> int:
-    """Of rows that told ends, ascending: the highest end before the read was asked for, the first of several; without
+    """Of rows that named ends, ascending: the highest end before the read was asked for, the first of several; without
     one, the first row since. A sieve keeps both."""
     before = at < invoke
     return int(at[np.argmax(np.where(before, end, -1))] if before.any() else at[0])
 
 
-def _tell(rows: Rows, found: Findings, late: _Late) -> None:
+def _report_late(rows: Rows, found: Findings, late: _Late) -> None:
     index, queue = rows.column("index"), int(rows.column("queue")[late.invoke])
     said = (
         f"A read at offset {late.asked} of queue {queue} waited at {late.node or 'the master'} from "

@@ -34,8 +34,8 @@ class Answers:
     needs: Needs = ANSWERS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        """An ok to a send or a commit comes from the master of the epoch that it tells. Not judged where no broker
-        tells of its roles."""
+        """Check that an ok to a send or a commit comes from the master of the epoch that it names. Not judged where no
+        broker reports its roles."""
         found = Findings(PROMISE)
         known = rows.memo(views.masters)
         speakers = {rows.text("node", at) for at in rows.where(kind="trace", f="role")}
@@ -44,17 +44,17 @@ class Answers:
             done = calls.done[calls.ok]
             wrong = done[~views.from_masters(rows, done)]
             silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
-            for node in sorted({rows.text("node", at) or "whoever answered" for at in wrong[silent]}):
-                found.gap(f"{node} gave an ok to a {f}, but told nothing of its roles")
+            for node in sorted({rows.text("node", at) or "the node that answered" for at in wrong[silent]}):
+                found.gap(f"{node} gave an ok to a {f}, but reported nothing of its roles")
             for at in wrong[~silent].tolist():
-                _tell_usurper(rows, found, at, f)
+                _report_usurper(rows, found, at, f)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial)
 
 
-def _tell_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
+def _report_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
     node = rows.text("node", at)
     rightful = sorted(name for name, term in rows.memo(views.masters) if term == epoch)

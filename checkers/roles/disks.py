@@ -1,6 +1,6 @@
 """What a replica says of its own disk, held against what it had said before and what was done to it.
 
-Damage excuses: a replica that declares its disk damaged or new owes nothing of what it held, and begins anew. So no
+Damage excuses: a replica that declares its disk damaged or new owes nothing of what it held, and begins again. So no
 replica may say so of a disk that nothing has harmed. And the epochs by which logs are compared have to be those of the
 records that were synced, whatever else a crash has taken.
 """
@@ -32,9 +32,9 @@ _OFTEN = ("append", "synced", "confirm")
 Piece = tuple[int, int]
 
 
-def telling(rows: Rows) -> Ints:
-    """Rare rows; the first record of each epoch, and behind each rare row; and before each rare row, and in the end,
-    the last word of what is durable and the highest confirm offset."""
+def decisive_rows(rows: Rows) -> Ints:
+    """Return the rare rows; the first record of each epoch, and behind each rare row; and before each rare row, and in
+    the end, the last word of what is durable and the highest confirm offset. This is a sieve."""
     every = np.concatenate([rows.where(kind="trace", f=f) for f in (*_RARE, *_OFTEN)])
     found = [np.empty(0, np.int64)]
     f, epoch, position = rows.column("f"), rows.column("epoch"), rows.column("position")
@@ -64,7 +64,7 @@ DISKS = Needs(
             sieve=Sieve(
                 rows=(own("trace", *_OFTEN, *_RARE),),
                 columns=("node", "incarnation", "step", "epoch", "position"),
-                keep=telling,
+                keep=decisive_rows,
                 streamed=True,
             ),
         ),
@@ -84,20 +84,20 @@ class Disks:
     needs: Needs = DISKS
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        told = Partial()
+        merged = Partial()
         if context.unfinished:  # that a fault took a node's disk may be proven later
-            return told
-        every = telling(rows)
+            return merged
+        every = decisive_rows(rows)
         for mine in parts(rows.column("node")[every]).values():
-            found = Findings(PROMISE)  # for each, so that what is told does not depend on who shares a shard
+            found = Findings(PROMISE)  # for each, so that what is reported does not depend on who shares a shard
             disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(views.faults), context)
             for at in in_node_order(rows, every[mine]).tolist():
-                disk.tell(at)
-            told = told.merge(found.partial())
-        return told
+                disk.follow(at)
+            merged = merged.merge(found.partial())
+        return merged
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether there was an election at all, another kernel tells
+        return decide(PROMISE, partial)  # whether there was an election at all, another kernel says
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class _Disk:
     is_new: bool = True
     pieces: list[Piece] = field(default_factory=list)
 
-    def tell(self, at: int) -> None:
+    def follow(self, at: int) -> None:
         f, where = self.rows.text("f", at), int(self.rows.column("position")[at])
         if f == "append":
             self._begins(int(self.rows.column("epoch")[at]), where)
@@ -154,16 +154,16 @@ class _Disk:
         self.sure, self.confirmed, self.witness, self.cut, self.is_declared = end, 0, at, -1, False
 
     def _starts(self, at: int) -> None:
-        told = self.rows.value(at)
-        disk, generation = str(told.get("disk", "")), int(told.get("generation", self.generation + 1))
+        fields = self.rows.value(at)
+        disk, generation = str(fields.get("disk", "")), int(fields.get("generation", self.generation + 1))
         if self.disk and disk and disk != self.disk and self.whole >= 0:
             self._declares(at, "began a life on a disk that it had not had before", self.sure)
         self.is_new = disk != self.disk or generation <= self.generation
         self.disk, self.generation = disk, generation
 
     def _declares(self, at: int, did: str, end: int) -> None:
-        """Says that what was on the disk is gone; ``end``: where the log ends that is left. What may be gone lawfully:
-        the first bytes, before anything was called durable; what a cut takes that had begun; and in a crash what was
+        """Note that what was on the disk is gone; ``end``: where the log ends that is left. This may be gone: the first
+        bytes, before anything was called durable; what a cut takes that had begun; and in a crash what was
         confirmed before it was durable."""
         excused = self.is_declared or self.sure <= 0 or self.cut >= 0 or self._lost_unflushed(at, end)
         self.is_declared = True
@@ -179,9 +179,9 @@ class _Disk:
         )
 
     def _recovers(self, at: int, end: int) -> None:
-        told = self.rows.value(at)
-        pieces, first = _pieces(told.get("epochs")), told.get("first")
-        if isinstance(told.get("epochs"), list) and isinstance(first, int) and not self.is_new and self.whole >= 0:
+        fields = self.rows.value(at)
+        pieces, first = _pieces(fields.get("epochs")), fields.get("first")
+        if isinstance(fields.get("epochs"), list) and isinstance(first, int) and not self.is_new and self.whole >= 0:
             self._compare(at, pieces, first, min(end, self.sure))
         self.pieces = pieces
         self._is_whole(at, end)
@@ -220,13 +220,13 @@ class _Disk:
         )
 
 
-def _pieces(told: object) -> list[Piece]:
-    rows = told if isinstance(told, list) else []
+def _pieces(epochs: object) -> list[Piece]:
+    rows = epochs if isinstance(epochs, list) else []
     return sorted(((int(epoch), int(start)) for epoch, start in rows), key=lambda piece: piece[1])
 
 
 def _epoch_at(pieces: Sequence[Piece], position: int) -> int:
-    """The epoch of the record that stands there; -1 where nothing says."""
+    """Return the epoch of the record that stands there; -1 where nothing says."""
     place = bisect_right(pieces, position, key=lambda piece: piece[1])
     return pieces[place - 1][0] if place else -1
 

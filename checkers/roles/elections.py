@@ -56,7 +56,7 @@ class Elections:
         whole = len(entries) == max(entries, default=0)
         if not whole:
             found.gap("some of the controllers' committed entries are missing")
-        _believers(rows, found, {} if context.unfinished else groups, whole)  # who was elected may be told later
+        _believers(rows, found, {} if context.unfinished else groups, whole)  # who was elected may be reported later
         if not context.unfinished:
             _sets(rows, found, groups, whole)
         _raft_leaders(rows, found)
@@ -65,13 +65,13 @@ class Elections:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("elections", "cannot judge: no committed election was found")]
         if Evidence.ROLES in context.tells:
-            needs.append(("roles_told", "no broker told its role"))
+            needs.append(("roles_told", "no broker reported its role"))
         return decide(PROMISE, partial, needs=needs)
 
 
 def _settled(rows: Rows, context: RunContext, entries: Mapping[int, int]) -> dict[int, int]:
-    """The entries from the first of the log on, up to the first that is missing, or of which a controller may tell
-    something else yet that would count: where controllers disagree, the word of the first of them does."""
+    """Return the entries from the first of the log on, up to the first that is missing, or of which a controller may
+    still report something else that would count: where controllers disagree, the word of the first of them does."""
     first = min(context.meta.controllers or ("",))
 
     def is_known(number: int) -> bool:
@@ -99,8 +99,8 @@ def _committed(rows: Rows, found: Findings) -> dict[int, int]:
 
 
 def _believers(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool) -> None:
-    """No two brokers believe to be master of one epoch, none believes what was not elected, none goes back. ``whole``:
-    no entry is missing, so that nobody was elected of whom none tells."""
+    """Check that no two brokers believe to be master of one epoch, none believes what was not elected, none goes back.
+    ``whole``: no entry is missing, so that every broker that was elected is known."""
     index, epoch = rows.column("index"), rows.column("epoch")
     first: dict[tuple[str, int], int] = {}
     roles = rows.where(kind="trace", f="role")
@@ -109,13 +109,13 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: 
         known: dict[str, tuple[int, int]] = {}  # of each group that the node is of: the highest epoch, and its row
         generation, disk = -1, ""
         for at in views.node_traces(rows, node, "role", "start").tolist():
-            told = rows.value(at)
+            fields = rows.value(at)
             if rows.text("f", at) == "start":
-                now, word = int(told.get("generation", generation + 1)), str(told.get("disk", ""))
+                now, word = int(fields.get("generation", generation + 1)), str(fields.get("disk", ""))
                 known = {} if now <= generation or word != disk else known
                 generation, disk = now, word
                 continue
-            mine, role, group = int(epoch[at]), told.get("role"), str(told.get("group", ""))
+            mine, role, group = int(epoch[at]), fields.get("role"), str(fields.get("group", ""))
             highest, witness = known.get(group, (-1, -1))
             if 0 <= mine < highest and role != "fenced":  # who is fenced plays no part in the epoch that its disk knows
                 found.add(
@@ -152,22 +152,22 @@ def _elected(groups: Mapping[str, Group], name: str) -> Mapping[int, Set[str]]:
 
 
 def _sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool) -> None:
-    """Who a master counts on under a set epoch is who the controllers committed under that number."""
+    """Check that who a master counts on under a set epoch is who the controllers committed under that number."""
     index = rows.column("index")
-    told_once: set[tuple[str, int]] = set()
-    told = rows.memo(set_rows)
-    order, firsts = views.groups(rows.column("node")[told.at], told.code, told.number)
+    reported: set[tuple[str, int]] = set()
+    claims = rows.memo(set_rows)
+    order, firsts = views.groups(rows.column("node")[claims.at], claims.code, claims.number)
     for place in np.sort(order[firsts]).tolist():  # what a node repeats is judged once
-        at, number, (members, _) = int(told.at[place]), int(told.number[place]), told.sets[told.code[place]]
+        at, number, (members, _) = int(claims.at[place]), int(claims.number[place]), claims.sets[claims.code[place]]
         committed = [group.sets[number] for group in groups.values() if number in group.sets]
         node = rows.text("node", at)
         if not members or number == views.NEVER:
             continue
         if any(members == there for there, _ in committed) or (not committed and not whole) or not groups:
             continue
-        if (node, number) in told_once:
+        if (node, number) in reported:
             continue
-        told_once.add((node, number))
+        reported.add((node, number))
         there, witness = committed[0] if committed else (frozenset(), -1)
         found.add(
             METADATA_CONFLICT,
@@ -179,10 +179,10 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool)
 
 
 def _raft_leaders(rows: Rows, found: Findings) -> None:
-    """No two controllers lead one term, and whoever follows somebody follows the one that leads its term."""
+    """Check that no two controllers lead one term, and that each follower follows the one that leads its term."""
     index, term = rows.column("index"), rows.column("epoch")
-    told = rows.where(kind="trace", f="raft").tolist()
-    leading = [at for at in told if rows.value(at).get("role") == "leader"]
+    traced = rows.where(kind="trace", f="raft").tolist()
+    leading = [at for at in traced if rows.value(at).get("role") == "leader"]
     first: dict[int, tuple[int, str]] = {}
     for at in leading:
         node = rows.text("node", at)
@@ -194,7 +194,7 @@ def _raft_leaders(rows: Rows, found: Findings) -> None:
                 int(index[other]),
                 int(index[at]),
             )
-    for at in told:
+    for at in traced:
         named = rows.value(at).get("leader")
         if not isinstance(named, str) or not named or rows.value(at).get("role") == "leader":
             continue
@@ -203,6 +203,6 @@ def _raft_leaders(rows: Rows, found: Findings) -> None:
             found.add(
                 TWO_MASTERS,
                 f"{rows.text('node', at)} followed {named} in term {int(term[at])} at {views.at_s(rows, at)}, but "
-                f"{leader} led that term, as {rows.text('node', other)} told.",
+                f"{leader} led that term, as {rows.text('node', other)} reported.",
                 *sorted((int(index[other]), int(index[at]))),
             )

@@ -15,7 +15,7 @@ from checkers.roles.promise import DUPLICATE_ID, ELECTION_OUTSIDE_SET, TWO_MASTE
 @dataclass(slots=True)
 class Group:
     """The state of one broker group, followed along the committed entries. ``members`` is None while some entry is
-    missing from the record, so that nobody knows the set; then an election is judged by what it says of itself."""
+    missing from the record, so that the set is unknown; then an election is judged by what it says of itself."""
 
     rows: Rows
     found: Findings
@@ -50,7 +50,7 @@ class Group:
             self._forget(kind, broker, entry)
 
     def _own_id(self, at: int, broker: str, number: int) -> None:
-        """An id belongs to one broker for ever; one that lost its disk gets a new id."""
+        """Check that an id belongs to one broker for ever; one that lost its disk gets a new id."""
         owners = self.ids.setdefault(number, {})
         if number >= 0 and owners and broker not in owners:
             owner, since = next(iter(owners.items()))
@@ -71,7 +71,7 @@ class Group:
             self.generations[broker] = generation
 
     def _forget(self, kind: str, broker: str, entry: Mapping[str, Any]) -> None:
-        """A replica whose disk has lost its lives is no candidate, whatever the entry made of the set."""
+        """Take a replica whose disk has lost its lives from the candidates, whatever the entry made of the set."""
         if self._forgot and self.members is not None:
             self.members -= {broker}
         if kind == "apply_id":  # the new id has no lives yet

@@ -49,18 +49,18 @@ class Members:
                 begin, end = max(gap.since_ns, since_ns), min(gap.until_ns, until_ns)
                 longest_ns = max((min(end, two) - max(begin, one) for one, two in calm), default=0)
                 if longest_ns > bound_s * 1e9:
-                    _tell(rows, found, gap, broker, role, longest_ns, bound_s)
+                    _report_missing(rows, found, gap, broker, role, longest_ns, bound_s)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Whether any name server told its routes is another kernel's to say."""
+        """Whether any name server reported its routes is another kernel's to say."""
         return decide(PROMISE, partial, needs=())
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """From when until when a name server named just these brokers of a group, by the row ``at``; -1: it never told of
-    any."""
+    """From when until when a name server named just these brokers of a group, by the row ``at``; -1: it never
+    reported any."""
 
     nameserver: str
     group: str
@@ -71,22 +71,22 @@ class _Gap:
 
 
 def _of_others(groups: set[str], gaps: Sequence[_Gap], brokers: set[str]) -> set[str]:
-    """Groups that never had any of these brokers, beside one that had: somebody else has registered them, as the
-    questions of the workload ``limits`` do."""
+    """Return the groups that never had any of these brokers, beside one that had: somebody else has registered them, as
+    the questions of the workload ``limits`` do."""
     ours = {gap.group for gap in gaps if gap.named & brokers}
     return groups - ours - {""} if ours else set()
 
 
 def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:
-    """What each name server told, until it told something else of the same group. Those who don't tell members say
-    nothing here."""
+    """Yield what each name server reported, until it reported something else of the same group. Those who don't report
+    members say nothing here."""
     times, nodes = rows.column("time_ns"), rows.where(kind="trace", f="route")
     names = sorted({rows.text("node", at) for at in nodes})
     for name in names:
         last: dict[str, int] = {}
         for at in [*views.node_traces(rows, name, "route").tolist(), -1]:
-            told = rows.value(at) if at >= 0 else {}
-            group = str(told.get("group", ""))
+            fields = rows.value(at) if at >= 0 else {}
+            group = str(fields.get("group", ""))
             ended = [group] if at >= 0 else [*last]
             for before in [last[one] for one in ended if one in last]:
                 members = rows.value(before).get("brokers")
@@ -101,10 +101,11 @@ def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:
 
 
 def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:
-    """Which broker of which group had a role, from when until when, and the row by which it told the first one."""
+    """Yield which broker of which group had a role, from when until when, and the row by which it reported the first
+    one."""
     times = rows.column("time_ns")
-    told = [rows.where(kind="trace", f=f).tolist() for f in ("role", "start", "crash")]
-    for name in sorted({rows.text("node", at) for at in told[0]}):
+    traced = [rows.where(kind="trace", f=f).tolist() for f in ("role", "start", "crash")]
+    for name in sorted({rows.text("node", at) for at in traced[0]}):
         since = -1
         for at in [*views.node_traces(rows, name, "role", "start", "crash").tolist(), -1]:
             serves = at >= 0 and rows.text("f", at) == "role" and rows.value(at).get("role") in SERVES
@@ -116,7 +117,9 @@ def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:
                 since = at
 
 
-def _tell(rows: Rows, found: Findings, gap: _Gap, broker: str, role: int, longest_ns: int, bound_s: float) -> None:
+def _report_missing(
+    rows: Rows, found: Findings, gap: _Gap, broker: str, role: int, longest_ns: int, bound_s: float
+) -> None:
     index = rows.column("index")
     group = f" of {gap.group}" if gap.group else ""
     said = f"from {views.at_s(rows, gap.at)} on named {', '.join(sorted(gap.named)) or 'nobody'}{group}"

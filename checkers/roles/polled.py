@@ -40,10 +40,10 @@ class Polled:
         masters: dict[tuple[str, int], int] = {}
         outside: set[tuple[str, int]] = set()
         for at in states.tolist():
-            told, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
-            if told.get("role") != "master" or number < 0:
+            fields, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
+            if fields.get("role") != "master" or number < 0:
                 continue
-            other = masters.setdefault((str(told.get("group", "")), number), at)
+            other = masters.setdefault((str(fields.get("group", "")), number), at)
             if rows.text("node", other) != node:
                 found.add(
                     TWO_MASTERS,
@@ -52,12 +52,12 @@ class Polled:
                     int(index[other]),
                     int(index[at]),
                 )
-            if told.get("set") and node not in told["set"] and (node, number) not in outside:
+            if fields.get("set") and node not in fields["set"] and (node, number) not in outside:
                 outside.add((node, number))
                 found.add(
                     ELECTION_OUTSIDE_SET,
                     f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, with the "
-                    f"SyncStateSet {', '.join(sorted(told['set']))}.",
+                    f"SyncStateSet {', '.join(sorted(fields['set']))}.",
                     int(index[at]),
                 )
         if not context.unfinished:  # that a fault took a node's disk may be proven later
@@ -70,8 +70,8 @@ class Polled:
 
 
 def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
-    """A node never goes back to an older epoch, unless its disk was taken from it meanwhile. Who is fenced plays no
-    part in the epoch that its disk knows."""
+    """Check that a node never goes back to an older epoch, unless its disk was taken from it meanwhile. Who is fenced
+    plays no part in the epoch that its disk knows."""
     index, epoch, asked = rows.column("index"), rows.column("epoch"), rows.column("op")
     times = rows.column("time_ns")
     highest = -1

@@ -45,9 +45,9 @@ PROMISE = Promise(
             name=MISSING_FROM_ROUTE, meaning="a name server left a living broker out for longer than the bound"
         ),
         AnomalyKind(name=ROUTE_REGRESSION, meaning="the epoch that a name server gives for a group fell"),
-        AnomalyKind(name=REFUSED_SWITCH_DONE, meaning="an operator was told that a switch failed, and it was done"),
+        AnomalyKind(name=REFUSED_SWITCH_DONE, meaning="a switch was answered as failed, and it was done"),
         AnomalyKind(
-            name=ACKNOWLEDGED_SWITCH_UNDONE, meaning="an operator was told of a switch that was never carried out"
+            name=ACKNOWLEDGED_SWITCH_UNDONE, meaning="a switch was answered as done, and it was never carried out"
         ),
     ),
 )

@@ -31,14 +31,14 @@ class Remembered:
     needs: Needs = REMEMBERED
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        told = Partial()
+        merged = Partial()
         if context.unfinished:  # that a fault took a node's disk may be proven later
-            return told
+            return merged
         for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="start").tolist()}):
-            found = Findings(PROMISE)  # for each, so that what is told does not depend on who shares a shard
+            found = Findings(PROMISE)  # for each, so that what is reported does not depend on who shares a shard
             lives.forgotten(rows, found, node)
-            told = told.merge(found.partial())
-        return told
+            merged = merged.merge(found.partial())
+        return merged
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether there was an election at all, another kernel tells
+        return decide(PROMISE, partial)  # whether there was an election at all, another kernel says

@@ -35,8 +35,8 @@ class Routes:
     needs: Needs = ROUTES
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        """No name server goes on naming the master of an older epoch for longer than the bound after a newer one has
-        taken over. Only time without any fault counts: who is cut off can't tell anybody."""
+        """Check that no name server goes on naming the master of an older epoch for longer than the bound after a newer
+        one has taken over. Only time without any fault counts: who is cut off can't report anything."""
         found = Findings(PROMISE)
         bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
         times, epoch = rows.column("time_ns"), rows.column("epoch")
@@ -60,29 +60,29 @@ class Routes:
         for node in nodes:
             mine = views.node_traces(rows, node, "route").tolist()
             for number, at in enumerate(mine):
-                told = rows.value(at)
-                of = ("", told.get("group", ""))
+                fields = rows.value(at)
+                of = ("", fields.get("group", ""))
                 newer = next((one for one in took_over if one[1] > epoch[at] >= 0 and one[3] in of), None)
-                if not told.get("master") or newer is None:
+                if not fields.get("master") or newer is None:
                     continue
-                later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == told.get("group"))
+                later = (int(times[n]) for n in mine[number + 1 :] if rows.value(n).get("group") == fields.get("group"))
                 stale = (max(int(times[at]), newer[0]), next(later, last))
                 if _overlap(stale, surely) > bound_s * 1e9:
-                    _tell_stale(rows, found, at, newer[2], _overlap(stale, surely), bound_s)
+                    _report_stale(rows, found, at, newer[2], _overlap(stale, surely), bound_s)
                 elif _overlap(stale, perhaps) > bound_s * 1e9:
                     found.gap(
-                        f"{node} named {told['master']}, master of epoch {int(epoch[at])}, for too long, but a fault "
+                        f"{node} named {fields['master']}, master of epoch {int(epoch[at])}, for too long, but a fault "
                         "was in force that declares no effects"
                     )
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial, needs=[("routes", "no name server told its routes")])
+        return decide(PROMISE, partial, needs=[("routes", "no name server reported its routes")])
 
 
 def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) -> None:
-    """In one life of a name server the epoch of a group does not fall. Another life begins with nothing: it may hear
-    of an older master first, for as long as a route may be stale."""
+    """Check that in one life of a name server the epoch of a group does not fall. Another life begins with nothing: it
+    may hear of an older master first, for as long as a route may be stale."""
     index, epoch, life = rows.column("index"), rows.column("epoch"), rows.column("incarnation")
     highest: dict[tuple[int, str], int] = {}
     for at in routes:
@@ -101,11 +101,11 @@ def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) 
 
 
 def _overlap(time: tuple[int, int], quiet: Sequence[tuple[int, int]]) -> int:
-    """How long at most, in ns, this time overlaps with one of the quiet ones."""
+    """Return how long at most, in ns, this time overlaps with one of the quiet ones."""
     return max((min(time[1], end) - max(time[0], begin) for begin, end in quiet), default=0)
 
 
-def _tell_stale(rows: Rows, found: Findings, at: int, newer: int, stale_ns: int, bound_s: float) -> None:
+def _report_stale(rows: Rows, found: Findings, at: int, newer: int, stale_ns: int, bound_s: float) -> None:
     index, epoch = rows.column("index"), rows.column("epoch")
     found.add(
         STALE_ROUTE,

@@ -1,4 +1,4 @@
-"""What an operator was told of a switch, against what the controllers have made of it."""
+"""What an operator had as the answer about a switch, against what the controllers have made of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from checkers.roles.promise import ACKNOWLEDGED_SWITCH_UNDONE, PROMISE, REFUSED_
 #: So long after a fault the system may still elect somebody because of it.
 AFTER_FAULT_NS = 30_000_000_000
 SWITCHES = Needs(
-    part="what operators are told",
+    part="answers to operators",
     key=Key.RUN,
     rows=(own("op", "elect", "find_master"), reads.RUN, reads.FAULTS),
     columns=(*reads.BASIC, *reads.OPERATIONS),
@@ -29,13 +29,13 @@ SWITCHES = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What operators are told."""
+    """The answers to operators."""
 
     promise: Promise = PROMISE
     needs: Needs = SWITCHES
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        """A switch is compared with the last answer about its group that came before it was asked for, and with those
+        """Compare each switch with the last answer about its group that came before it was asked for, and with those
         that were asked for between its end and the next switch."""
         found = Findings(PROMISE)
         asked, looks = rows.memo(_asked), rows.memo(_looks)
@@ -89,31 +89,31 @@ class _Look:
 
 def _asked(rows: Rows) -> list[_Switch]:
     calls = views.calls(rows, "elect")
-    told = zip(
+    switches = zip(
         rows.words("group", calls.invoke),
         rows.words("target", calls.invoke),
         *(part.tolist() for part in (calls.invoke, calls.done, calls.began, calls.ended, calls.ok)),
         strict=True,
     )
-    return [_Switch(*one) for one in told]
+    return [_Switch(*one) for one in switches]
 
 
 def _looks(rows: Rows) -> list[_Look]:
     """In the order in which they were answered; of answers that make sense."""
     calls = views.calls(rows, "find_master")
     ok = calls.ok
-    told = zip(
+    looks = zip(
         rows.words("group", calls.invoke[ok]),
         rows.words("master", calls.done[ok]),
         rows.numbers("epoch", calls.done[ok]).tolist(),
         *(part[ok].tolist() for part in (calls.invoke, calls.done, calls.began, calls.ended)),
         strict=True,
     )
-    return sorted((_Look(*one) for one in told if one[1] and one[2] >= 0), key=lambda look: look.ended)
+    return sorted((_Look(*one) for one in looks if one[1] and one[2] >= 0), key=lambda look: look.ended)
 
 
 def _disturbed(rows: Rows, before: _Look, after: _Look) -> bool:
-    """Whether the system may have elected somebody by itself."""
+    """Return whether the system may have elected somebody by itself."""
     times = rows.column("time_ns")
     from_ns, until_ns = int(times[before.invoke]) - AFTER_FAULT_NS, int(times[after.done])
     return any(fault.began_ns <= until_ns and fault.until_ns >= from_ns for fault in rows.memo(views.faults))
@@ -130,15 +130,15 @@ def _judge(rows: Rows, found: Findings, switch: _Switch, before: _Look, after: l
     was = f"Before, {before.master} was the master of epoch {before.epoch}"
     if not switch.ok and done:
         kind, seen = REFUSED_SWITCH_DONE, done[0]
-        told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was not done"
+        said = f"{what}, and at {views.at_s(rows, switch.done)} the operator got the answer that this was not done"
     elif switch.ok and last.epoch <= before.epoch:
         kind, seen = ACKNOWLEDGED_SWITCH_UNDONE, last
-        told = f"{what}, and the operator was told at {views.at_s(rows, switch.done)} that this was done"
+        said = f"{what}, and at {views.at_s(rows, switch.done)} the operator got the answer that this was done"
     else:
         return
     index = rows.column("index")
     found.add(
         kind,
-        f"{told}. {was}, and at {views.at_s(rows, seen.done)} {seen.master} that of epoch {seen.epoch}.",
+        f"{said}. {was}, and at {views.at_s(rows, seen.done)} {seen.master} that of epoch {seen.epoch}.",
         *(int(index[at]) for at in (before.done, switch.invoke, switch.done, seen.done)),
     )

@@ -64,11 +64,11 @@ class Unclean:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)  # whether there was an election at all, another kernel tells
+        return decide(PROMISE, partial)  # whether there was an election at all, another kernel says
 
 
 def _judge(rows: Rows, found: Findings, causes: Causes, at: int, entry: Mapping[str, object]) -> None:
-    """An unclean election: could a member of the set have been elected, as far as the controllers knew?"""
+    """Judge an unclean election: could a member of the set have been elected, as far as the controllers knew?"""
     now = int(rows.column("time_ns")[at])
     touched = causes.of(causes.near(now), harmless=(*HARMLESS, Effect.SWITCHES_MASTER))
     if causes.began_ns < 0 or now < causes.began_ns or not causes.controllers or touched & causes.controllers:
@@ -98,7 +98,8 @@ def _judge(rows: Rows, found: Findings, causes: Causes, at: int, entry: Mapping[
 
 
 def _lately(rows: Rows, causes: Causes, now: int, some: Ints) -> list[int]:
-    """Those of these rows that may still count: a cause counts for a while, but what was before the load for less."""
+    """Return those of these rows that may still count: a cause counts for a while, but what was before the load for
+    less."""
     since = min(max(now - causes.after_ns, causes.began_ns), now - int(CALM_S * 1e9))
     times = rows.column("time_ns")[some]
     return [int(at) for at in some[(times > since) & (times <= now)]]

@@ -1,5 +1,5 @@
-"""An uploader has no more requests to the object store under way at a time than its broker was told, and does not press
-a store that does not answer."""
+"""An uploader has no more requests to the object store under way at a time than it may, and does not press a store that
+does not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from checkers._views.reads import own
 from checkers.tier_continuity import back_off
 from checkers.tier_continuity.promise import NO_BACK_OFF, PROMISE, TOO_MANY_REQUESTS
 
-#: The rows by which a store tells that it has done what a request asked for.
+#: The rows by which a store reports that it has done what a request asked for.
 DONE = ("store_put", "store_cas", "store_get", "store_delete")
 ASKED = ("tier_request", "tier_commit", *DONE)
 
@@ -85,15 +85,15 @@ class AtOnce:
 
 def _settings(rows: Rows) -> dict[str, tuple[int, int]]:
     """By uploader: how many requests it may have under way, and after how many ms it gives one up. Only of those that
-    tell both."""
-    told: dict[str, tuple[int, int]] = {}
+    report both."""
+    found: dict[str, tuple[int, int]] = {}
     for at in rows.where(kind="trace", f="tier_commit").tolist():
         value = rows.value(at)
         most, timeout_ms = value.get("parallel"), value.get("timeout_ms")
         if isinstance(most, int) and isinstance(timeout_ms, int):
-            before = told.get(node := rows.text("node", at), (0, timeout_ms))
-            told[node] = (max(before[0], most), min(before[1], timeout_ms))
-    return dict(sorted(told.items()))
+            before = found.get(node := rows.text("node", at), (0, timeout_ms))
+            found[node] = (max(before[0], most), min(before[1], timeout_ms))
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class _Requests:
 
 
 def _hindered(rows: Rows, node: str, began_ns: Ints, ended_ns: Ints) -> Flags:
-    """Where a fault was in force meanwhile that has hit the uploader or a store, or may have: a connection that ends
-    takes requests from the uploader that the store still does."""
+    """Return where a fault was in force meanwhile that has hit the uploader or a store, or may have: a connection that
+    ends takes requests from the uploader that the store still does."""
     stores = {rows.text("node", at) for f in DONE for at in rows.where(kind="trace", f=f)[:1].tolist()}
     hindered = np.zeros(len(began_ns), dtype=np.bool_)
     for fault in rows.memo(views.faults):

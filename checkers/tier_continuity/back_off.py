@@ -12,7 +12,7 @@ from chaos.law import Rows
 from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
 
-#: So many requests for one object in a row, with none of any other between them, tell that none was answered. With a
+#: So many requests for one object in a row, with none of any other between them, show that none was answered. With a
 #: pause that doubles from a twentieth of a second up to two seconds they take more than twice that long.
 IN_A_ROW, WITHIN_NS = 16, 10_000_000_000
 
@@ -52,8 +52,8 @@ def unrested(rows: Rows) -> Iterator[Series]:
 
 
 def _asked(rows: Rows) -> tuple[Ints, Ints, list[str]]:
-    """The requests of uploads, by uploader, life, master term and queue; of each of them these and a number for the
-    object that it asks for, -1 for any other request; and the objects' keys by these numbers."""
+    """Return the requests of uploads, by uploader, life, master term and queue; of each of them these and a number for
+    the object that it asks for, -1 for any other request; and the objects' keys by these numbers."""
     at = rows.where(kind="trace", f="tier_request")
     at = at[rows.column("epoch")[at] >= 0]
     key_of, keys = rows.labels("key", at)
@@ -66,7 +66,8 @@ def _asked(rows: Rows) -> tuple[Ints, Ints, list[str]]:
 
 
 def _are_skewed(rows: Rows, first: Ints, last: Ints) -> Flags:
-    """Which spans from one row to another of the same node a fault fell into that may have hit the node's clock."""
+    """Return which spans from one row to another of the same node a fault fell into that may have hit the node's
+    clock."""
     skewed, times, nodes = np.zeros(len(first), dtype=np.bool_), rows.column("time_ns"), rows.column("node")[first]
     names = {int(code): rows.text("node", at) for code, at in zip(nodes.tolist(), first.tolist(), strict=True)}
     for fault in rows.memo(views.faults):

@@ -37,9 +37,9 @@ class Uploads:
     """What is acknowledged comes into the tier in time, and not in crumbs. Where losses are allowed, an upload may have
     to stop for good.
 
-    Every shard knows all manifests. Of each queue it tells the first message of its own that came too late, and the
+    Every shard knows all manifests. Of each queue it reports the first message of its own that came too late, and the
     hasty versions whose segments begin with a record of its own; the judgement finds which message was the first of the
-    queue, and which versions follow one another. What it finds holds whatever else a shard would have told.
+    queue, and which versions follow one another. What it finds holds whatever else a shard would have reported.
     """
 
     promise: Promise = PROMISE
@@ -54,7 +54,7 @@ class Uploads:
             if views.may_lack_ends(rows):
                 found.gap(_LACKING)
                 break
-            found.fact(**_told(rows, one))
+            found.fact(**_as_fact(rows, one))
         for crumb in uploads.crumbs(rows, context):
             found.fact(crumb=asdict(crumb))
         return found.partial()
@@ -63,8 +63,9 @@ class Uploads:
         return tier.judge(PROMISE, partial.merge(_together(partial.facts)), context, [])
 
 
-def _told(rows: Rows, one: uploads.Late) -> dict[str, Any]:
-    """A late message, as a fact: ``late`` is its queue, ``rows`` is the story; the ``end`` of the tier by the bound."""
+def _as_fact(rows: Rows, one: uploads.Late) -> dict[str, Any]:
+    """Return a late message as a fact: ``late`` is its queue, ``rows`` is the story; the ``end`` of the tier by the
+    bound."""
     index, story = rows.column("index"), [one.newest.at, one.at] if one.newest else [one.at]
     return {
         "late": int(rows.column("queue")[one.at]),
@@ -79,14 +80,14 @@ def _told(rows: Rows, one: uploads.Late) -> dict[str, Any]:
 
 
 def _since(rows: Rows, one: uploads.Late) -> str:
-    """From when on the bound counts, in words."""
+    """Say from when on the bound counts, in words."""
     if one.calm_ns <= rows.column("time_ns")[one.at]:
         return "later"
     return f"after {views.in_s(one.calm_ns - rows.memo(load_began_ns))}, when all faults had been over for as long,"
 
 
 def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
-    """What the shards together find."""
+    """Find late messages and hasty uploads in the facts of all shards."""
     found = Findings(PROMISE)
     first: dict[int, Mapping[str, Any]] = {}
     for fact in sorted((fact for fact in facts if "late" in fact), key=lambda fact: int(fact["began"])):

@@ -17,7 +17,7 @@ from checkers._views.reads import everywhere, own
 from checkers._views.tier import Version, Versions
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.held import local_minimums
-from checkers.tier_continuity.objects import Told, is_complete, with_gaps
+from checkers.tier_continuity.objects import TierContent, is_complete, with_gaps
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
 
 NEEDS = Needs(
@@ -63,14 +63,14 @@ class TierContinuity:
 
 
 def _segments(rows: Rows, found: Findings, version: Version) -> None:
-    """Within one version: segments follow one another from ``start`` to T."""
+    """Check that within one version segments follow one another from ``start`` to T."""
     expected = version.start
     index = int(rows.column("index")[version.at])
     where = f"Version {version.version} of the manifest of queue {version.queue}, by {version.writer}"
     for segment in version.segments:
         base, count = retention.number(segment, "base"), retention.number(segment, "count")
         if base is None or count is None:
-            found.gap(f"a manifest of queue {version.queue} does not tell where each of its segments begins and ends")
+            found.gap(f"a manifest of queue {version.queue} does not say where each of its segments begins and ends")
             return
         if base != expected:
             name = TIER_GAP if base > expected else TIER_OVERLAP
@@ -95,7 +95,7 @@ def _segments(rows: Rows, found: Findings, version: Version) -> None:
 
 
 def _deletes(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
-    """An object is deleted only once the current version of the manifest does not name it."""
+    """Check that an object is deleted only once the current version of the manifest does not name it."""
     index = rows.column("index")
     applied = index[versions.at]
     for at in rows.where(kind="trace", f="store_delete", queue=queue):
@@ -116,12 +116,14 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Versions) -> Non
 
 
 def _stays(rows: Rows, found: Findings, queue: int) -> None:
-    """In one life of the store, what was written is there until it is deleted. A deletion that a crash of the store
-    left untold may show in its next life."""
+    """Check that in one life of the store, what was written is there until it is deleted. A deletion that a crash of
+    the store left unreported may show in its next life."""
     index, lives = rows.column("index"), rows.column("incarnation")
-    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")]
+    traced = [
+        rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")
+    ]
     there: dict[tuple[str, str, int], int] = {}
-    for at in views.in_node_order(rows, np.sort(np.concatenate(told))).tolist():
+    for at in views.in_node_order(rows, np.sort(np.concatenate(traced))).tolist():
         value = rows.value(at)
         key, outcome = str(value.get("key", "")), value.get("outcome")
         place = (rows.text("node", at), key, int(lives[at]))
@@ -133,8 +135,8 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
             written = there.pop(place)
             found.add(
                 TIER_MISSING_OBJECT,
-                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had told at "
-                f"{views.at_s(rows, written)} to be written, and nobody had deleted since.",
+                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had reported "
+                f"as written at {views.at_s(rows, written)}, and nobody had deleted since.",
                 int(index[written]),
                 int(index[at]),
                 queue=queue,
@@ -142,19 +144,19 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
 
 
 def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
-    """A segment stands for an object that was there before, once, with the very bytes that the manifest tells."""
+    """Check that a segment stands for an object that was there before, once, with the very bytes of the manifest."""
     index, content = rows.column("index"), rows.column("hash")
     created: dict[str, int] = {}
     for at in views.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
-        told = rows.value(at)
-        key, request = str(told.get("key", "")), told.get("request")
-        if told.get("outcome") != "created":
+        fields = rows.value(at)
+        key, request = str(fields.get("key", "")), fields.get("request")
+        if fields.get("outcome") != "created":
             continue
         first = created.setdefault(key, at)
         if content[first] != content[at] and rows.value(first).get("request") != request:
             found.add(
                 TIER_OVERLAP,
-                f"{told.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
+                f"{fields.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
                 f"which {rows.value(first).get('caller', 'somebody')} had written before.",
                 int(index[first]),
                 int(index[at]),
@@ -182,8 +184,8 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
 def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, bool]]]:
     """Key → the rows by which the store wrote (True) and deleted it, in the order of recording."""
     found: dict[str, list[tuple[int, bool]]] = {}
-    told = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")]
-    for at in np.sort(np.concatenate(told)).tolist():
+    traced = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")]
+    for at in np.sort(np.concatenate(traced)).tolist():
         value = rows.value(at)
         if value.get("outcome") in ("created", "deleted"):
             found.setdefault(str(value.get("key", "")), []).append((at, value["outcome"] == "created"))
@@ -191,7 +193,7 @@ def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, boo
 
 
 def _beginning(rows: Rows, found: Findings, queue: int, versions: Versions) -> None:
-    """What lies below the first tiered offset is still in some replica's log."""
+    """Check that what lies below the first tiered offset is still in some replica's log."""
     first = next((version for version in versions if version.segments), None)
     appended = rows.where(kind="trace", f="append", queue=queue)
     offsets = rows.column("offset")[appended]
@@ -211,8 +213,8 @@ def _beginning(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
 
 
 def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: int, versions: Versions) -> None:
-    """Every replica's local log begins at or before the tier's end: at each deletion, when an empty one was given where
-    to begin, and after the run."""
+    """Check that every replica's local log begins at or before the tier's end: at each deletion, when an empty one was
+    given where to begin, and after the run."""
     index = rows.column("index")
     ends = np.maximum.accumulate(versions.end)
     applied = index[versions.at]
@@ -244,7 +246,7 @@ def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: i
 
 
 def _objects(rows: Rows, found: Findings, last: Version) -> None:
-    """Every offset that the last manifest claims to hold was found in an object, once: what it claims."""
+    """Note what the last manifest claims to hold: every offset of it was found in an object, once."""
     finals = rows.where(kind="final", f="manifest", queue=last.queue)
     if not len(finals):
         store = rows.text("node", last.at)
@@ -268,15 +270,15 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
 
 
 def _held(partial: Partial) -> Partial:
-    """What is wrong with the objects of each queue, of which one fact tells the offsets that the last manifest claims
-    to hold, and others those that were found."""
-    found, told = Findings(PROMISE), Told.by_node(partial.facts)[""]
+    """Find what is wrong with the objects of each queue, of which one fact names the offsets that the last manifest
+    claims to hold, and others those that were found."""
+    found, content = Findings(PROMISE), TierContent.by_node(partial.facts)[""]
     for claim in (fact for fact in partial.facts if "claimed" in fact):
         queue, start, end = claim["claimed"], claim["start"], claim["end"]
-        found.count("tiered_records", told.records(queue))
-        several = told.several(queue)
+        found.count("tiered_records", content.records(queue))
+        several = content.several(queue)
         several = several[(several >= start) & (several < end)]
-        missing = told.missing(queue, start, end) if is_complete(partial) else several[:0]
+        missing = content.missing(queue, start, end) if is_complete(partial) else several[:0]
         for name, offsets, what in (
             (TIER_MISSING_OBJECT, missing, "claims to hold this offset, but no object does"),
             (TIER_OVERLAP, several, "holds this offset more than once"),

@@ -12,7 +12,7 @@ from checkers._views import reads, tier
 from checkers._views.reads import everywhere, own
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.held import local_minimums
-from checkers.tier_continuity.objects import Told, is_complete, with_gaps
+from checkers.tier_continuity.objects import TierContent, is_complete, with_gaps
 from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJECT, TIER_OVERLAP
 
 OWN = Needs(
@@ -43,12 +43,12 @@ class OwnTiers:
         index, queues, offsets = rows.column("index"), rows.column("queue"), rows.column("offset")
         for at in rows.where(kind="final", f="tier_queue").tolist():
             found.count("tier_queues", 1)
-            told = rows.value(at)
+            fields = rows.value(at)
             found.fact(
                 claimed=int(queues[at]),
                 node=rows.text("node", at),
-                start=int(told.get("minimum", -1)),
-                end=int(told.get("maximum", -1)),
+                start=int(fields.get("minimum", -1)),
+                end=int(fields.get("maximum", -1)),
                 row=int(index[at]),
             )
             _reaches_the_log(rows, found, at)
@@ -56,11 +56,11 @@ class OwnTiers:
             why = rows.value(at).get("reason", "no reason was recorded")
             found.gap(f"the tier of {rows.text('node', at)} was not read: {why}")
         for at in rows.where(kind="final", f="tier_damage").tolist():
-            told = rows.value(at)
-            if told.get("about") == "content":
+            fields = rows.value(at)
+            if fields.get("about") == "content":
                 found.add(
-                    TIER_OVERLAP if told.get("kind") == "overlap" else TIER_MISSING_OBJECT,
-                    f"In the tier of {rows.text('node', at)}, {told.get('text', 'damage')}.",
+                    TIER_OVERLAP if fields.get("kind") == "overlap" else TIER_MISSING_OBJECT,
+                    f"In the tier of {rows.text('node', at)}, {fields.get('text', 'damage')}.",
                     int(index[at]),
                     queue=int(queues[at]),
                     offset=int(offsets[at]),
@@ -74,14 +74,14 @@ class OwnTiers:
 
 
 def _held(partial: Partial) -> Partial:
-    """Every offset from the first to the last one that a replica's tier claims to hold of a queue is there, once."""
-    found, tiers = Findings(PROMISE), Told.by_node(partial.facts)
+    """Check that each offset from the first to the last one that a replica's tier claims to hold is there, once."""
+    found, tiers = Findings(PROMISE), TierContent.by_node(partial.facts)
     for claim in (fact for fact in partial.facts if "claimed" in fact):
-        told = tiers.get(claim["node"], tiers[""])
-        several = told.several(claim["claimed"])
+        content = tiers.get(claim["node"], tiers[""])
+        several = content.several(claim["claimed"])
         missing = several[:0]
         if is_complete(partial):
-            missing = told.missing(claim["claimed"], max(claim["start"], 0), claim["end"])
+            missing = content.missing(claim["claimed"], max(claim["start"], 0), claim["end"])
         for name, offsets, what in ((TIER_GAP, missing, "lacks"), (TIER_OVERLAP, several, "holds more than once")):
             found.add_each(
                 name,
@@ -99,7 +99,7 @@ def _held(partial: Partial) -> Partial:
 
 
 def _reaches_the_log(rows: Rows, found: Findings, at: int) -> None:
-    """The log of the same replica begins at or before its tier's end."""
+    """Check that the log of the same replica begins at or before its tier's end."""
     node, queue = rows.text("node", at), int(rows.column("queue")[at])
     end = int(rows.value(at).get("maximum", -1))
     for row, minimum in local_minimums(rows, queue):

@@ -45,8 +45,8 @@ class SameReads:
 
 
 def _reads_agree(rows: Rows, found: Findings, kept: bool) -> None:
-    """The same offset reads the same through the tier and from a local log, where no message that was read may be
-    lost, for then another one may have been given its offset."""
+    """Check that the same offset reads the same through the tier and from a local log, where no message that was read
+    may be lost, for then another one may have been given its offset."""
     at, pulls = rows.where(kind="op", f="delivered"), views.calls(rows.beside, "pull")
     slot, known = places_in(pulls.began, rows.column("op")[at])
     at, done = only(known, at, pulls.done[slot] if len(pulls.done) else slot)

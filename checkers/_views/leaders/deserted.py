@@ -18,18 +18,18 @@ LEADER_DESERTED = "leader-deserted"
 def too_early(rows: Rows, found: Findings) -> None:
     """Terms that were raised by a candidate too soon after the leader was heard, by the controller's own clock."""
     for at in rows.where(kind="trace", f="term_raised").tolist():
-        told = rows.value(at)
-        silence, timeout = told.get("silence_ms"), told.get("election_ms")
-        if silence is None or told.get(
+        value = rows.value(at)
+        silence, timeout = value.get("silence_ms"), value.get("election_ms")
+        if silence is None or value.get(
             "transfer"
         ):  # it never heard a leader, or the leader itself asks for another one
             continue
         if not isinstance(silence, int) or not isinstance(timeout, int):
-            found.gap(f"{rows.text('node', at)} does not tell as a number how long it ignores candidates, or did")
+            found.gap(f"{rows.text('node', at)} does not report as a number how long it ignores candidates, or did")
         elif silence < timeout:
             found.add(
                 LEADER_DESERTED,
-                f"{rows.text('node', at)} followed {told.get('by', 'a candidate')} into term "
+                f"{rows.text('node', at)} followed {value.get('by', 'a candidate')} into term "
                 f"{int(rows.column('epoch')[at])} at {at_s(rows, at)}, {silence} ms after it had heard its leader: it "
                 f"has to ignore candidates for {timeout} ms, unless the leader asks for another one.",
                 int(rows.column("index")[at]),

@@ -1,7 +1,8 @@
 """Whether controllers answer each read of an object at once, also while their leader changes by request.
 
 Who leads refuses the reads that wait when it leads no more, and who follows those that wait for another leader: their
-clients may ask anew at once. So no read waits for longer than its messages take, and what the change of a leader takes.
+clients may ask again at once. So no read waits for longer than its messages take, and what the change of a leader
+takes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ HARMLESS = (Effect.HARMS_TIER, Effect.SWITCHES_MASTER)
 
 
 def late_reads(rows: Rows, context: RunContext, found: Findings, causes: Causes, undeclared: str) -> None:
-    """Reads that were answered late, or not at all, though nothing had touched a controller for a while, and none had
-    started. For runs in which one clock orders the rows of all nodes."""
+    """Report reads that were answered late, or not at all, though nothing had touched a controller for a while, and
+    none had started. For runs in which one clock orders the rows of all nodes."""
     bound_s = soon_s(context)
     times, index = rows.column("time_ns"), rows.column("index")
     asked, answered = _slow(rows, causes, int(bound_s * 1e9))
-    told, applied = (rows.where(kind="trace", f=f) for f in ("raft", "applied"))
+    raft, applied = (rows.where(kind="trace", f=f) for f in ("raft", "applied"))
     for one, other in zip(asked.tolist(), answered.tolist(), strict=True):
-        changes, entries = _inside(told, one, other), _inside(applied, one, other)
+        changes, entries = _inside(raft, one, other), _inside(applied, one, other)
         due_ns = times[changes[-1] if len(changes) else one] + bound_s * 1e9
         busy = len(np.unique(rows.column("position")[entries])) > BUSY_ENTRIES
         to = str(rows.value(one).get("to", ""))
@@ -50,7 +51,8 @@ def late_reads(rows: Rows, context: RunContext, found: Findings, causes: Causes,
 
 
 def _slow(rows: Rows, causes: Causes, bound_ns: int) -> tuple[Ints, Ints]:
-    """The reads that took longer than the bound, and had no cause to: the rows by which each was asked and answered."""
+    """Return the reads that took longer than the bound, and had no cause to: the rows by which each was asked and
+    answered."""
     times, reads = rows.column("time_ns"), calls(rows, "read")
     done = np.flatnonzero(reads.done >= 0)
     asked, answered = reads.invoke[done], reads.done[done]

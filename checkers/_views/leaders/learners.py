@@ -54,12 +54,12 @@ def late_votes(rows: Rows, context: RunContext, found: Findings, causes: Causes)
 def _waits(rows: Rows) -> Iterator[tuple[str, int, int]]:
     """(who was a learner, the row by which it joined, the row by which it was none any more, or the last row)."""
     position = rows.column("position")
-    told: dict[int, int] = {}
+    changes: dict[int, int] = {}
     for at in rows.where(kind="trace", f="members").tolist():
-        told.setdefault(int(position[at]), at)
+        changes.setdefault(int(position[at]), at)
     waiting: dict[str, int] = {}
-    for number in sorted(told):
-        at = told[number]
+    for number in sorted(changes):
+        at = changes[number]
         learners = set(map(str, rows.value(at).get("learners", ())))
         for node in sorted(waiting.keys() - learners):
             yield node, waiting.pop(node), at

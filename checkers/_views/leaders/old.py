@@ -18,24 +18,24 @@ OLD_LEADER = "old-leader-answered"
 
 
 def answers_of_old_leaders(rows: Rows, found: Findings) -> None:
-    """Reads that were asked when somebody had begun to lead a later term, and were answered by who still led an older
-    one. For runs in which one clock orders the rows of all nodes."""
-    told, reads = rows.where(kind="trace", f="raft"), calls(rows, "read")
+    """Report reads that were asked when somebody had begun to lead a later term, and were answered by a controller that
+    still led an older one. For runs in which one clock orders the rows of all nodes."""
+    raft, reads = rows.where(kind="trace", f="raft"), calls(rows, "read")
     index, term, node = rows.column("index"), rows.column("epoch"), rows.column("node")
-    leads = np.array([role == "leader" for role in rows.words("role", told)], dtype=np.bool_)
-    leaders = told[leads]
+    leads = np.array([role == "leader" for role in rows.words("role", raft)], dtype=np.bool_)
+    leaders = raft[leads]
     asked, done = reads.invoke[reads.ok], reads.done[reads.ok]
     if len(leaders) < 2 or not len(done):
         return
     newest = np.append(-1, np.maximum.accumulate(term[leaders]))[np.searchsorted(leaders, asked)]
     for code in np.unique(node[leaders]).tolist():
-        mine = np.flatnonzero(node[told] == code)
-        place = np.searchsorted(told[mine], done) - 1
-        last = told[mine[np.maximum(place, 0)]]
+        mine = np.flatnonzero(node[raft] == code)
+        place = np.searchsorted(raft[mine], done) - 1
+        last = raft[mine[np.maximum(place, 0)]]
         still = (node[done] == code) & (place >= 0) & leads[mine[np.maximum(place, 0)]] & (last < asked)
         old = np.flatnonzero(still & (term[last] < newest))
 
-        def tell(item: int, last: np.ndarray = last) -> None:
+        def report(item: int, last: np.ndarray = last) -> None:
             later = int(leaders[(leaders < asked[item]) & (term[leaders] == newest[item])][0])
             found.add(
                 OLD_LEADER,
@@ -45,4 +45,4 @@ def answers_of_old_leaders(rows: Rows, found: Findings) -> None:
                 *(int(index[at]) for at in (last[item], later, asked[item], done[item])),
             )
 
-        found.add_each(OLD_LEADER, old, tell)
+        found.add_each(OLD_LEADER, old, report)

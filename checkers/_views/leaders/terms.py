@@ -17,7 +17,7 @@ TERM_REGRESSION = "term-regression"
 
 
 def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
-    """A controller in a lower term than it had led, or than it had told in the same life."""
+    """Report a controller in a lower term than it had led, or than it had reported in the same life."""
     term, index, life = rows.column("epoch"), rows.column("index"), rows.column("incarnation")
     for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()}):
         led = newest = -1  # the row of the highest term that it led, and of the highest one of this life
@@ -28,7 +28,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
             if known >= 0 and term[at] < term[known]:
                 between = faults_between(rows, context, known, at)
                 lost = any(node in fault.hits(Effect.LOSES_DISK) for fault in between)
-                did = "led" if known == led else "told in the same life"
+                did = "led" if known == led else "reported in the same life"
                 if not lost and not any(fault.may_hit(node) for fault in between):
                     found.add(
                         TERM_REGRESSION,
@@ -50,7 +50,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def faults_between(rows: Rows, context: RunContext, one: int, other: int) -> list[Fault]:
-    """The faults that were in force between two rows; all of them where clocks of nodes tell other times."""
+    """Return the faults that were in force between two rows; all of them where clocks of nodes show other times."""
     begin, end = (int(rows.column("time_ns")[at]) for at in (one, other))
     every = rows.memo(faults)
     if not context.one_clock:

@@ -23,7 +23,7 @@ from checkers._views.run import at_s, may_lack_ends
 TWO_VOTES, VOTE_NOT_DURABLE = "two-votes", "vote-not-durable"
 UNELECTED_LEADER, EARLIER_TERM_COMMITTED = "unelected-leader", "earlier-term-committed"
 
-#: Voter and term → the rows by which it told of votes in that term, in its own order.
+#: Voter and term → the rows by which it reported votes in that term, in its own order.
 Votes = Mapping[tuple[str, int], Sequence[int]]
 
 
@@ -40,8 +40,8 @@ def _candidate(rows: Rows, at: int) -> str:
 
 
 def votes_given_once(rows: Rows, context: RunContext, found: Findings, votes: Votes) -> None:
-    """Whoever votes for another candidate of the same term has forgotten its vote, or gives it twice. What a fault has
-    taken from its disk nobody need remember."""
+    """Check that no controller votes for another candidate of the same term: it would have forgotten its vote, or give
+    it twice. What a fault has taken from its disk nobody need remember."""
     index = rows.column("index")
     found.count("votes", sum(map(len, votes.values())))
     for (node, term), given in sorted(votes.items()):
@@ -70,7 +70,8 @@ def _may_have_lost(node: str, faults: Sequence[Fault]) -> bool:
 
 
 def votes_durable(rows: Rows, found: Findings) -> None:
-    """A vote is told when its answer leaves. Where the simulator knows the disk, it was on it by then."""
+    """Check that a vote was on the disk when it was reported, where the simulator knows the disk. It is reported when
+    its answer leaves."""
     at = rows.where(kind="trace", f="vote")
     size, disk = rows.numbers("size", at), rows.numbers("disk", at)
     for n in np.flatnonzero((disk >= 0) & (disk < size)).tolist():
@@ -87,19 +88,19 @@ def votes_durable(rows: Rows, found: Findings) -> None:
 def leaders_elected(
     rows: Rows, context: RunContext, found: Findings, votes: Votes, memberships: Sequence[Set[str]]
 ) -> None:
-    """Each leader that tells its votes has those of a majority of the voters, and none of these says otherwise.
-    ``memberships``: the voters as they were at the beginning, and after each change that was committed."""
+    """Check that each leader that names its votes has those of a majority of the voters, and that none of these says
+    otherwise. ``memberships``: the voters as they were at the beginning, and after each change that was committed."""
     for at in rows.where(kind="trace", f="raft").tolist():
-        told = rows.value(at)
-        named, voters = told.get("votes"), told.get("voters")
-        if told.get("role") != "leader" or not isinstance(named, list) or not isinstance(voters, list):
+        value = rows.value(at)
+        named, voters = value.get("votes"), value.get("voters")
+        if value.get("role") != "leader" or not isinstance(named, list) or not isinstance(voters, list):
             continue
         found.count("elected", 1)
         have = {str(name) for name in named} & {str(name) for name in voters}
         if 2 * len(have) <= len(voters):
-            _tell(rows, found, at, f"it had the votes of {_names(have)} alone, where {_names(set(voters))} vote")
+            _report(rows, found, at, f"it had the votes of {_names(have)} alone, where {_names(set(voters))} vote")
         elif memberships and all(len(set(map(str, voters)) ^ known) > 1 for known in memberships):
-            _tell(rows, found, at, f"it counted on {_names(set(voters))}, who never were all that vote")
+            _report(rows, found, at, f"it counted on {_names(set(voters))}, who never were all that vote")
         else:
             _voters_agree(rows, context, found, votes, at, have)
 
@@ -107,19 +108,19 @@ def leaders_elected(
 def _voters_agree(rows: Rows, context: RunContext, found: Findings, votes: Votes, at: int, named: Set[str]) -> None:
     """Without one clock, and where a host took what it knew last, a voter that says nothing says nothing against it."""
     leader, term, index = rows.text("node", at), int(rows.column("epoch")[at]), rows.column("index")
-    silence_tells = context.one_clock and bool(votes) and not may_lack_ends(rows)
+    silence_counts = context.one_clock and bool(votes) and not may_lack_ends(rows)
     for voter in sorted(named):
         given = votes.get((voter, term), ())
         if any(_candidate(rows, vote) == leader and (not context.one_clock or vote < at) for vote in given):
             continue
         if given:
             other = _candidate(rows, given[0])
-            _tell(rows, found, at, f"{voter}, whose vote it counted, had given it to {other}", int(index[given[0]]))
-        elif silence_tells:
-            _tell(rows, found, at, f"{voter}, whose vote it counted, had given none in that term")
+            _report(rows, found, at, f"{voter}, whose vote it counted, had given it to {other}", int(index[given[0]]))
+        elif silence_counts:
+            _report(rows, found, at, f"{voter}, whose vote it counted, had given none in that term")
 
 
-def _tell(rows: Rows, found: Findings, at: int, why: str, *witness: int) -> None:
+def _report(rows: Rows, found: Findings, at: int, why: str, *witness: int) -> None:
     found.add(
         UNELECTED_LEADER,
         f"{rows.text('node', at)} led the controllers in term {int(rows.column('epoch')[at])} from "
@@ -134,13 +135,13 @@ def _names(nodes: Set[str]) -> str:
 
 
 def committed_by_own_term(rows: Rows, found: Findings, applied: Sequence[int]) -> None:
-    """A leader that applies what an earlier term has left says up to where it has committed. That is where it began, or
-    an entry of its own term: one of an earlier term may be on a majority and still be replaced."""
+    """Check up to where a leader has committed when it applies what an earlier term has left. That is where it began,
+    or an entry of its own term: one of an earlier term may be on a majority and still be replaced."""
     at = np.array(applied, dtype=np.int64)
     position, term, index = (rows.column(name) for name in ("position", "epoch", "index"))
-    committed, claimed = _told_numbers(rows, at, "committed"), _told_numbers(rows, at, "committed_term")
+    committed, claimed = _numbers(rows, at, "committed"), _numbers(rows, at, "committed_term")
     terms = {int(position[row]): int(term[row]) for row in reversed(applied)}
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for n in np.flatnonzero(committed >= 0).tolist():
         row, end = int(at[n]), int(committed[n])
         election = _last_leading(rows, row)
@@ -149,8 +150,8 @@ def committed_by_own_term(rows: Rows, found: Findings, applied: Sequence[int]) -
         if not isinstance(began, int) or end <= began or of >= term[election]:
             continue
         node = rows.text("node", row)
-        if (node, end) not in told:  # it applies many entries after one decision
-            told.add((node, end))
+        if (node, end) not in reported:  # it applies many entries after one decision
+            reported.add((node, end))
             found.add(
                 EARLIER_TERM_COMMITTED,
                 f"{node}, the leader of term {int(term[election])}, had committed entry {end} by {at_s(rows, row)}, "
@@ -160,18 +161,18 @@ def committed_by_own_term(rows: Rows, found: Findings, applied: Sequence[int]) -
             )
 
 
-def _told_numbers(rows: Rows, at: Ints, key: str) -> Ints:
-    """What each row tells under ``key``, -1 where it doesn't."""
+def _numbers(rows: Rows, at: Ints, key: str) -> Ints:
+    """Return what each row says under ``key``, -1 where it says nothing."""
     found = np.full(len(at), -1, dtype=np.int64)
     for form in rows.forms(at):
-        told = form.value.get(key)
-        if isinstance(told, int | np.ndarray):
-            found[form.at] = form.whole(told)
+        value = form.value.get(key)
+        if isinstance(value, int | np.ndarray):
+            found[form.at] = form.whole(value)
     return found
 
 
 def _last_leading(rows: Rows, at: int) -> int:
-    """The row by which the node of row ``at`` began to lead, if it still leads then; else -1."""
+    """Return the row by which the node of row ``at`` began to lead, if it still leads then; else -1."""
     mine = rows.where(kind="trace", f="raft", node=rows.text("node", at))
     lived = in_node_order(rows, np.append(mine, at))
     place = int(np.flatnonzero(lived == at)[0])

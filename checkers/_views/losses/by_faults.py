@@ -1,4 +1,4 @@
-"""Losses where no replica tells its role at all: only what faults hit can explain them, and only near them.
+"""Losses where no replica reports its role at all: only what faults hit can explain them, and only near them.
 
 A message may be gone if the node that acknowledged it was hit, by something that a weakness of the profile knows, no
 later than the driver's loss window after that. For so long may what a node has acknowledged be in danger: until its
@@ -25,13 +25,13 @@ BY_FAULTS = ", judged by faults alone"
 
 
 def window_ns(context: RunContext) -> int:
-    """The driver's loss window, NEVER where it declares none."""
+    """Return the driver's loss window, NEVER where it declares none."""
     window_s = context.meta.loss_window_s
     return NEVER if window_s is None else int(window_s * 1e9)
 
 
 def explain(rows: Rows, context: RunContext, at: Ints, found: Explained) -> None:
-    """``at``: the rows by which clients were told of the records."""
+    """Explain losses by the faults near them. ``at``: the rows that reported the records to clients."""
     window = window_ns(context)
     times = rows.column("time_ns")[at]
     for code, mine in parts(rows.column("node")[at]).items():
@@ -46,17 +46,17 @@ def explain(rows: Rows, context: RunContext, at: Ints, found: Explained) -> None
                     why = f"and {fault.process} may explain it: the driver declares no loss window"
                     found.say(near, Lost.UNDECIDED, why)
                 elif not node:
-                    why = f"and {fault.process} may explain it: nobody tells which node had acknowledged it"
+                    why = f"and {fault.process} may explain it: the node that had acknowledged it is unknown"
                     found.say(near, Lost.UNDECIDED, why)
                 else:
-                    why = f"{words} allows at {weakness.told(rows, fault, node)}{BY_FAULTS}"
+                    why = f"{words} allows at {weakness.described(rows, fault, node)}{BY_FAULTS}"
                     found.say(near, Lost.PERMITTED, why)
             if fault.effects is None and (not node or fault.may_hit(node)):
                 found.say(near, Lost.UNDECIDED, f"and {fault.process} may explain it: it declares no effects")
 
 
 def _weaknesses(rows: Rows, context: RunContext, fault: Fault, node: str) -> Iterator[str]:
-    """The weaknesses of the profile that this fault, on this node, may have turned into a loss."""
+    """Yield the weaknesses of the profile that this fault, on this node, may have turned into a loss."""
     profile, hit = context.profile, fault.hits(*REPLACES)
     replaced = bool(hit) if not node else node in hit
     if profile.acks != "all" and replaced:

@@ -13,10 +13,10 @@ from checkers._views.nodes.logs import first_confirms
 
 
 def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Claims) -> tuple[Claims, Ints]:
-    """The claims that must hold, and the pairs of them (numbers, as :func:`conflicts` tells them) that contradict each
-    other. Of two the one of the older epoch may be gone: what logs held, if what is confirmed may be; what readers and
-    producers were told, if that may be. The newer one may be, if an unclean election lies between all rows that show
-    the one and all that show the other. What the profile permits is counted."""
+    """Return the claims that must hold, and the pairs of them (numbers, as :func:`conflicts` returns them) that
+    contradict each other. Of two the one of the older epoch may be gone: what logs held, if what is confirmed may be;
+    what was reported to readers and producers, if that may be. The newer one may be, if an unclean election lies
+    between all rows that show the one and all that show the other. What the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
         epoch = _epochs(rows, claims)
@@ -31,8 +31,8 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
 
 
 def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims, pairs: Ints) -> Ints:
-    """The pairs of claims that no unclean election lies between. What an old master had and never confirmed may be
-    confirmed by one much later, in place of what was confirmed meanwhile in newer epochs."""
+    """Return the pairs of claims that no unclean election lies between. What an old master had and never confirmed may
+    be confirmed by one much later, in place of what was confirmed meanwhile in newer epochs."""
     permits = cuts(rows, context, confirmed=True).unclean
     if not len(pairs) or not permits:
         return pairs
@@ -71,8 +71,9 @@ def _conflicts_between(claims: Claims, disputed: Ints, between: Ints) -> Ints:
 
 
 def _epochs(rows: Rows, claims: Claims) -> Ints:
-    """In which epoch each record was appended, where a replica reports that: the last one up to that of whoever tells
-    of it; else the latter. A new master may show for a while what it, or the tier, still holds of an older term."""
+    """Return in which epoch each record was appended, where a replica reports that: the last one up to the epoch of the
+    row that names the record; else the latter. A new master may show for a while what it, or the tier, still holds of
+    an older term."""
     appended = claims_of(rows, rows.where(kind="trace", f="append"))
     number, _ = slots(np.concatenate([appended.place, claims.place]), np.concatenate([appended.hash, claims.hash]))
     epoch = rows.column("epoch")[np.concatenate([appended.at, claims.at])]
@@ -107,7 +108,7 @@ def _permitted(
 
 
 def _like(claims: Claims, epoch: Ints, gone: Ints) -> Flags:
-    """The claims that tell the same of the same offset as those that are gone, in no later epoch."""
+    """Return which claims say the same of the same offset as those that are gone, in no later epoch."""
     alike, count = slots(claims.place, claims.hash)
     last = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(last, alike[gone], epoch[gone])

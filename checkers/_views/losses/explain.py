@@ -12,9 +12,9 @@ from checkers._views.losses.terms import terms
 
 
 def explained(rows: Rows, context: RunContext, records: Records, at: Ints, *, acked: bool = True) -> Explained:
-    """Why each of these records is gone, and whether the profile permits that. ``at``: the row by which a client was
-    told of each. ``acked``: producers were, so that the record stood on the copies that ``acks`` demands; otherwise on
-    those of the whole SyncStateSet, as everything does that is confirmed. A strict profile permits nothing."""
+    """Return why each of these records is gone, and whether the profile permits that. ``at``: the row that reported
+    each to a client. ``acked``: to a producer, so that the record stood on the copies that ``acks`` demands; otherwise
+    on those of the whole SyncStateSet, as everything does that is confirmed. A strict profile permits nothing."""
     found = Explained.nothing(len(records))
     if context.strict or not len(records):
         return found

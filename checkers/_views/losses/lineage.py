@@ -30,7 +30,7 @@ class Records:
 
     @classmethod
     def of(cls, rows: Rows, claims: Claims) -> Records:
-        """The records that clients were told of in the rows of these claims."""
+        """Return the records that the rows of these claims reported to clients."""
         epoch, position = (rows.column(name)[claims.at] for name in ("epoch", "position"))
         return cls(claims.queue, claims.offset, claims.hash, epoch, position)
 
@@ -38,15 +38,16 @@ class Records:
         return len(self.queue)
 
     def placed(self, rows: Rows) -> Records:
-        """The same; where an answer told no epoch, or no position, those that the record was appended with first."""
+        """Return the same; where an answer named no epoch, or no position, those that the record was appended with
+        first."""
         if not ((self.epoch < 0) | (self.position < 0)).any():
             return self
         number, append = _appends(rows, self)
         found = {}
-        for name, told in (("epoch", self.epoch), ("position", self.position)):
-            first = told.copy()
+        for name, known in (("epoch", self.epoch), ("position", self.position)):
+            first = known.copy()
             first[number[::-1]] = rows.column(name)[append[::-1]]  # the first one is written last
-            found[name] = np.where(told < 0, first, told)
+            found[name] = np.where(known < 0, first, known)
         return replace(self, **found)
 
 
@@ -88,8 +89,8 @@ def _one_of_each(rows: Rows, at: Ints) -> list[int]:
 
 
 def _appends(rows: Rows, records: Records) -> tuple[Ints, Ints]:
-    """Pairs of a record's number and a row that appended it somewhere, in the order of these rows. A record whose epoch
-    nobody tells may be of any."""
+    """Return pairs of a record's number and a row that appended it somewhere, in the order of these rows. A record
+    whose epoch is unknown may be of any."""
     at = rows.where(kind="trace", f="append")
     columns = (rows.column(name)[at] for name in ("queue", "offset", "hash"))
     wanted = (records.queue, records.offset, records.hash)
@@ -131,7 +132,7 @@ def _follow(
         if (f := rows.text("f", at)) == "role":
             at_role[at] = Held(has.copy(), taken.copy(), gone.copy())
             continue
-        # A log that begins anew holds what the tier does, and nothing that it had before.
+        # A log that begins again holds what the tier does, and nothing that it had before.
         kept = (
             _covered(rows, records, at) if f == "bootstrap" else has & (records.position < rows.column("position")[at])
         )
@@ -141,8 +142,8 @@ def _follow(
 
 
 def _covered(rows: Rows, records: Records, at: int) -> Flags:
-    """Which records lie before the position where a replica begins anew, in the epochs that its log then goes on from:
-    the tier has them."""
+    """Return which records lie before the position where a replica begins again, in the epochs that its log then goes
+    on from: the tier has them."""
     history = [entry for entry in rows.value(at).get("epochs") or () if isinstance(entry, list) and len(entry) == 2]
     below: Flags = records.position < rows.column("position")[at]
     if not history:
@@ -154,8 +155,8 @@ def _covered(rows: Rows, records: Records, at: int) -> Flags:
 
 
 def copies(rows: Rows, node: str, epoch: int, positions: Ints) -> list[frozenset[str] | None]:
-    """Which copies the acknowledgement of each of these positions stood on, as the master told; None where it didn't
-    tell."""
+    """Return which copies the acknowledgement of each of these positions stood on, as the master reported; None where
+    it did not name them."""
     at = rows.where(kind="trace", f="acked", node=node)
     at = at[rows.column("epoch")[at] == epoch]
     at = at[np.argsort(rows.column("position")[at], kind="stable")]
@@ -163,9 +164,9 @@ def copies(rows: Rows, node: str, epoch: int, positions: Ints) -> list[frozenset
     found: list[frozenset[str] | None] = []
     places = np.searchsorted(ends, positions, side="right")
     for position, place in zip(positions.tolist(), places.tolist(), strict=True):
-        told = rows.value(int(at[place])).get("copies") if place < len(at) else None
-        if isinstance(told, dict):
-            found.append(frozenset(name for name, end in told.items() if end > position))
+        named = rows.value(int(at[place])).get("copies") if place < len(at) else None
+        if isinstance(named, dict):
+            found.append(frozenset(name for name, end in named.items() if end > position))
         else:
             found.append(None)
     return found

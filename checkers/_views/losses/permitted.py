@@ -1,7 +1,7 @@
 """When the profile permits that something is gone.
 
 A cut is a new master term, or a time around a fault, at which a weakness of the profile may have taken something away.
-What was told before it need not hold after it. A run without a cut is judged as a strict one.
+What was reported before it need not hold after it. A run without a cut is judged as a strict one.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from checkers._views.losses.terms import Term, elections, terms
 from checkers._views.nodes.logs import node_traces
 
 #: A gap.
-UNDECIDED = "nobody can tell whether the profile permits some of what was taken back"
+UNDECIDED = "it is unknown whether the profile permits some of what was taken back"
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A new master term ``epoch``: what was told in older ones may be gone in it and in later ones. Where nobody tells
-    terms (-1), or something carries no epoch: what was told from ``since_ns`` until ``until_ns`` may be gone from
-    ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole SyncStateSet
-    had may be gone, not only what producers were told of. ``weakness``: the words of the profile that explain it;
-    ``where``: of which election or fault, in words that follow "allows"."""
+    """A new master term ``epoch``: what was reported in older ones may be gone in it and in later ones. Where no terms
+    are known (-1), or something carries no epoch: what was reported from ``since_ns`` until ``until_ns`` may be gone
+    from ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole
+    SyncStateSet had may be gone, not only what was reported to producers. ``weakness``: the words of the profile that
+    explain it; ``where``: of which election or fault, in words that follow "allows"."""
 
     epoch: int
     since_ns: int
@@ -50,7 +50,7 @@ class Cut:
         return f"{self.weakness} allows {self.where}"
 
     def loosens(self, epoch: Ints, time_ns: Ints) -> Flags:
-        """What of that which was told may be gone."""
+        """Return which of what was reported, in these epochs and at these times, may be gone."""
         by_time: Flags = (time_ns >= self.since_ns) & (time_ns < self.until_ns)
         return by_time if self.epoch < 0 else np.where(epoch >= 0, epoch < self.epoch, by_time)
 
@@ -72,36 +72,36 @@ class Cuts:
         return bool(self.every)
 
     def separate(self, rows: Rows, earlier: Ints, later: Ints) -> Flags:
-        """For each pair of rows: may what the one tells be gone when the other tells something else?"""
-        return self.part(_told(rows, earlier), _told(rows, later))
+        """For each pair of rows: may what the one says be gone when the other says something else?"""
+        return self.part(_epoch_and_time(rows, earlier), _epoch_and_time(rows, later))
 
     def part(self, earlier: tuple[Ints, Ints], later: tuple[Ints, Ints]) -> Flags:
-        """The same of pairs of (epoch, time)."""
+        """Return the same of pairs of (epoch, time)."""
         apart = np.zeros(len(earlier[0]), dtype=np.bool_)
         for cut in self.every:
             apart |= cut.loosens(*earlier) & cut.applies(*later)
         return apart
 
     def loosened(self, rows: Rows, at: Ints) -> Flags:
-        """What of that which these rows told may be gone at the end of the run."""
+        """Return which of these rows report what may be gone at the end of the run."""
         gone = np.zeros(len(at), dtype=np.bool_)
         for cut in self.every:
-            gone |= cut.loosens(*_told(rows, at))
+            gone |= cut.loosens(*_epoch_and_time(rows, at))
         return gone
 
     def why(self, rows: Rows, at: int) -> tuple[Lost, str]:
-        """What permits, or may permit, that what this row told is gone at the end of the run."""
-        mine = [cut for cut in self.every if cut.loosens(*_told(rows, np.array([at])))[0]]
+        """Return what permits, or may permit, that what this row reported is gone at the end of the run."""
+        mine = [cut for cut in self.every if cut.loosens(*_epoch_and_time(rows, np.array([at])))[0]]
         sure = [cut.why for cut in mine if cut.certain]
         if sure:
             return Lost.PERMITTED, sure[0]
         return (Lost.UNDECIDED, UNDECIDED) if mine else (Lost.UNEXPLAINED, "")
 
     def stretches(self, rows: Rows, later: Ints, earlier: Ints, only_producers: Flags) -> Iterator[tuple[Flags, Flags]]:
-        """Which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts. Of what
-        ``only_producers`` were told more may be gone."""
-        apply = [cut.applies(*_told(rows, later)) for cut in self.every]
-        loosen = [cut.loosens(*_told(rows, earlier)) & (cut.confirmed | only_producers) for cut in self.every]
+        """Yield which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts.
+        Of what was reported to producers alone (``only_producers``) more may be gone."""
+        apply = [cut.applies(*_epoch_and_time(rows, later)) for cut in self.every]
+        loosen = [cut.loosens(*_epoch_and_time(rows, earlier)) & (cut.confirmed | only_producers) for cut in self.every]
         signature = np.zeros(len(later), dtype=np.int64)
         for one in apply:
             _, signature = np.unique(signature * 2 + one, return_inverse=True)
@@ -115,7 +115,7 @@ class Cuts:
             yield mine, binding
 
     def between(self, epoch: Ints) -> Ints:
-        """Number the stretches between cuts, and return that of each of these epochs: no cut parts what has one number.
+        """Return for each of these epochs the number of its stretch between cuts: no cut separates what has one number.
         -1 where it is unknown, since a cut, or what was asked about, has no epoch."""
         if not self.every:
             return np.zeros(len(epoch), dtype=np.int64)
@@ -124,7 +124,8 @@ class Cuts:
         return np.where((epoch >= 0) & (begins[0] >= 0), number, -1)
 
     def lost_in_crash(self, rows: Rows, node: str, witness: int, back: int) -> bool:
-        """Whether a replica may have come back (row ``back``) from a crash without what it had at ``witness``."""
+        """Return whether a replica may have come back (row ``back``) from a crash without what it had at row
+        ``witness``."""
         since_ns, until_ns = (int(rows.column("time_ns")[at]) for at in (witness, back))
         struck = weakness.struck(rows, node, since_ns, until_ns, weakness.crashed(node))
         return self.crashes_lose and any(fault is not None for fault in struck)
@@ -140,13 +141,13 @@ class Cuts:
         return replace(self, every=[cut for cut in self.every if cut.weakness == weakness.UNCLEAN])
 
 
-def _told(rows: Rows, at: Ints) -> tuple[Ints, Ints]:
+def _epoch_and_time(rows: Rows, at: Ints) -> tuple[Ints, Ints]:
     return rows.column("epoch")[at], rows.column("time_ns")[at]
 
 
 def cuts(rows: Rows, context: RunContext, *, confirmed: bool) -> Cuts:
-    """What may have taken away what was ``confirmed``, or else anything that anybody was told. Nothing in a strict
-    run."""
+    """Return what may have taken away what was ``confirmed``, or else anything that was reported to anybody. Nothing in
+    a strict run."""
     if context.strict:
         return Cuts([])
     every = [cut for cut in _cuts(rows, context) if cut.confirmed or not confirmed]
@@ -154,25 +155,25 @@ def cuts(rows: Rows, context: RunContext, *, confirmed: bool) -> Cuts:
 
 
 def cuts_of_read(rows: Rows, context: RunContext) -> Cuts:
-    """What may have taken away what readers saw. Where the driver does not declare that they see confirmed data only,
-    they may have seen what only producers were told of."""
+    """Return what may have taken away what readers saw. Where the driver does not declare that they see confirmed data
+    only, they may have seen what was reported to producers alone."""
     return cuts(rows, context, confirmed=context.meta.readers_see_confirmed)
 
 
 def keeps(rows: Rows, context: RunContext, *, confirmed: bool) -> bool:
-    """Whether everything of this kind is owed that a strict profile promises: it is one, or nothing was cut. A run that
-    goes on may be cut later."""
+    """Return whether everything of this kind is owed that a strict profile promises: it is one, or nothing was cut. A
+    run that goes on may be cut later."""
     return context.strict or not (context.unfinished or cuts(rows, context, confirmed=confirmed))
 
 
 def keeps_read(rows: Rows, context: RunContext) -> bool:
-    """The same of what readers saw."""
+    """Return the same of what readers saw."""
     return context.strict or not (context.unfinished or cuts_of_read(rows, context))
 
 
 def note(found: Findings, rows: Rows, permits: Cuts, earlier: Ints, later: Ints | None = None) -> None:
-    """Count what the profile permits: that what the rows ``earlier`` told is gone when ``later`` ones, or the end of
-    the run, show something else. What it may permit, if somebody told more, is a gap."""
+    """Count what the profile permits: that what the rows ``earlier`` reported is gone when ``later`` ones, or the end
+    of the run, show something else. What it may permit, if more were known, is a gap."""
     if len(earlier):
         found.count("permitted_by_policy", len(earlier))
         sure = permits.certain
@@ -210,7 +211,7 @@ def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Itera
     def by_fault(words: str, node: str, until_ns: int, did: Callable[[Fault], bool]) -> Iterator[Cut]:
         sure, perhaps = weakness.struck(rows, node, since_ns, until_ns, did)
         if (fault := sure or perhaps) is not None:
-            yield cut(words, weakness.told(rows, fault, node), certain=sure is not None)
+            yield cut(words, weakness.described(rows, fault, node), certain=sure is not None)
 
     if profile.unclean and term.clean is not True:
         yield cut(weakness.UNCLEAN, f"the election of {who}", certain=term.clean is False)
@@ -227,7 +228,7 @@ def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Itera
 
 
 def _came_back(rows: Rows, term: Term) -> list[int]:
-    """When the master of a term had come back from crashes, before it took the role."""
+    """Return when the master of a term had come back from crashes, before it took the role."""
     lived = node_traces(rows, term.node, "recovered", "role").tolist()
     before = lived[: lived.index(term.at)]
     return [int(rows.column("time_ns")[at]) for at in before if rows.text("f", at) == "recovered"]
@@ -274,7 +275,7 @@ def _of_faults(rows: Rows, context: RunContext) -> Iterator[Cut]:
 
 
 def _may_cut(fault: Fault, context: RunContext) -> Iterator[tuple[str, bool]]:
-    """Which weaknesses this fault may have turned into a cut, each with whether it reaches what is confirmed."""
+    """Yield which weaknesses this fault may have turned into a cut, each with whether it reaches what is confirmed."""
     profile, unknown = context.profile, fault.effects is None
     replaced = unknown or bool(fault.hits(*by_faults.REPLACES))
     if profile.acks != "all" and replaced:

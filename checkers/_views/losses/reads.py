@@ -26,8 +26,8 @@ def _changes(rows: Rows) -> Ints:
     kept: list[int] = []
     last: dict[int, tuple[object, int]] = {}
     for row in at.tolist():
-        told, node = rows.value(row), int(rows.column("node")[row])
-        said = (told.get("role"), int(rows.column("epoch")[row]), str(told.get("set")))
+        value, node = rows.value(row), int(rows.column("node")[row])
+        said = (value.get("role"), int(rows.column("epoch")[row]), str(value.get("set")))
         known, before = last.get(node, (None, -1))
         if said != known:
             kept += [before] if before >= 0 else []

@@ -11,9 +11,9 @@ from chaos.law import Rows
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A replica took the role of master in row ``at``. ``start``: where its log ended then, -1 where it doesn't tell.
-    ``clean``: it was elected from the committed set; None where no controller tells of the election. ``group``: of
-    which replicas it is the master; "" where no controller tells."""
+    """A replica took the role of master in row ``at``. ``start``: where its log ended then, -1 where it doesn't say so.
+    ``clean``: it was elected from the committed set; None where no controller reports the election. ``group``: of which
+    replicas it is the master; "" where no controller says so."""
 
     node: str
     epoch: int
@@ -28,9 +28,9 @@ def terms(rows: Rows) -> Sequence[Term]:
     epoch, known = rows.column("epoch"), rows.memo(elections)
     found = []
     for at in rows.where(kind="trace", f="role").tolist():
-        told = rows.value(at)
-        if told.get("role") == "master":
-            node, start = rows.text("node", at), told.get("start", -1)
+        value = rows.value(at)
+        if value.get("role") == "master":
+            node, start = rows.text("node", at), value.get("start", -1)
             begin = start if isinstance(start, int) else -1
             of = int(epoch[at]), node
             found.append(Term(node, int(epoch[at]), at, begin, known.clean(*of), known.group(node)))
@@ -44,7 +44,7 @@ class Elections:
     entries: Mapping[tuple[int, str], Mapping[str, Any]]
 
     def clean(self, epoch: int, master: str) -> bool | None:
-        """Whether it was elected from the committed set; None where no controller tells of the election."""
+        """Return whether it was elected from the committed set; None where no controller reports the election."""
         entry = self.entries.get((epoch, master))
         if entry is None:
             return None
@@ -53,12 +53,12 @@ class Elections:
         return entry.get("unclean") is not True and inside
 
     def group(self, master: str) -> str:
-        """Of which group this master is; the only one where there is one, "" where nobody tells."""
+        """Return the group of which this is the master; the only one where there is one, "" where that is unknown."""
         of = {name: str(entry.get("group", "")) for (_, name), entry in self.entries.items()}
         return next(iter(of.values())) if len({*of.values()}) == 1 else of.get(master, "")
 
     def alone(self, term: Term, before: str) -> bool:
-        """Whether the master before may have been the only member of the SyncStateSet when this term began."""
+        """Return whether the master before may have been the only member of the SyncStateSet when this term began."""
         previous = self.entries.get((term.epoch, term.node), {}).get("previous_set")
         return not isinstance(previous, Sequence) or {*previous} <= {before}
 

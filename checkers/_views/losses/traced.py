@@ -17,11 +17,11 @@ from checkers._views.losses.terms import Term, elections, terms
 from checkers._views.nodes.logs import node_traces
 from checkers._views.run import ENDS_LACKING, may_lack_ends, replica_groups
 
-_UNTOLD = "and no controller tells whether the election of {} (epoch {}) was from the SyncStateSet"
+_UNREPORTED = "and no controller reports whether the election of {} (epoch {}) was from the SyncStateSet"
 
 
 def explain(rows: Rows, context: RunContext, records: Records, at: Ints, found: Explained, *, acked: bool) -> None:
-    """``at``: the rows by which clients were told of the records."""
+    """Explain losses by the logs of replicas. ``at``: the rows that reported the records to clients."""
     every, records = rows.memo(terms), records.placed(rows)
     line = lineage(rows, records, every)
     loss = _first_without(rows, records, at, every, line)
@@ -67,7 +67,7 @@ class _Cut:
         self._profile, self._every, self._line = context.profile, every, line
         self._term, self._held = every[number], line.at_terms[number]
         self._time = rows.column("time_ns")
-        self._elections_told = Evidence.ELECTIONS in context.tells
+        self._elections_reported = Evidence.ELECTIONS in context.tells
 
     def explain(self, mine: Ints, *, acked: bool) -> None:
         """Try each weakness of the profile on these records."""
@@ -76,7 +76,7 @@ class _Cut:
             if term.clean is False:
                 self._permit(mine, f"{weakness.UNCLEAN} allows at the election of {self._who()}")
             elif term.clean is None:
-                self._undecided(mine, _UNTOLD.format(term.node, term.epoch))
+                self._undecided(mine, _UNREPORTED.format(term.node, term.epoch))
         if profile.flush == "async":
             self._by_crash(mine)
         if acked and profile.acks != "all":
@@ -95,14 +95,15 @@ class _Cut:
         self._found.say(which, Lost.UNDECIDED, why)
 
     def _lost_by(self, which: Ints, held: Held) -> Mapping[int, Ints]:
-        """The rows by which a replica came back from a crash without records that it had taken: row → these records."""
+        """Return the rows by which a replica came back from a crash without records that it had taken: row → these
+        records."""
         gone = held.gone[which]
         back = (gone >= 0) & (self._rows.column("f")[np.maximum(gone, 0)] == self._rows.code("f", "recovered"))
         return {row: which[back][mine] for row, mine in parts(gone[back]).items()}
 
     def _lives_lost(self, mine: Ints) -> Iterator[tuple[int, int, Ints]]:
-        """The same, with since when the replica had had them in the life that ended then; those apart between which
-        faults ended."""
+        """Yield the same, with since when the replica had had them in the life that ended then; those apart between
+        which faults ended."""
         node, ends = self._term.node, np.sort([fault.until_ns for fault in self._rows.memo(faults)])
         lived = node_traces(self._rows, node, "recovered").tolist()
         for row, which in self._lost_by(mine, self._held).items():
@@ -112,49 +113,52 @@ class _Cut:
                 yield row, int(since_ns[some].min()), which[some]
 
     def _since_ns(self, node: str, which: Ints) -> int:
-        """When the replica took the first of these records."""
+        """Return when the replica took the first of these records."""
         return int(self._time[self._line.takers[node][which]].min())
 
     def _by_crash(self, mine: Ints) -> None:
-        """It had taken the record, and crashed before that was on its disk. That it was not yet on its disk, the law
-        ``in-sync`` proves: what was reported as durable and is gone after a crash is ``false-sync``."""
+        """Explain losses by a crash: the replica had taken the record, and crashed before that was on its disk. That it
+        was not yet on its disk, the law ``in-sync`` proves: what was reported as durable and is gone after a crash is
+        ``false-sync``."""
         node = self._term.node
         for row, since_ns, which in self._lives_lost(mine):
             until_ns = int(self._time[row])
             sure, perhaps = weakness.struck(self._rows, node, since_ns, until_ns, weakness.crashed(node))
             if sure is not None:
-                self._permit(which, f"{weakness.ASYNC} allows at {weakness.told(self._rows, sure, node)}")
+                self._permit(which, f"{weakness.ASYNC} allows at {weakness.described(self._rows, sure, node)}")
             elif perhaps is not None:
-                self._undecided(which, f"and nobody knows whether {perhaps.process} crashed {node}")
+                self._undecided(which, f"and it is unknown whether {perhaps.process} crashed {node}")
 
     def _by_few_copies(self, mine: Ints) -> None:
-        """The acknowledgement stood on as many copies as it must, and the new master is none of them, or not any more:
-        its disk was lost since."""
-        told = self._copies(mine)
-        other = mine[self._is_true(mine, told) & ~self._is_copy(mine, told) & ~self._dropped(mine)]
-        if self._term.clean is None and self._elections_told:
-            self._undecided(other, _UNTOLD.format(self._term.node, self._term.epoch))
+        """Explain losses by few copies: the acknowledgement stood on as many as it must, and the new master is none of
+        them, or not any more: its disk was lost since."""
+        by_master = self._copies(mine)
+        other = mine[self._is_true(mine, by_master) & ~self._is_copy(mine, by_master) & ~self._dropped(mine)]
+        if self._term.clean is None and self._elections_reported:
+            self._undecided(other, _UNREPORTED.format(self._term.node, self._term.epoch))
         elif self._term.clean is not False:
             self._permit(other, f"{weakness.acks(self._profile)} allows at the switch to {self._who()}")
 
-    def _is_true(self, mine: Ints, told: Sequence[frozenset[str] | None]) -> Flags:
+    def _is_true(self, mine: Ints, by_master: Sequence[frozenset[str] | None]) -> Flags:
         """Of which acknowledgements as many replicas took the record as ``acks`` demands, by their own word, of those
         that the master named."""
         taken = {name: rows[mine] >= 0 for name, rows in self._line.takers.items()}
-        named = {name: np.array([names is None or name in names for names in told], dtype=np.bool_) for name in taken}
+        named = {
+            name: np.array([names is None or name in names for names in by_master], dtype=np.bool_) for name in taken
+        }
         number = np.sum([taken[name] & named[name] for name in taken], axis=0, dtype=np.int64)
         needed = 1 if self._profile.acks == "master" else int(self._profile.acks)
         enough: Flags = np.broadcast_to(number >= needed, mine.shape)
         return enough
 
     def _is_copy(self, mine: Ints, copies: Sequence[frozenset[str] | None]) -> Flags:
-        """Which of these records the new master held for the producer. Where nobody tells the copies, and the master
-        that answered is not one alone, whoever took the record counts."""
+        """Return which of these records the new master held for the producer. Where the copies are not named, and the
+        master that answered is not one alone, every replica that took the record counts."""
         node, taken = self._term.node, self._held.taken[mine]
         is_copy = taken.copy()
-        for place, told in enumerate(copies):
-            if told is not None:
-                is_copy[place] = node in told
+        for place, names in enumerate(copies):
+            if names is not None:
+                is_copy[place] = node in names
             elif self._profile.acks == "master":
                 is_copy[place] = self._rows.text("node", int(self._at[mine[place]])) == node
         for row, which in self._lost_by(mine, self._held).items():
@@ -164,8 +168,9 @@ class _Cut:
         return is_copy
 
     def _dropped(self, mine: Ints) -> Flags:
-        """Which of these records the new master had taken and cut off, though no other master lacked them: whether it
-        was counted or not, it would have them if it had not. Who begins anew drops its whole log."""
+        """Return which of these records the new master had taken and cut off, though no other master lacked them:
+        whether it was counted or not, it would have them if it had not. A replica that begins again drops its whole
+        log."""
         lacked = np.zeros(len(mine), dtype=np.bool_)
         for term, held in zip(self._every, self._line.at_terms, strict=True):
             if term.group == self._term.group and term.epoch < self._term.epoch:
@@ -186,31 +191,31 @@ class _Cut:
             name = self._rows.text("node", int(self._at[mine[places[0]]]))
             for epoch, some in parts(self._records.epoch[mine[places]]).items():
                 which = places[some]
-                told = copies(self._rows, name, epoch, self._records.position[mine[which]])
-                for place, names in zip(which.tolist(), told, strict=True):
+                by_master = copies(self._rows, name, epoch, self._records.position[mine[which]])
+                for place, names in zip(which.tolist(), by_master, strict=True):
                     found[place] = names
         return found
 
     def _by_one_in_sync(self, mine: Ints) -> None:
-        """The acknowledgement stood on one copy alone, as the whole SyncStateSet, and that copy is gone: its disk was
-        lost or, under asynchronous flush, it crashed. Whoever has joined the set since had the record, too; and where
-        two copies are demanded at least, none stands on one."""
+        """Explain losses by a single copy: the acknowledgement stood on it alone, as the whole SyncStateSet, and it is
+        gone: its disk was lost or, under asynchronous flush, it crashed. A replica that has joined the set since had
+        the record, too; and where two copies are demanded at least, none stands on one."""
         if self._profile.acks not in ("all", "master"):
             return
         did = [("lost its disk", weakness.lost_disk)]
         did += [("crashed", weakness.crashed)] if self._profile.flush == "async" else []
         until_ns = int(self._time[self._term.at])
-        for place, told in enumerate(self._copies(mine)):
-            if told is None or len(told) != 1:
+        for place, names in enumerate(self._copies(mine)):
+            if names is None or len(names) != 1:
                 continue
-            [only], number = told, mine[place : place + 1]
+            [only], number = names, mine[place : place + 1]
             if not self._rows.memo(elections).alone(self._term, only):
                 continue
             since_ns = int(self._time[self._at[number[0]]])
             for what, is_what in did:
                 sure, perhaps = weakness.struck(self._rows, only, since_ns, until_ns, is_what(only))
                 if sure is not None:
-                    at = weakness.told(self._rows, sure, only)
+                    at = weakness.described(self._rows, sure, only)
                     self._permit(number, f"{weakness.ONE_IN_SYNC} allows at {at}")
                 elif perhaps is not None:
-                    self._undecided(number, f"and nobody knows whether {only} {what} by {perhaps.process}")
+                    self._undecided(number, f"and it is unknown whether {only} {what} by {perhaps.process}")

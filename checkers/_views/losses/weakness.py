@@ -25,7 +25,7 @@ def at_time(rows: Rows, time_ns: int) -> str:
 def struck(
     rows: Rows, node: str, since_ns: int, until_ns: int, did: Callable[[Fault], bool]
 ) -> tuple[Fault | None, Fault | None]:
-    """The last fault that surely did this to the node within this time, and the last one that may have, since it
+    """Return the last fault that surely did this to the node within this time, and the last one that may have, since it
     declares no effects."""
     lasted = [one for one in rows.memo(faults) if one.began_ns <= until_ns and one.until_ns >= since_ns]
     sure = [fault for fault in lasted if did(fault)]
@@ -42,10 +42,10 @@ def lost_disk(node: str) -> Callable[[Fault], bool]:
 
 
 def lost_unsynced(node: str) -> Callable[[Fault], bool]:
-    """A program of others that is killed loses nothing that it has written: the kernel has it. Only a power cut that
-    was seen to take files or blocks shows a loss."""
+    """Return a test for faults that took unsynced data of this node. A program of others that is killed loses nothing
+    that it has written: the kernel has it. Only a power cut that was seen to take files or blocks shows a loss."""
     return lambda fault: node in fault.lost_data
 
 
-def told(rows: Rows, fault: Fault, node: str) -> str:
+def described(rows: Rows, fault: Fault, node: str) -> str:
     return f"{fault.process} on {node} at {at_time(rows, fault.from_ns)}"

@@ -1,7 +1,7 @@
 """Segments of manifests in columns, where a segment that many versions name stands once.
 
 A version of a long run names tens of thousands of segments, all but one of them as the version before it. So what a
-version names is told as spans of its queue's segments, and read as if it were a list of them.
+version names is kept as spans of its queue's segments, and read as if it were a list of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from checkers._views.arrays import Ints
 
-#: What every segment tells; one that tells anything else, or other than whole numbers, is kept as it was told.
+#: What every segment names; one that names anything else, or other than whole numbers, is kept as it was reported.
 NUMBERS = ("base", "count", "bytes", "hash", "epoch")
 _FIELDS = frozenset(("key", *NUMBERS))
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
@@ -37,48 +37,48 @@ class Segments:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, told: Any) -> None:
-        is_odd = not _is_plain(told)
+    def add(self, segment: Any) -> None:
+        is_odd = not _is_plain(segment)
         if is_odd:
-            self._odd[len(self._keys)] = told
-        self._keys.append("" if is_odd else told["key"])
+            self._odd[len(self._keys)] = segment
+        self._keys.append("" if is_odd else segment["key"])
         for name, column in self._numbers.items():
-            column.append(-1 if is_odd else told[name])
+            column.append(-1 if is_odd else segment[name])
         self._ended = None
 
-    def told(self, at: int) -> Any:
-        """A segment as the manifest told it."""
+    def raw(self, at: int) -> Any:
+        """Return a segment as the manifest named it."""
         if at in self._odd:
             return self._odd[at]
         return {"key": self._keys[at], **{name: column[at] for name, column in self._numbers.items()}}
 
     def one(self, at: int) -> Mapping[str, Any]:
-        """A segment; nothing of what is none."""
-        told = self.told(at)
-        return told if isinstance(told, Mapping) else {}
+        """Return a segment; nothing of what is none."""
+        segment = self.raw(at)
+        return segment if isinstance(segment, Mapping) else {}
 
     def key(self, at: int) -> Any:
-        """What a segment says of its object's name; None where it does not."""
+        """Return what a segment says of its object's name; None where it does not."""
         return self.one(at).get("key") if at in self._odd else self._keys[at]
 
     def names(self, begin: int, end: int) -> Iterable[Any]:
-        """The same of several."""
+        """Return the same of several."""
         return (self.key(at) for at in range(begin, end)) if self._odd else self._keys[begin:end]
 
-    def place(self, told: Any, spans: Spans) -> int:
-        """How many of these segments stand before one that was told so; -1 if it isn't among them."""
-        if not _is_plain(told):
+    def place(self, segment: Any, spans: Spans) -> int:
+        """Return how many of these segments stand before one that was named so; -1 if it isn't among them."""
+        if not _is_plain(segment):
             return -1
         base, passed = np.frombuffer(self._numbers["base"], dtype=np.int64), 0
         for begin, end in pairs(spans):
-            for at in np.flatnonzero(base[begin:end] == told["base"]).tolist():
-                if self.told(begin + at) == told:
+            for at in np.flatnonzero(base[begin:end] == segment["base"]).tolist():
+                if self.raw(begin + at) == segment:
                     return passed + int(at)
             passed += end - begin
         return -1
 
     def follow(self, spans: Spans, start: int, end: int) -> bool:
-        """Whether these segments surely follow one another from the offset ``start`` to ``end``."""
+        """Return whether these segments surely follow one another from the offset ``start`` to ``end``."""
         breaks, until = self._ends()
         base, expected = self._numbers["base"], start
         for first, last in pairs(spans):
@@ -88,25 +88,25 @@ class Segments:
         return expected == end
 
     def _ends(self) -> tuple[Ints, Ints]:
-        """How many segments up to each one do not begin where the one before ends; and where each one ends, -1 where
-        it does not say so."""
+        """Return how many segments up to each one do not begin where the one before ends; and where each one ends, -1
+        where it does not say so."""
         if self._ended is None:
             base, count = (np.array(self._numbers[name], dtype=np.int64) for name in ("base", "count"))
-            told = (base >= 0) & (base < _SAFE) & (count >= 0) & (count < _SAFE)
-            told[np.array([*self._odd], dtype=np.int64)] = False
-            until = np.where(told, base + np.where(told, count, 0), -1)
-            is_break = ~told
-            is_break[1:] |= ~told[:-1] | (base[1:] != until[:-1])
+            has_end = (base >= 0) & (base < _SAFE) & (count >= 0) & (count < _SAFE)
+            has_end[np.array([*self._odd], dtype=np.int64)] = False
+            until = np.where(has_end, base + np.where(has_end, count, 0), -1)
+            is_break = ~has_end
+            is_break[1:] |= ~has_end[:-1] | (base[1:] != until[:-1])
             self._ended = np.cumsum(is_break), until
         return self._ended
 
 
-def _is_plain(told: Any) -> bool:
+def _is_plain(segment: Any) -> bool:
     return (
-        isinstance(told, dict)
-        and told.keys() == _FIELDS
-        and type(told["key"]) is str
-        and all(type(told[name]) is int and _LEAST <= told[name] <= _MOST for name in NUMBERS)
+        isinstance(segment, dict)
+        and segment.keys() == _FIELDS
+        and type(segment["key"]) is str
+        and all(type(segment[name]) is int and _LEAST <= segment[name] <= _MOST for name in NUMBERS)
     )
 
 
@@ -143,7 +143,8 @@ class Named(Sequence[Mapping[str, Any]]):
         return cls(Segments(), ())
 
     def without(self, others: Named) -> Iterator[Mapping[str, Any]]:
-        """Those that ``others``, of the same queue, do not name; a segment that was told anew counts as another one."""
+        """Yield those that ``others``, of the same queue, do not name; a segment that was reported again counts as
+        another one."""
         return (self._segments.one(at) for at in without(self.spans, others.spans))
 
     def follow(self, start: int, end: int) -> bool:
@@ -151,16 +152,16 @@ class Named(Sequence[Mapping[str, Any]]):
         return self._segments.follow(self.spans, start, end)
 
     def names(self) -> Iterator[Any]:
-        """What each says of its object's name; None where it does not."""
+        """Return what each says of its object's name; None where it does not."""
         return (key for begin, end in pairs(self.spans) for key in self._segments.names(begin, end))
 
-    def told(self) -> list[Any]:
-        """The segments as they were told, whatever they are."""
-        return [self._segments.told(at) for at in places(self.spans)]
+    def raw(self) -> list[Any]:
+        """Return the segments as they were named, whatever they are."""
+        return [self._segments.raw(at) for at in places(self.spans)]
 
 
 def name_of(segment: Mapping[str, Any]) -> str:
-    """The name of a segment's object."""
+    """Return the name of a segment's object."""
     return str(segment.get("key", ""))
 
 

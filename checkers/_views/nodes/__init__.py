@@ -1,1 +1,1 @@
-"""What one node's own rows tell: its lives, its log, and what it has called durable or confirmed."""
+"""What one node's own rows report: its lives, its log, and what it has called durable or confirmed."""

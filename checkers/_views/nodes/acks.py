@@ -16,12 +16,12 @@ from checkers._views.arrays import Ints, groups, parts
 from checkers._views.run import ENDS_LACKING, at_s, may_lack_ends
 
 FALSE_ACK = "false-ack"
-#: What tells how far a disk goes. A cut leaves durable what stands before it.
-_TELLS = ("recovered", "bootstrap", "truncate")
+#: What says how far a disk goes. A cut leaves durable what stands before it.
+_DISK_ENDS = ("recovered", "bootstrap", "truncate")
 
 
 def highest_appends(rows: Rows) -> Ints:
-    """A sieve: of each node the record that stands last in its log."""
+    """Keep of each node the record that stands last in its log. A sieve."""
     at = rows.where(kind="trace", f="append")
     by_position = at[np.lexsort((at, -rows.column("position")[at]))]
     order, starts = groups(rows.column("node")[by_position])
@@ -31,7 +31,7 @@ def highest_appends(rows: Rows) -> Ints:
 def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
     """All profiles. What a member is said to have acknowledged, its disk has held (under asynchronous flush: its log),
     whatever was cut off since: in the simulator by then, elsewhere at some time."""
-    if context.unfinished and not context.one_clock:  # a disk may tell of it as long as the run goes on
+    if context.unfinished and not context.one_clock:  # a disk may report it as long as the run goes on
         return
     is_async = context.profile.flush == "async"
     held = _held(rows, "append" if is_async else "synced")
@@ -44,7 +44,7 @@ def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
             said = form.whole(end)
             if member not in held:
                 if (said > 0).any():
-                    found.gap(f"{member} told nothing of what its disk holds, and is said to have acknowledged it")
+                    found.gap(f"{member} reported nothing of what its disk holds, and is said to have acknowledged it")
                 continue
             indexes, ends = held[member]
             claims = at[form.at]
@@ -58,10 +58,10 @@ def false_acks(rows: Rows, context: RunContext, found: Findings) -> None:
                 had = int(np.broadcast_to(has, said.shape)[n])
                 wrong.setdefault((int(claims[n]), member), (int(said[n]), had))
     for (claim, member), (end, had) in sorted(wrong.items()):  # forms come in an order that other rows decide, too
-        _tell(rows, found, claim, member, end, had)
+        _report(rows, found, claim, member, end, had)
 
 
-def _tell(rows: Rows, found: Findings, at: int, member: str, said: int, has: int) -> None:
+def _report(rows: Rows, found: Findings, at: int, member: str, said: int, has: int) -> None:
     found.add(
         FALSE_ACK,
         f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, counted {member} as having "
@@ -72,7 +72,7 @@ def _tell(rows: Rows, found: Findings, at: int, member: str, said: int, has: int
 
 def _held(rows: Rows, grows: str) -> Mapping[str, tuple[Ints, Ints]]:
     """Node → (indexes, the furthest that its log has been held up to then)."""
-    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in (*_TELLS, grows)]))
+    at = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in (*_DISK_ENDS, grows)]))
     ends = rows.column("position")[at].copy()
     records = rows.column("f")[at] == rows.code("f", "append")
     ends[records] += np.maximum(rows.numbers("size", at[records]), 1)
@@ -87,8 +87,8 @@ def proposed_behind(rows: Rows) -> list[tuple[int, str, int, int]]:
     member, what it had acknowledged, and what was confirmed."""
     found = []
     for at in rows.where(kind="trace", f="set").tolist():
-        told = rows.value(at)
-        acks, confirm = told.get("acks"), told.get("confirm")
+        value = rows.value(at)
+        acks, confirm = value.get("acks"), value.get("confirm")
         if isinstance(acks, dict) and isinstance(confirm, int):
             found += [(at, name, int(end), confirm) for name, end in sorted(acks.items()) if int(end) < confirm]
     return found

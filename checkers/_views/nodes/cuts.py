@@ -1,4 +1,4 @@
-"""A node's own log, as the node tells of it: what takes away what it has called confirmed."""
+"""A node's own log, as the node reports it: what takes away what it has called confirmed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ CONFIRM_ROLLBACK = "confirm-rollback"
 
 
 def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags, permits: Cuts | None = None) -> Log:
-    """A node never truncates, nor comes back from a crash, below what it has confirmed; and as one and the same master
-    (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns its log.
+    """Check that a node never truncates, nor comes back from a crash, below what it has confirmed; and that as one and
+    the same master (``masters``: which rows are confirms of one) it never takes back what it called confirmed. Returns
+    its log.
 
-    What ``permits`` separates from what was confirmed may be gone. Two things are lawful besides: a disk that is
+    What ``permits`` separates from what was confirmed may be gone. Two things are allowed besides: a disk that is
     another one or went back in time (its word is new, or its own count of lives doesn't go on), and dropping the whole
-    log to begin anew from the tier, if the ``bootstrap`` follows before anything else is confirmed.
+    log to begin again from the tier, if the ``bootstrap`` follows before anything else is confirmed.
     """
     kinds = ("confirm", "retention", "truncate", "recovered", "start", "bootstrap")
     lived = views.node_traces(rows, node, *kinds)
@@ -36,18 +37,18 @@ def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags, perm
 
 
 def ends_with_all(rows: Rows, found: Findings, node: str, log: Log) -> None:
-    """A node's log does not end below what it has confirmed after the run either."""
+    """Check that after the run, too, a node's log does not end below what it has confirmed."""
     for at in rows.where(kind="final", f="node", node=node).tolist():
         end = rows.value(at).get("end")
         if log.dropped < 0 and isinstance(end, int) and end < log.highest and not log.is_permitted(at):
-            _tell_cut(rows, found, log.witness, at, end)
+            _report_cut(rows, found, log.witness, at, end)
 
 
 class Log:
-    """One node's log as the node tells of it, followed through its life.
+    """One node's log as the node reports it, followed through its life.
 
     ``highest`` is what it has confirmed and must keep, ``witness`` the row that says so. ``first`` is where the log
-    begins, ``dropped`` the row that cut the whole of it, until it is known whether that was lawful; -1 for none.
+    begins, ``dropped`` the row that cut the whole of it, until it is known whether that was allowed; -1 for none.
     """
 
     def __init__(self, rows: Rows, found: Findings, confirms: Ints, trims: Ints, masters: Flags, permits: Cuts) -> None:
@@ -67,7 +68,7 @@ class Log:
         begin, self._confirmed = self._confirmed, confirmed
         if begin < confirmed:
             if self.dropped >= 0:
-                self._tell(self.dropped)
+                self._report(self.dropped)
                 self.highest = self.dropped = -1
             self._confirm(slice(begin, confirmed))
         if self._trimmed < trimmed:
@@ -79,19 +80,19 @@ class Log:
         highest = np.maximum.accumulate(np.append(self.highest, position))
         back = np.flatnonzero((position < highest[:-1]) & self._goes_on[which])
 
-        def tell(number: int) -> None:
+        def report(number: int) -> None:
             witness = witnesses[np.searchsorted(highest, highest[number])]
-            _tell_cut(self._rows, self._found, int(witness), int(witnesses[number + 1]), int(position[number]))
+            _report_cut(self._rows, self._found, int(witness), int(witnesses[number + 1]), int(position[number]))
 
-        self._found.add_each(CONFIRM_ROLLBACK, back, tell)
+        self._found.add_each(CONFIRM_ROLLBACK, back, report)
         self.highest = int(highest[-1])
         self.witness = int(witnesses[np.searchsorted(highest, self.highest)])
 
     def take(self, at: int) -> None:
-        """What may have taken something away."""
-        f, where, told = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
+        """Follow a row that may have taken something away."""
+        f, where, value = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
         if f == "start":
-            now, word = int(told.get("generation", self._generation + 1)), str(told.get("disk", ""))
+            now, word = int(value.get("generation", self._generation + 1)), str(value.get("disk", ""))
             if now <= self._generation or word != self._disk:
                 self.highest, self.dropped, self._first = -1, -1, 0
             self._generation, self._disk = now, word
@@ -101,17 +102,17 @@ class Log:
             if f == "truncate" and where <= self._first:
                 self.dropped = at
             else:
-                self._tell(at)
+                self._report(at)
                 self.highest = -1
         if f == "recovered":
-            self._first = int(told.get("first", self._first))
+            self._first = int(value.get("first", self._first))
 
-    def _tell(self, at: int) -> None:
+    def _report(self, at: int) -> None:
         if not self.is_permitted(at):
-            _tell_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
+            _report_cut(self._rows, self._found, self.witness, at, int(self._position[at]))
 
     def is_permitted(self, at: int) -> bool:
-        """Whether the profile permits that what was confirmed is gone by this row."""
+        """Return whether the profile permits that what was confirmed is gone by this row."""
         rows, witness = self._rows, self.witness
         if rows.text("f", at) == "recovered":
             return self._permits.lost_in_crash(rows, rows.text("node", at), witness, at)
@@ -119,7 +120,7 @@ class Log:
 
 
 def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
-    """Which of a node's confirms were told by the same master, in the same life, as the one before."""
+    """Return which of a node's confirms the same master reported, in the same life, as the one before."""
     known = masters[confirms]
     known[1:] &= known[:-1]
     for name in ("incarnation", "epoch"):
@@ -129,7 +130,7 @@ def _one_term(rows: Rows, confirms: Ints, masters: Flags) -> Flags:
     return known
 
 
-def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
+def _report_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> None:
     """``witness`` is the row of the confirm offset that was lost, ``at`` the one that shows the loss."""
     verb = {
         "truncate": "cut its log back to position",

@@ -29,7 +29,7 @@ def first_calm(moments_ns: Ints, hindrances: Iterable[Span], *, before_ns: int =
 
 
 def _merged(hindrances: Iterable[Span], before_ns: int, after_ns: int) -> list[Span]:
-    """The times at which no such moment lies, ascending: each ends before the next one begins."""
+    """Return the times at which no such moment lies, ascending: each ends before the next one begins."""
     found: list[Span] = []
     for began_ns, ended_ns in sorted(hindrances):
         first, last = began_ns - after_ns, NEVER if ended_ns >= NEVER else ended_ns + before_ns

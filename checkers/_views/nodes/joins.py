@@ -27,8 +27,8 @@ from checkers._views.run import bound, phase_time
 @dataclass(frozen=True, slots=True)
 class LateJoin:
     """A replica that was in no SyncStateSet of its group from ``since_ns`` until ``until_ns`` or longer, although
-    nothing hindered it. ``out``: the row of the entry since which it was out. ``certain``: no fault was in force of
-    which nobody knows what it does."""
+    nothing hindered it. ``out``: the row of the entry since which it was out. ``certain``: no fault was in force whose
+    effects are unknown."""
 
     node: str
     group: str
@@ -99,7 +99,7 @@ def _absences(rows: Rows, course: Course, node: str, known_at: int) -> Iterator[
 
 
 def _elections(rows: Rows, course: Course) -> Iterator[Span]:
-    """When somebody was elected, and the times without a master."""
+    """Yield when somebody was elected, and the times without a master."""
     times = rows.column("time_ns")
     last: Sequence[Stage] = course.stages[-1:]
     for stage, after in pairwise([*course.stages, *last]):
@@ -126,6 +126,7 @@ def _lives(rows: Rows) -> Mapping[str, Sequence[Span]]:
 
 
 def _hinders(fault: Fault, node: str) -> bool:
-    """Does it declare that it may keep the replica from joining? Who has removed another one for good does not."""
+    """Return whether it declares that it may keep the replica from joining. One that has removed another replica for
+    good does not."""
     harms: Set[str] = {effect for effect in fault.effects or () if effect not in HARMLESS}
     return bool(harms) and (harms != {Effect.REMOVES_REPLICA} or node in fault.targets | fault.hits(*Effect))

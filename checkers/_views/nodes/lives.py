@@ -22,9 +22,9 @@ _KINDS = ("start", "recovered", "role", "confirm")
 
 
 def forgotten(rows: Rows, found: Findings, node: str) -> None:
-    """The number of a life is higher than those of all lives before on that disk which came as far as to read the log:
-    by then the number was durable. And a life begins with no older epoch than that of records which the replica has
-    confirmed as the master. What a fault has taken from a disk, nobody need remember."""
+    """Check that the number of a life is higher than those of all lives before on that disk which came as far as to
+    read the log: by then the number was durable. And that a life begins with no older epoch than that of records which
+    the replica has confirmed as the master. What a fault has taken from a disk, nobody need remember."""
     index, epoch = rows.column("index"), rows.column("epoch")
     confirms = rows.where(kind="trace", f="confirm")
     disk = _Disks(rows.memo(views.faults), node)
@@ -33,7 +33,7 @@ def forgotten(rows: Rows, found: Findings, node: str) -> None:
     for place, until in zip(rare.tolist(), [*rare[1:].tolist(), len(traces)], strict=True):
         at, confirmed = int(traces[place]), traces[place + 1 : until]
         if (f := rows.text("f", at)) != "start":
-            disk.tell(rows, at, f, confirmed)
+            disk.follow(rows, at, f, confirmed)
             continue
         _names_its_disk(rows, found, node, at)
         lost = disk.begin(rows, at)
@@ -62,8 +62,8 @@ def _names_its_disk(rows: Rows, found: Findings, node: str, at: int) -> None:
     if rows.value(at).get("disk") == "":
         found.add(
             LIFE_FORGOTTEN,
-            f"{node} began a life at {views.at_s(rows, at)}, and had no word for its disk, which tells its lives from "
-            "those on another one.",
+            f"{node} began a life at {views.at_s(rows, at)}, and had no word for its disk, which distinguishes its "
+            "lives from those on another one.",
             int(rows.column("index")[at]),
         )
 
@@ -80,7 +80,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Disks:
-    """The disks of a node, by their words, as its traces tell of them one after the other."""
+    """The disks of a node, by their words, as its traces name them one after the other."""
 
     faults: Sequence[Fault]
     node: str
@@ -89,16 +89,16 @@ class _Disks:
     _life: int = -1
 
     def begin(self, rows: Rows, at: int) -> _Known:
-        """A life begins. Returns what was known on its disk and is forgotten."""
-        told, epoch = rows.value(at), int(rows.column("epoch")[at])
-        self._disk, self._life = str(told.get("disk", "")), int(told.get("generation", -1))
+        """Begin a life. Returns what was known on its disk and is forgotten."""
+        value, epoch = rows.value(at), int(rows.column("epoch")[at])
+        self._disk, self._life = str(value.get("disk", "")), int(value.get("generation", -1))
         lost = _Known()
         known = self._known.get(self._disk)
         if known is None or not self._disk:
             return lost
         if 0 <= self._life <= known.life:
             if self._may_be_harmed(rows, known.life_at, at):
-                known.life = -1  # from here on it counts anew
+                known.life = -1  # from here on it counts from the beginning
             else:
                 lost.life, lost.life_at = known.life, known.life_at
         if 0 <= epoch < known.epoch:
@@ -108,14 +108,14 @@ class _Disks:
                 lost.epoch, lost.epoch_at = known.epoch, known.epoch_at
         return lost
 
-    def tell(self, rows: Rows, at: int, f: str, confirmed: Ints) -> None:
-        """What the present life does, and confirms until it does something else."""
+    def follow(self, rows: Rows, at: int, f: str, confirmed: Ints) -> None:
+        """Note what the present life does, and confirms until it does something else."""
         if f == "recovered":
             known = self._known.setdefault(self._disk, _Known())
             if self._life > known.life:
                 known.life, known.life_at = self._life, at
-        elif f == "role" and (told := rows.value(at)).get("role") == "master" and "start" in told:
-            own = confirmed[rows.column("position")[confirmed] > int(told["start"])]
+        elif f == "role" and (value := rows.value(at)).get("role") == "master" and "start" in value:
+            own = confirmed[rows.column("position")[confirmed] > int(value["start"])]
             epoch = int(rows.column("epoch")[at])
             known = self._known.setdefault(self._disk, _Known())
             if len(own) and epoch > known.epoch:

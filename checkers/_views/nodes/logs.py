@@ -1,4 +1,4 @@
-"""What replicas tell of their logs: what they held and called confirmed, what was on their disks, and which
+"""What replicas report of their logs: what they held and called confirmed, what was on their disks, and which
 of their confirm offsets a queue needs: there are as many as records, and few matter."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from checkers._views.run import has_recovered
 
 
 def final_log(rows: Rows) -> Claims:
-    """Records of whole logs after recovery. A node that was not read to its end, or a run that did not recover, still
-    counts up to what the node itself calls confirmed."""
+    """Return records of whole logs after recovery. A node that was not read to its end, or a run that did not recover,
+    still counts up to what the node itself calls confirmed."""
     at = rows.where(kind="final", f="log")
     if not has_recovered(rows):
         confirmed = {rows.text("node", n): int(rows.value(n).get("confirm", -1)) for n in _final_nodes(rows)}
@@ -40,7 +40,7 @@ def _by_node(rows: Rows, at: Ints, numbers: Mapping[str, int]) -> Ints:
 
 
 def nodes_of(rows: Rows, at: Ints) -> list[str]:
-    """The nodes of these rows, ascending by name."""
+    """Return the nodes of these rows, ascending by name."""
     _, first = np.unique(rows.column("node")[at], return_index=True)
     return sorted({rows.text("node", one) for one in at[first]})
 
@@ -52,7 +52,7 @@ def in_node_order(rows: Rows, at: Ints) -> Ints:
 
 
 def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
-    """A node's trace rows of these kinds, in its own order."""
+    """Return a node's trace rows of these kinds, in its own order."""
     found = [rows.where(kind="trace", f=f, node=node) for f in kinds]
     return in_node_order(rows, np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
@@ -91,7 +91,7 @@ def taken_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:
 
 
 def _highest_left(position: Ints, is_cut: Flags) -> Ints:
-    """The highest of the positions so far, where a cut brings down what is higher."""
+    """Return the highest of the positions so far, where a cut brings down what is higher."""
     steps, now = position.copy(), -1
     bounds = sorted({0, *np.flatnonzero(is_cut).tolist(), len(steps)})
     for begin, end in pairwise(bounds):
@@ -102,12 +102,12 @@ def _highest_left(position: Ints, is_cut: Flags) -> Ints:
 
 
 def confirm_forms(rows: Rows) -> Sequence[Form]:
-    """What all ``confirm`` rows tell."""
+    """Return what all ``confirm`` rows report."""
     return rows.forms(rows.where(kind="trace", f="confirm"))
 
 
 def confirmed_appends(rows: Rows) -> Claims:
-    """Records that some replica held and called confirmed at some time, whatever became of them later.
+    """Return records that some replica held and called confirmed at some time, whatever became of them later.
 
     For each node: a record is there from its ``append`` until a ``truncate`` or ``recovered`` row whose position lies
     below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
@@ -131,9 +131,9 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
     position = rows.column("position")
     end = position[appends] + np.maximum(rows.numbers("size", appends), 1)
     gone = np.full(len(appends), len(every), dtype=np.int64)
-    anew = rows.code("f", "bootstrap")  # nothing of what stood there before is in a log that begins anew
+    bootstrap = rows.code("f", "bootstrap")  # nothing of what stood there before is in a log that begins again
     for cut in cuts[::-1]:
-        kept = -1 if rows.column("f")[cut] == anew else position[cut]
+        kept = -1 if rows.column("f")[cut] == bootstrap else position[cut]
         gone[(rank[appends] < rank[cut]) & (end > kept)] = rank[cut]
     confirmed = np.zeros(len(appends), dtype=np.bool_)
     for until in distinct(gone):
@@ -181,7 +181,7 @@ def confirms_before_cuts(rows: Rows) -> Ints:
 
 
 def unreached_confirms(rows: Rows) -> Ints:
-    """What :func:`highest_confirms` must know of earlier rows: what it would keep if they were the last ones."""
+    """Return what :func:`highest_confirms` must know of earlier rows: what it would keep if they were the last ones."""
     return np.concatenate([np.empty(0, np.int64), *(pieces[-1] for pieces in _unreached(rows))])
 
 
@@ -207,7 +207,7 @@ def _unreached(rows: Rows) -> list[list[Ints]]:
 
 
 def first_appends(rows: Rows) -> Ints:
-    """A sieve: of each queue the record with the lowest offset that was appended, the first one to tell of several."""
+    """Keep of each queue the record with the lowest offset that was appended, by the first of several rows. A sieve."""
     at = rows.where(kind="trace", f="append")
     order, firsts = groups(rows.column("queue")[at], rows.column("offset")[at])
     lowest = order[firsts]  # of each queue and offset, by queue
@@ -228,15 +228,15 @@ def confirms_of_past_steps(rows: Rows) -> Ints:
 
 
 def present_commits(rows: Rows) -> Ints:
-    """What :func:`confirms_before_commits` must know of earlier rows: of each node the manifests that it sent in its
-    last step, and its last confirm offset."""
+    """Return what :func:`confirms_before_commits` must know of earlier rows: of each node the manifests that it sent in
+    its last step, and its last confirm offset."""
     found = (at for commits, _, goes_on, last in _commits(rows) for at in (commits[goes_on], last))
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def _commits(rows: Rows) -> Iterator[tuple[Ints, Ints, Flags, Ints]]:
-    """For each node: the manifests that it sent; the last confirm offset by the end of the step of each, -1 for none;
-    which of these steps is the node's last one; and its last confirm offset, if it told one."""
+    """Yield for each node: the manifests that it sent; the last confirm offset by the end of the step of each, -1 for
+    none; which of these steps is the node's last one; and its last confirm offset, if it reported one."""
     commit = rows.code("f", "tier_commit")
     columns = [rows.column(name) for name in ("index", "f", "step", "incarnation")]
     at = np.arange(len(rows))
@@ -252,9 +252,9 @@ def _commits(rows: Rows) -> Iterator[tuple[Ints, Ints, Flags, Ints]]:
 
 
 def confirms_beyond(rows: Rows) -> Ints:
-    """A sieve, for nodes with clocks of their own: the confirm offsets that a member of the set had not told its master
-    to have, or never had on its disk, or that name more as acknowledged than it had; and of each epoch the highest one.
-    Besides: of each disk the first word, and the one that went furthest."""
+    """Keep, for nodes with clocks of their own, the confirm offsets that a member of the set had not reported to its
+    master to have, or never had on its disk, or that name more as acknowledged than it had; and of each epoch the
+    highest one. Besides: of each disk the first word, and the one that went furthest. A sieve."""
     position = rows.column("position")
     grows = np.sort(np.concatenate([rows.where(kind="trace", f=f) for f in _DISK_GROWS]))
     _, first = np.unique(rows.column("node")[grows], return_index=True)
@@ -270,9 +270,9 @@ def confirms_beyond(rows: Rows) -> Ints:
     return distinct(np.concatenate([grows[first], tops, confirms[beyond], highest_of(rows, confirms, "epoch")]))
 
 
-#: What tells how far a disk goes, and never that it goes less far.
+#: What says how far a disk goes, and never that it goes less far.
 _DISK_GROWS = ("synced", "recovered", "bootstrap")
-#: Less than any position: a node that told nothing of its disk had nothing of it.
+#: Less than any position: a node that reported nothing of its disk had nothing of it.
 _NO_END = np.iinfo(np.int64).min
 
 

@@ -1,4 +1,4 @@
-"""Of what nodes tell of their own logs, few rows matter: those that break a promise with the rows by which they are
+"""Of what nodes report of their own logs, few rows matter: those that break a promise with the rows by which they are
 judged, and what is known whenever something rare happens. A sieve that all laws about a node's own log declare."""
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from chaos.driver import Profile
 from chaos.law import Reads, Rows, Sieve
 from checkers._views.arrays import Flags, Ints, parts
 
-#: What a node tells again and again: most of it tells nothing new.
+#: What a node reports again and again: most of it says nothing new.
 OFTEN = ("append", "synced", "confirm", "acked", "tier_commit", "retention")
-#: What takes something from a log, or begins it anew, or may do so.
+#: What takes something from a log, or begins it again, or may do so.
 TAKES = ("start", "truncate", "recovered", "bootstrap")
 SELDOM = (*TAKES, "role", "set")
 #: What sets where a log ends, whatever stood there before.
-ANEW = ("truncate", "recovered", "bootstrap")
+RESETS = ("truncate", "recovered", "bootstrap")
 
 
 def size_of_set(rows: Rows, at: int) -> int:
-    """How many the master says are in its SyncStateSet; -1 where this row is none of a master's, or doesn't say."""
-    told = rows.value(at)
-    members = told.get("set")
-    is_master = rows.text("f", at) == "set" or told.get("role") == "master"
+    """Return how many the master says are in its SyncStateSet; -1 where this row is none of a master's, or doesn't say
+    so."""
+    value = rows.value(at)
+    members = value.get("set")
+    is_master = rows.text("f", at) == "set" or value.get("role") == "master"
     return len(members) if is_master and isinstance(members, Sequence) else -1
 
 
@@ -60,7 +61,7 @@ class _Node:
         return np.maximum.accumulate(np.where(of, np.arange(len(of)), -1))
 
     def first(self, of: Flags) -> Ints:
-        """The first of these, if there is any and it isn't known already."""
+        """Return the first of these, if there is any and it isn't known already."""
         at = np.flatnonzero(of)[:1]
         return at[self.own[at]]
 
@@ -68,24 +69,24 @@ class _Node:
     def setters(self) -> dict[str, Ints]:
         """For each place the last row that says where the log ended, how much of it was durable, and what the node
         called confirmed."""
-        anew = self.are(*ANEW)
+        resets = self.are(*RESETS)
         return {
-            "end": self.last(anew | self.are("append")),
-            "durable": self.last(anew | self.are("synced")),
-            "told": self.last(self.are("confirm", "bootstrap", "recovered")),
+            "end": self.last(resets | self.are("append")),
+            "durable": self.last(resets | self.are("synced")),
+            "confirmed": self.last(self.are("confirm", "bootstrap", "recovered")),
         }
 
     def known(self, name: str) -> Ints:
-        """The position that :attr:`setters` give at each place, -1 before the first."""
-        told = self.position.copy()
+        """Return the position that :attr:`setters` give at each place, -1 before the first."""
+        found = self.position.copy()
         if name == "end":
             appends = np.flatnonzero(self.are("append"))
-            told[appends] += np.maximum(self.rows.numbers("size", self.lived[appends]), 1)
-        if name == "told":
+            found[appends] += np.maximum(self.rows.numbers("size", self.lived[appends]), 1)
+        if name == "confirmed":
             for place in np.flatnonzero(self.are("recovered")).tolist():
-                told[place] = int(self.rows.value(int(self.lived[place])).get("confirm", -1))
+                found[place] = int(self.rows.value(int(self.lived[place])).get("confirm", -1))
         at = self.setters[name]
-        return np.where(at >= 0, told[np.maximum(at, 0)], -1)
+        return np.where(at >= 0, found[np.maximum(at, 0)], -1)
 
     @cached_property
     def bound(self) -> Ints:
@@ -93,10 +94,10 @@ class _Node:
         return self.known("end" if self.profile.flush == "async" else "durable")
 
     def with_setters(self, places: Sequence[Ints]) -> Ints:
-        """These, and the rows by which they are judged."""
+        """Return these, and the rows by which they are judged."""
         chosen = np.zeros(len(self.lived), dtype=np.bool_)
         chosen[np.concatenate([*places, np.empty(0, np.int64)])] = True
-        asked = (("acked", "tier_commit"), "told"), (("confirm",), "durable"), (("confirm", "synced"), "end")
+        asked = (("acked", "tier_commit"), "confirmed"), (("confirm",), "durable"), (("confirm", "synced"), "end")
         for names, setter in asked:
             before = self.setters[setter][chosen & self.are(*names)]
             chosen[before[before >= 0]] = True
@@ -112,30 +113,30 @@ class _Node:
         return at, segment, at[here], at[ever]
 
     def broken(self) -> list[Ints]:
-        """Rows that contradict what the node has told before. Of confirm offsets before which it told nothing of its
-        log, the first one."""
+        """Return rows that contradict what the node has reported before. Of confirm offsets before which it reported
+        nothing of its log, the first one."""
         confirm, end, bound = self.are("confirm"), self.known("end"), self.bound
         beyond = confirm & (bound >= 0) & (self.position > bound)
         false = self.are("synced") & (end >= 0) & (self.position > end)
-        told, repeats = self.known("told"), np.flatnonzero(self.are("acked", "tier_commit"))
+        confirmed, repeats = self.known("confirmed"), np.flatnonzero(self.are("acked", "tier_commit"))
         said = self.rows.numbers("confirm", self.lived[repeats])
-        repeats = repeats[(told[repeats] >= 0) & (said > told[repeats])]
+        repeats = repeats[(confirmed[repeats] >= 0) & (said > confirmed[repeats])]
         found = [np.flatnonzero((beyond | false) & self.own), repeats[self.own[repeats]]]
         return [*found, self.first(confirm & (bound < 0))]
 
     def false_by_themselves(self) -> list[Ints]:
-        """Rows that say themselves that they are not so: an acknowledgement beyond what is confirmed, and what is
-        called durable and was not on the disk."""
+        """Return rows that say themselves that they are not so: an acknowledgement beyond what is confirmed, and what
+        is called durable and was not on the disk."""
         synced, acked = (np.flatnonzero(self.are(name) & self.own) for name in ("synced", "acked"))
         numbers, at = self.rows.numbers, self.lived
         disk = numbers("disk", at[synced])
         early = acked[numbers("confirm", at[acked]) < self.position[acked]]
-        told = [form.at for form in self.rows.forms(at[early]) if "confirm" in form.value]
-        return [synced[(disk >= 0) & (disk < numbers("size", at[synced]))], *(early[some] for some in told)]
+        stated = [form.at for form in self.rows.forms(at[early]) if "confirm" in form.value]
+        return [synced[(disk >= 0) & (disk < numbers("size", at[synced]))], *(early[some] for some in stated)]
 
     def before_taken(self) -> list[Ints]:
-        """What was known when something was taken away, or may have been: the last that was called durable, the last
-        deletion, and the highest confirm offset since the last such row."""
+        """Return what was known when something was taken away, or may have been: the last that was called durable, the
+        last deletion, and the highest confirm offset since the last such row."""
         takes = self.are(*TAKES)
         lost = np.flatnonzero(takes & self.own)
         lasts = [self.last(self.are(name))[lost] for name in ("synced", "retention")]
@@ -145,8 +146,8 @@ class _Node:
         return [*(some[some >= 0] for some in lasts), here[is_last][closed]]
 
     def taken_back(self) -> list[Ints]:
-        """A master's confirm offsets that are lower than one before, each with the one before it and the highest since
-        something was taken away: whether it is still the same master's, the law decides."""
+        """Return a master's confirm offsets that are lower than one before, each with the one before it and the highest
+        since something was taken away: whether it is still the same master's, the law decides."""
         at, segment, here, ever = self.segments
         low = np.flatnonzero(self.position[at] < self.position[ever])
         low = low[self.own[at[low]]]
@@ -159,29 +160,29 @@ class _Node:
         return [at[low], at[before], here[same]]
 
     def of_terms(self, *, present: bool = False) -> list[Ints]:
-        """The first confirm offset of each master term that is above where the term's log began; ``present``: only of
-        the last one, if it may go on."""
+        """Return the first confirm offset of each master term that is above where the term's log began; ``present``:
+        only of the last one, if it may go on."""
         at, _, _, _ = self.segments
         begins = np.flatnonzero(self.are("start", "recovered", "role"))
         found = []
         ends = np.append(begins[1:], len(self.lived))
         for begin, end in [*zip(begins.tolist(), ends.tolist(), strict=False)][-1 if present else 0 :]:
             row = int(self.lived[begin])
-            told = self.rows.value(row) if self.rows.text("f", row) == "role" else {}
-            if told.get("role") == "master" and "start" in told:
+            value = self.rows.value(row) if self.rows.text("f", row) == "role" else {}
+            if value.get("role") == "master" and "start" in value:
                 mine = at[slice(*np.searchsorted(at, (begin, end)))]
-                found.append(mine[self.position[mine] > int(told["start"])][:1])
+                found.append(mine[self.position[mine] > int(value["start"])][:1])
         return found
 
     @cached_property
     def sets(self) -> tuple[Ints, Flags]:
-        """The rows that tell a SyncStateSet, or that there is none; and for each place whether it was large enough, or
-        unknown."""
-        tells = np.flatnonzero(self.are("role", "set"))
-        sizes = np.array([size_of_set(self.rows, int(row)) for row in self.lived[tells].tolist()], dtype=np.int64)
-        last = np.searchsorted(tells, np.arange(len(self.lived)), side="right") - 1
+        """The rows that name a SyncStateSet, or say that there is none; and for each place whether it was large enough,
+        or unknown."""
+        naming = np.flatnonzero(self.are("role", "set"))
+        sizes = np.array([size_of_set(self.rows, int(row)) for row in self.lived[naming].tolist()], dtype=np.int64)
+        last = np.searchsorted(naming, np.arange(len(self.lived)), side="right") - 1
         known = np.append(sizes, -1)[last]
-        return tells, (known < 0) | (known >= self.profile.min_in_sync)
+        return naming, (known < 0) | (known >= self.profile.min_in_sync)
 
     def too_few(self) -> list[Ints]:
         """Acknowledgements while the SyncStateSet was too small, and the record that each ends with, if it was too
@@ -221,7 +222,7 @@ class _Node:
         return self.with_setters(found)
 
     def _open(self) -> Ints:
-        """The highest confirm offset since something was taken away, or may have been."""
+        """Return the highest confirm offset since something was taken away, or may have been."""
         at, segment, here, _ = self.segments
         return here[-1:] if len(at) and segment[-1] == self.are(*TAKES).sum() else at[:0]
 
@@ -229,18 +230,18 @@ class _Node:
         return np.concatenate([self.sure(), self.with_setters([self._open()])])
 
     def remember(self) -> Ints:
-        """The last row of each kind, and what the rules above ask for besides."""
+        """Return the last row of each kind, and what the rules above ask for besides."""
         names = [name for name in (*OFTEN, *SELDOM) if name not in ("acked", "tier_commit")]
         lasts = [np.flatnonzero(self.are(name))[-1:] for name in names]
         firsts = [np.flatnonzero(self.are(name))[:1] for name in ("append", "synced")]
         unbound = np.flatnonzero(self.are("confirm") & (self.bound < 0))[:1]
         highest = self.segments[3][-1:]
         found = [*lasts, *firsts, unbound, highest, self._open(), *self.of_terms(present=True)]
-        tells, enough = self.sets
+        naming, enough = self.sets
         if self.profile.acks == "all" and not enough[-1]:
             since, sent = int(np.append(-1, np.flatnonzero(enough))[-1]), self._sent()
-            before = max(0, int(np.searchsorted(tells, since, side="right")) - 1)
-            found += [sent[sent > since], tells[before:]]
+            before = max(0, int(np.searchsorted(naming, since, side="right")) - 1)
+            found += [sent[sent > since], naming[before:]]
         return self.with_setters(found)
 
 

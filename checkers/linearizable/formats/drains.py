@@ -44,7 +44,7 @@ class Drain:
     emptied: bool = True
 
     def next_call(self, result: Any, position: int, row: int) -> Call:
-        """The dequeue that completes here without an invocation of its own."""
+        """Return the dequeue that completes here without an invocation of its own."""
         call = self.call
         made = Call(call.process, call.number, "dequeue", None, call.key, self.since, self.row)
         made.outcome, made.result, made.ret, made.ret_row = "ok", result, position, row
@@ -57,8 +57,8 @@ class Drain:
 
 
 def expand(drain: Drain, number: int, model: str, supply: int) -> list[Part]:
-    """The operations that a drain stands for. ``number``: of the drain, among those of the history; ``supply``: how
-    many elements a crashed one may have taken at most."""
+    """Return the operations that a drain stands for. ``number``: of the drain, among those of the history; ``supply``:
+    how many elements a crashed one may have taken at most."""
     call = drain.call
     if call.outcome == "fail":
         return []

@@ -134,7 +134,7 @@ def read(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def elements(text: str) -> Iterator[Any]:
-    """What a history holds: the values at the top level, or the elements of the one vector or list there."""
+    """Yield what a history holds: the values at the top level, or the elements of the one vector or list there."""
     for _, value in read(text):
         if isinstance(value, list) and not isinstance(value, Set):
             yield from value
@@ -159,7 +159,7 @@ def _atom(kind: str, word: str, line: int) -> Any:
 
 
 def _number(word: str, line: int) -> Any:
-    """A number, or a symbol that begins with a sign."""
+    """Return a number, or a symbol that begins with a sign."""
     if len(word) > MOST_DIGITS:
         raise EdnError(line, f"expected at most {MOST_DIGITS:,} digits, got {word[:_LONGEST_SHOWN]!r} and so on")
     if _INTEGER.fullmatch(word):

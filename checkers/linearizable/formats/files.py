@@ -20,7 +20,7 @@ from checkers.linearizable.models import JUDGED_AS
 
 #: The model of a format whose files leave no choice.
 USUAL_MODEL = {"porcupine-etcd": "cas-register", "porcupine-kv": "kv"}
-#: So much of a file is looked at to tell its format.
+#: So much of a file is looked at to recognize its format.
 PROBE_BYTES = 64 * 1024
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: ``INFO  jepsen.util - 3 :invoke :read nil``, the log; ``3 :invoke :read nil``, history.txt.
@@ -34,13 +34,14 @@ def read(
     init: Any = None,
     on_problem: json_files.OnProblem | None = None,
 ) -> Iterator[History]:
-    """The histories of a file, one at a time; a file that holds no event at all gives one history without operations.
+    """Yield the histories of a file, one at a time; a file that holds no event at all gives one history without
+    operations.
 
-    ``format`` is one of :data:`FORMATS` ("": told from the content), ``model`` one of :data:`JUDGED_AS`, which only
+    ``format`` is one of :data:`FORMATS` ("": recognized by the content), ``model`` one of :data:`JUDGED_AS`, which only
     JSON lines and Porcupine's own logs may leave out; ``init`` is the first state of each object as a JSON value, None
     for the model's own. Files compressed with gzip or Zstandard are read as they are. Raises
-    :class:`chaos.errors.BadInput`, which names file and line; of a file with several histories, ``on_problem`` is told
-    of one that makes no sense, and the others are read.
+    :class:`chaos.errors.BadInput`, which names file and line; of a file with several histories, ``on_problem`` gets
+    the error of one that makes no sense, and the others are read.
     """
     path = Path(path)
     if format and format not in FORMATS:
@@ -64,7 +65,7 @@ def read(
                     )
                 yield _one(path, content.decode("utf-8-sig"), found, not format, model, init)
     except (EOFError, zlib.error) as error:
-        raise BadInput(f"{path}: the compressed file is damaged or cut off ({error}); make it anew") from error
+        raise BadInput(f"{path}: the compressed file is damaged or cut off ({error}); make it again") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: expected text in UTF-8, got the byte 0x{error.object[error.start]:02x}") from error
     except OSError as error:
@@ -123,7 +124,7 @@ def _is_log(content: str, format: str) -> bool:
 
 class _Plain:
     """Turns what EDN has into what JSON has. Keywords and symbols become strings; where a string of the same letters
-    occurs, too, nobody could tell them apart, and that is an error."""
+    occurs, too, the two would be mixed up, and that is an error."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -177,9 +178,9 @@ def _edn_event(op: edn.Map, plain: _Plain, at: Callable[[int], str]) -> Event | 
     if not isinstance(f, str):
         raise BadInput(f"{at(row)}: expected :f with the name of a function, got {_shown(f)}")
     key = named.get("key")
-    told = named.get("value")
-    value = plain.value(told, row) if type_ in ("invoke", "ok") else None
-    why = named.get("error", told if isinstance(told, str) else None) if type_ == "fail" else None
+    raw = named.get("value")
+    value = plain.value(raw, row) if type_ in ("invoke", "ok") else None
+    why = named.get("error", raw if isinstance(raw, str) else None) if type_ == "fail" else None
     key = None if key is None else text(plain.value(key, row))
     name = str(process) if isinstance(process, str) else process
     return Event(row, name, type_, str(f), value, key, "" if why is None else str(why))
@@ -217,12 +218,13 @@ def _log_events(content: str, plain: _Plain, source: Source) -> Iterator[Event |
         if type_ in ("fail", "info"):
             value = None if why or not isinstance(value, list) else value
         client = int(process) if re.fullmatch(r"-?[0-9]+", process) else process.lstrip(":")
-        told = str(why[0]) if why and type_ == "fail" and why[0] is not None else ""
-        yield Event(row, client, type_, f, plain.value(value, row), why=told)
+        reason = str(why[0]) if why and type_ == "fail" and why[0] is not None else ""
+        yield Event(row, client, type_, f, plain.value(value, row), why=reason)
 
 
 def of_events(ops: Iterable[Mapping[str, Any]], model: str, init: Any = None) -> History:
-    """A history from events as JSON lines have them: mappings with ``process``, ``type``, ``f``, ``value``, ``key``."""
+    """Return a history from events as JSON lines have them: mappings with ``process``, ``type``, ``f``, ``value``,
+    ``key``."""
     source = Source(lambda row: f"op {row}" if row >= 0 else "the history")
     return history("history", model, json_files.events(enumerate(ops), source), init, source)
 

@@ -42,7 +42,7 @@ _MAPS, _CAS = ("kv",), ("register", "cas-register", "replica-info")
 #: By format, where calls mean something else than by Knossos's conventions: for which models, and what.
 CONVENTIONS: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "porcupine-etcd": (
-        (_CAS, "a failed compare-and-set that tells no other reason has seen another value"),
+        (_CAS, "a failed compare-and-set that names no other reason has seen another value"),
         (JUDGED_AS, "an ok read of nil has seen nil"),
     ),
     "porcupine-kv": (
@@ -73,14 +73,14 @@ EXPECTED = {
 
 
 def reading(format: str, guessed: bool, model: str = "") -> Reading:
-    """How a file of this format is read."""
+    """Return how a file of this format is read."""
     conventions = tuple(what for models, what in CONVENTIONS.get(format, ()) if model in models)
     return Reading(format=format, guessed=guessed, conventions=conventions, expected=EXPECTED[format])
 
 
 def guess(head: bytes, model: str = "") -> str:
-    """The format of a file that holds these bytes, or begins with them; "" if it could be anything. ``model`` is what
-    the caller says that it is a history of: no map, no log of a map."""
+    """Return the format of a file that holds these bytes, or begins with them; "" if it could be anything. ``model`` is
+    what the caller says that it is a history of: no map, no log of a map."""
     start = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     if not start.strip():
         return "jsonl"
@@ -103,7 +103,7 @@ def _all_etcd(text: str) -> bool:
 
 
 def _whole_lines(text: str) -> list[str]:
-    """The lines that are there to their ends; of a single one, what is there."""
+    """Return the lines that are there to their ends; of a single one, what is there."""
     lines = text.splitlines()
     whole = lines if text.endswith("\n") or len(lines) == 1 or len(text) < 32_768 else lines[:-1]
     return [line for line in whole if line.strip()]

@@ -23,9 +23,9 @@ _LONGEST_SHOWN = 40
 #: No history is longer, however it was packed.
 LARGEST_TEXT = 1 << 30
 PIECE_BYTES = 1 << 20
-#: So many lines of one file are told that hold no history.
+#: So many lines of one file are reported that hold no history.
 MOST_PROBLEMS = 100
-#: What told of a line that it holds no history.
+#: What gets the error of a line that holds no history.
 OnProblem = Callable[[BadInput], None]
 
 
@@ -46,8 +46,8 @@ DECODER = json.JSONDecoder(parse_float=number, parse_constant=no_number)
 
 
 def whole(path: Path, stream: IO[bytes]) -> bytes:
-    """All of a file that is one history. Raises :class:`BadInput` for one that nobody should try to hold: a few bytes
-    may have been packed out of any number."""
+    """Return all of a file that is one history. Raises :class:`BadInput` for one that nobody should try to hold: a few
+    bytes may have been packed out of any number."""
     pieces, size = [], 0
     while piece := stream.read(PIECE_BYTES):
         pieces.append(piece)
@@ -58,7 +58,7 @@ def whole(path: Path, stream: IO[bytes]) -> bytes:
 
 
 def nothing(path: Path, format: str, guessed: bool, model: str) -> History:
-    """The history of a file without any event."""
+    """Return the history of a file without any event."""
     reading = guessing.reading(format, guessed, model)
     return History(id=path.name, model=model or MODELS[0], operations=(), reading=reading)
 
@@ -69,8 +69,8 @@ def nothing(path: Path, format: str, guessed: bool, model: str) -> History:
 def histories(
     path: Path, stream: IO[bytes], guessed: bool, model: str, init: Any, on_problem: OnProblem | None
 ) -> Iterator[History]:
-    """Those of a file with one on each line, as they are read. A line that holds none is told to ``on_problem``, and
-    the others are read; without it, and after too many of them, that ends the reading."""
+    """Yield those of a file with one on each line, as they are read. A line that holds none is reported to
+    ``on_problem``, and the others are read; without it, and after too many of them, that ends the reading."""
     empty, problems = True, 0
     for line, content in enumerate(_lines(path, stream), 1):
         place = f"{path}:{line}"
@@ -93,7 +93,8 @@ def histories(
 
 
 def _lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file, each of which must fit into memory: a few bytes may have been packed out of any number."""
+    """Yield the lines of a file, each of which must fit into memory: a few bytes may have been packed out of any
+    number."""
     while line := stream.readline(LARGEST_TEXT + 1):
         if len(line) > LARGEST_TEXT:
             raise BadInput(f"{path}: a line has more than {LARGEST_TEXT:,} bytes, which is all that is read")
@@ -112,7 +113,7 @@ def _read_line(place: str, words: str, model: str, init: Any, line: int, guessed
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with a text that is to be JSON."""
+    """Say what is wrong with a text that is to be JSON."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     is_syntax = isinstance(error, json.JSONDecodeError)
@@ -164,7 +165,8 @@ def events(ops: Iterable[tuple[int, Any]], source: Source) -> Iterator[Event | N
 
 
 def one(path: Path, stream: IO[bytes], format: str, guessed: bool, model: str, init: Any) -> History:
-    """The history of a file with operations in an array, or one a line (json), or with Porcupine's (porcupine-json)."""
+    """Return the history of a file with operations in an array, or one a line (json), or with Porcupine's
+    (porcupine-json)."""
     found = list(_objects(path, whole(path, stream).decode("utf-8-sig")))
     if not found:
         return nothing(path, format, guessed, model)
@@ -177,18 +179,18 @@ def one(path: Path, stream: IO[bytes], format: str, guessed: bool, model: str, i
         init = "" if model == "kv" and init is None else init
         return history(path.name, model, happened, init, source)
     source = Source(lambda row: f"{path}: operation {row}" if row >= 0 else str(path), reading=reading)
-    told = list(events(found, source))
+    recorded = list(events(found, source))
     _in_order_of_time(found, source)
     if model not in ("multi-register", "fenced-lock"):
-        told, keyed = with_keys(told, source)
+        recorded, keyed = with_keys(recorded, source)
         if keyed:
             conventions = (*reading.conventions, guessing.KEYS_IN_VALUES)
             source = source._replace(reading=replace(reading, conventions=conventions))
-    return history(path.name, model, told, init, source)
+    return history(path.name, model, recorded, init, source)
 
 
 def _in_order_of_time(ops: Iterable[tuple[int, Any]], source: Source) -> None:
-    """Raises :class:`BadInput` where an index, or a time in nanoseconds, says that the order is another."""
+    """Raise :class:`BadInput` where an index, or a time in nanoseconds, says that the order is another."""
     for name in ("index", "t_ns"):
         last: Any = None
         for row, op in ops:
@@ -204,7 +206,7 @@ def _in_order_of_time(ops: Iterable[tuple[int, Any]], source: Source) -> None:
 
 
 def _objects(path: Path, content: str) -> Iterator[tuple[int, Any]]:
-    """The objects of one array, or of one after the other, with their places."""
+    """Yield the objects of one array, or of one after the other, with their places."""
     position = _past_space(content, 0)
     row = 0
     while position < len(content):
@@ -242,8 +244,8 @@ _OPERATION = 'an operation with "Call", "Input", "Output" and "Return"'
 
 
 def _porcupine(operations: Iterable[tuple[int, Any]], model: str, source: Source) -> Iterator[Event]:
-    """The events of operations, in the order of their times; at equal times calls come first, so that operations which
-    touch are concurrent, as for Porcupine. Clients of which two calls overlap become several processes."""
+    """Yield the events of operations, in the order of their times; at equal times calls come first, so that operations
+    which touch are concurrent, as for Porcupine. Clients of which two calls overlap become several processes."""
     timed: list[tuple[float, int, int, Event]] = []
     clients: dict[str, _Lanes] = {}
     read = [(_span(op, row, source), row, op) for row, op in operations]
@@ -268,7 +270,7 @@ class _Lanes:
         self._count = 0
 
     def take(self, begin: float, end: float) -> int:
-        """The first one that is free at ``begin``, from then to ``end``; calls come as they began."""
+        """Take the first one that is free at ``begin``, from then to ``end``; calls come as they began."""
         while self._busy and self._busy[0][0] < begin:
             heappush(self._free, heappop(self._busy)[1])
         if not self._free:
@@ -280,7 +282,7 @@ class _Lanes:
 
 
 def _span(op: Any, row: int, source: Source) -> tuple[float, float | None]:
-    """When an operation was called, and when it returned, None for never. Its fields get lower names."""
+    """Return when an operation was called, and when it returned, None for never. Its fields get lower names."""
     if not isinstance(op, dict):
         raise BadInput(f"{source.at(row)}: expected {_OPERATION}, got {show(op)}")
     shown = show(op)
@@ -301,7 +303,7 @@ def _events(
     op: Mapping[str, Any], row: int, process: str, model: str, source: Source, *, crashed: bool
 ) -> tuple[Event, Event]:
     given = {name.lower(): value for name, value in op["input"].items()}
-    told = {name.lower(): value for name, value in (op.get("output") or {}).items()}
+    answer = {name.lower(): value for name, value in (op.get("output") or {}).items()}
     f = _function(given.get("op", given.get("f")), model, row, source)
     value = given.get("value")
     if f == "cas":
@@ -311,15 +313,15 @@ def _events(
     observes = f in ("read", "get", "dequeue", "contains", "members")
     key = None if given.get("key") is None else text(given["key"])
     invoked = Event(row, process, "invoke", f, None if observes and f != "contains" else value, key)
-    if crashed or told.get("unknown") is True:
+    if crashed or answer.get("unknown") is True:
         return invoked, Event(row, process, "info", f, None, key)
-    if f == "cas" and type(told.get("ok")) is not bool:
-        raise BadInput(f'{source.at(row)}: expected "ok" (true or false) in the "Output" of a cas, got {show(told)}')
+    if f == "cas" and type(answer.get("ok")) is not bool:
+        raise BadInput(f'{source.at(row)}: expected "ok" (true or false) in the "Output" of a cas, got {show(answer)}')
     if f == "cas":
-        return invoked, Event(row, process, "ok" if told["ok"] else "fail", f, value, key)
-    if observes and "value" not in told and told.get("exists") is not False:
-        raise BadInput(f'{source.at(row)}: expected "value" in the "Output" of a {f}, got {show(told)}')
-    result = None if told.get("exists") is False else told.get("value")
+        return invoked, Event(row, process, "ok" if answer["ok"] else "fail", f, value, key)
+    if observes and "value" not in answer and answer.get("exists") is not False:
+        raise BadInput(f'{source.at(row)}: expected "value" in the "Output" of a {f}, got {show(answer)}')
+    result = None if answer.get("exists") is False else answer.get("value")
     return invoked, Event(row, process, "ok", f, result, key)
 
 

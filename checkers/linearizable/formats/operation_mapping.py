@@ -46,7 +46,7 @@ class Call:
     result: Any = None
     ret: int | None = None
     ret_row: int = -1
-    #: Why it failed, as it is told.
+    #: Why it failed, in the words of the file.
     why: str = ""
     #: An ok read of nil has seen nil.
     nil_observed: bool = False
@@ -64,7 +64,7 @@ class Call:
 
 
 def text(value: Any) -> str:
-    """A value as canonical JSON: sorted keys, no spaces, ASCII; equal texts are equal values."""
+    """Return a value as canonical JSON: sorted keys, no spaces, ASCII; equal texts are equal values."""
     kind = type(value)
     if kind is int:
         return str(value)
@@ -81,7 +81,8 @@ def _quoted(value: str) -> str:
 
 
 def _without_sets(value: Any, depth: int = 0) -> Any:
-    """Raises ``RecursionError`` for what somebody who has less of the stack left could not read again."""
+    """Return a value without sets. Raises ``RecursionError`` for what somebody who has less of the stack left could not
+    read again."""
     if depth > DEEPEST:
         raise RecursionError
     if isinstance(value, Set):
@@ -94,7 +95,7 @@ def _without_sets(value: Any, depth: int = 0) -> Any:
 
 
 def show(value: object) -> str:
-    """A value in a message: short."""
+    """Return a value for a message: short."""
     shown = text(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
@@ -211,7 +212,7 @@ def _changed(call: Call) -> tuple[Argument, ...]:
 
 
 def _element(call: Call) -> tuple[str, int | None]:
-    """The element, and what the answer said of it: true, false, or [element, true or false]; None: nothing."""
+    """Return the element, and what the answer said of it: true, false, or [element, true or false]; None: nothing."""
     element = text(call.given)
     answer = call.result if call.outcome == "ok" else None
     if isinstance(answer, bool) and (call.f == "contains" or text(answer) != element):
@@ -293,7 +294,7 @@ def _info(value: Any) -> tuple[Argument, ...]:
 
 
 def _info_change(value: Any) -> tuple[Argument, ...]:
-    """[expected epoch, new epoch or null, [members]] or the same with names."""
+    """Return the arguments of [expected epoch, new epoch or null, [members]], or of the same with names."""
     expected = '[expected epoch, new epoch, [members]] or {"expected": .., "epoch": .., "members": [..]}'
     parts = value
     if isinstance(value, dict):
@@ -337,8 +338,8 @@ FUNCTIONS: Mapping[str, Mapping[str, Callable[[Call], Meaning]]] = {
 
 
 def first_state(model: str, init: Any, processes: Mapping[str, int], used: set[str]) -> tuple[Argument, ...]:
-    """The arguments that describe a model's first state, from a value as a person writes it; None is the model's own
-    (nil, free, empty, 0). ``processes`` are dense numbers; ``used`` are the keys of transactions that occur."""
+    """Return the arguments that describe a model's first state, from a value as a person writes it; None is the model's
+    own (nil, free, empty, 0). ``processes`` are dense numbers; ``used`` are the keys of transactions that occur."""
     if init is None:
         return ()
     if model in ("register", "cas-register", "kv"):

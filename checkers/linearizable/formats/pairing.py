@@ -16,14 +16,14 @@ from checkers.linearizable.models import JUDGED_AS, TOTAL_QUEUE
 TYPES = ("invoke", "ok", "fail", "info")
 #: Who injects faults is no client.
 NEMESIS = "nemesis"
-#: Calls that tell what they found; of a history with a key in each value, these have nil for the rest.
+#: Calls that report what they found; of a history with a key in each value, these have nil for the rest.
 _OBSERVERS = frozenset({"read", "get", "r", "members", "dequeue", "pop", "poll", "drain"})
 _DEQUEUES = frozenset({"dequeue", "pop", "poll"})
 
 
 class Event(NamedTuple):
-    """``row``: line, or place among the events; ``key``: a canonical text; ``why``: why a call failed, where it
-    is told."""
+    """``row``: line, or place among the events; ``key``: a canonical text; ``why``: why a call failed, where that
+    is said."""
 
     row: int
     process: int | str
@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
 class Source(NamedTuple):
     """Where events come from. ``at`` names the place of a row for messages. ``nil_observed``: an ok read of nil has
-    seen nil. ``failed_cas_observed``: a failed compare-and-set has seen another value, if it tells no other reason.
+    seen nil. ``failed_cas_observed``: a failed compare-and-set has seen another value, if it names no other reason.
     ``reading``: how the file was read."""
 
     at: Callable[[int], str]
@@ -90,7 +90,7 @@ def _plain(f: str) -> str:
 
 
 def _operations(call: Call, drain: Drain | None, number: int, model: str, supply: int, source: Source) -> list[_Made]:
-    """What a call did: one operation, several if it is a drain, none if it restricts nothing."""
+    """Return what a call did: one operation, several if it is a drain, none if it restricts nothing."""
     parts: list[tuple[Function, tuple[Argument, ...], Moment, Moment | None]]
     try:
         if drain is not None:
@@ -128,7 +128,7 @@ def _operations(call: Call, drain: Drain | None, number: int, model: str, supply
 
 
 def _observed(meaning: tuple[Function, tuple[Argument, ...]] | None) -> bool:
-    """Whether this is what a call that failed has seen."""
+    """Return whether this is what a call that failed has seen."""
     return meaning is not None and meaning[0] is Function.CAS_FAILED
 
 
@@ -145,8 +145,8 @@ def _meaning(call: Call, model: str, source: Source) -> tuple[Function, tuple[Ar
 
 
 def _in_order(made: list[_Made], renumber: bool) -> list[Operation]:
-    """The operations in the order of their calls. Where one event stands for several operations, moments are numbered
-    anew, so that no two are equal."""
+    """Return the operations in the order of their calls. Where one event stands for several operations, moments are
+    numbered again, so that no two are equal."""
     made.sort(key=lambda one: one.call)
     if not renumber:
         return [one.operation for one in made]
@@ -175,8 +175,8 @@ def _without_unseen(operations: list[Operation]) -> tuple[list[Operation], int]:
 def _pair(
     events: Iterable[Event | None], source: Source, drains: bool
 ) -> tuple[list[Call], dict[int, Drain], dict[str, int], int]:
-    """All calls in order, which of them are drains (by identity), the processes as dense numbers, and how many events
-    were no client's."""
+    """Return all calls in order, which of them are drains (by identity), the processes as dense numbers, and how many
+    events were no client's."""
     pairs = _Pairs(source, drains)
     others = 0
     for position, event in enumerate(events):
@@ -279,7 +279,7 @@ def _first_state(
 
 
 def _only_strings_grow(operations: Sequence[Operation], first: tuple[Argument, ...], source: Source) -> None:
-    """Nobody knows what appending to a number means."""
+    """Check that appends are to strings only: it is unknown what appending to a number means."""
     if not any(one.f == Function.APPEND for one in operations):
         return
     written = [(one.arguments[0], one.rows[0]) for one in operations if one.f == Function.WRITE]

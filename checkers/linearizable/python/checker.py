@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from checkers.linearizable.history import DeadEnd, History, Result, Undecided, Witness
-from checkers.linearizable.models import Model, model_named, tells_nothing
+from checkers.linearizable.models import Model, model_named, restricts_nothing
 from checkers.linearizable.python.depth_first import DepthFirst, Status
 from checkers.linearizable.python.minimal import minimal
 
@@ -36,7 +36,7 @@ def examine(
     """Judge one history.
 
     ``max_configs`` and ``max_seconds`` bound the whole history: what is undecided then is named in the result. Without
-    ``every_key`` the first violation ends it. ``orders``: tell a linearization of every object when all have one.
+    ``every_key`` the first violation ends it. ``orders``: return a linearization of every object when all have one.
     Raises BadInput: no such model, or the model has no such operation.
     """
     start = time.perf_counter()
@@ -102,14 +102,14 @@ def _slice(search: DepthFirst) -> int:
 
 
 def _witness(model: Model, history: History, key: str | None, search: DepthFirst, seconds: float) -> Witness:
-    """Tell why the object is not linearizable."""
+    """Say why the object is not linearizable."""
     operations = history.operations
     blocked = operations[search.blocked]
     # What was called after the blocked operation returned can only make it worse.
     culprits = [
         number
         for number, operation in enumerate(operations)
-        if operation.key == key and operation.call < (blocked.ret or 0) and not tells_nothing(operation)
+        if operation.key == key and operation.call < (blocked.ret or 0) and not restricts_nothing(operation)
     ]
     return Witness(
         key=key,

@@ -24,7 +24,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from checkers.linearizable.history import Argument, Operation
-from checkers.linearizable.models import Model, State, tells_nothing
+from checkers.linearizable.models import Model, State, restricts_nothing
 
 ILLEGAL = -1
 #: After every return.
@@ -102,7 +102,7 @@ class DepthFirst:
         self, model: Model, init: tuple[Argument, ...], operations: Sequence[Operation], numbers: Sequence[int]
     ) -> None:
         self.transitions = Transitions(model, init)
-        wanted = sorted((n for n in numbers if not tells_nothing(operations[n])), key=lambda n: operations[n].call)
+        wanted = sorted((n for n in numbers if not restricts_nothing(operations[n])), key=lambda n: operations[n].call)
         self.completed = [n for n in wanted if operations[n].ret is not None]
         self._calls = [operations[n].call for n in self.completed]
         self._returns = [operations[n].ret or 0 for n in self.completed]
@@ -168,7 +168,7 @@ class DepthFirst:
         return tuple(number for part in self._path for number in part)
 
     def _known(self, here: Configuration) -> bool:
-        """Whether this configuration, or one that has more crashed operations left, was visited before."""
+        """Return whether this configuration, or one that has more crashed operations left, was visited before."""
         if here in self._seen:
             return True
         self._seen.add(here)

@@ -1,4 +1,4 @@
-"""The smallest part of a history that is still not linearizable and still tells the same story.
+"""The smallest part of a history that is still not linearizable, and for the same reason.
 
 Taking operations away at random finds small parts that are illegal for a silly reason: a read whose write was taken
 away. So what an operation saw is taken away only together with it: a write never without the reads that may have seen
@@ -149,7 +149,7 @@ class _LastCall:
 
 
 def _shows(observer: Operation, maker: Operation) -> bool:
-    """Whether a text that was read can hold what was written; of anything but texts: yes."""
+    """Return whether a text that was read can hold what was written; of anything but texts: yes."""
     if observer.f is not Function.READ or maker.f not in (Function.WRITE, Function.APPEND):
         return True
     text, piece = observer.arguments[0], maker.arguments[0]

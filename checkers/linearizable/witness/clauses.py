@@ -8,12 +8,12 @@ from checkers.linearizable.history import Function
 from checkers.linearizable.witness.known_patterns import Call
 from checkers.linearizable.witness.words import members
 
-#: So many calls are told, the last ones.
+#: So many calls are named, the last ones.
 MAX_CLAUSES = 8
 
 
 def clauses(calls: Sequence[Call]) -> str:
-    """Calls as clauses in the order of their calls; "then" begins one before which all others had ended."""
+    """Return calls as clauses in the order of their calls; "then" begins one before which all others had ended."""
     found: list[str] = []
     ended = -1
     for call in calls:
@@ -38,7 +38,7 @@ def _clause(call: Call) -> str:
         case Function.WRITE:
             what = f"{'perhaps wrote' if unclear else 'wrote'} {arguments[0]} through {node}"
         case Function.CAS_FAILED:
-            what = f"was told by {node} that the epoch was not {arguments[0]}"
+            what = f"learned from {node} that the epoch was not {arguments[0]}"
         case Function.CAS if unclear:
             what = f"perhaps changed epoch {arguments[0]} to {members(arguments[2:])} through {node}"
         case Function.CAS:

@@ -16,7 +16,7 @@ MAX_BARS = 24
 
 
 def shown(history: History, result: Result) -> Sequence[int]:
-    """The numbers of the operations that show the violation: the minimal sub-history, else what is known."""
+    """Return the numbers of the operations that show the violation: the minimal sub-history, else what is known."""
     witness = result.witness
     if witness is None:
         return ()
@@ -24,7 +24,7 @@ def shown(history: History, result: Result) -> Sequence[int]:
 
 
 def rows(history: History, result: Result) -> tuple[int, ...]:
-    """The rows (lines, events) of these operations, in order."""
+    """Return the rows (lines, events) of these operations, in order."""
     if result.tally is not None:
         return result.tally.rows
     operations = [history.operations[number] for number in shown(history, result)]
@@ -32,7 +32,7 @@ def rows(history: History, result: Result) -> tuple[int, ...]:
 
 
 def sentence(history: History, result: Result) -> str:
-    """Why a history is not linearizable."""
+    """Say why a history is not linearizable."""
     witness = result.witness
     if result.tally is not None:
         return f"{history.model} of history {history.id}: {'; '.join(total_queue.sentences(result.tally))}"
@@ -44,15 +44,15 @@ def sentence(history: History, result: Result) -> str:
     left = len(calls) - MAX_NAMED
     parts = calls[:MAX_NAMED] + ([f"and {left} more"] if left > 0 else [])
     why = reason(history, witness) or blocked(history, result)
-    told = f"{of} of history {history.id}: {why}; these calls have no lawful order: {'; '.join(parts)}"
+    text = f"{of} of history {history.id}: {why}; no order of these calls is allowed: {'; '.join(parts)}"
     reading = history.reading
     if reading is None or not reading.conventions:
-        return told
-    return f"{told} (read as {reading.format}: {'; '.join(reading.conventions)})"
+        return text
+    return f"{text} (read as {reading.format}: {'; '.join(reading.conventions)})"
 
 
 def reason(history: History, witness: Witness) -> str:
-    """The pattern that an algorithm found, which names operations by number; in words, "" where there is none."""
+    """Return in words the pattern that an algorithm found, which names operations by number; "" where there is none."""
 
     def words(found: re.Match[str]) -> str:
         number = int(found[1])
@@ -65,10 +65,10 @@ def reason(history: History, witness: Witness) -> str:
 
 
 def blocked(history: History, result: Result) -> str:
-    """Which operation can't be placed, and in which states it was tried."""
+    """Return which operation can't be placed, and in which states it was tried."""
     witness = result.witness
     if witness is None or witness.blocked < 0:
-        return "no order of its operations is lawful"
+        return "no order of its operations is allowed"
     operation = history.operations[witness.blocked]
     states = list(dict.fromkeys(end.state for end in witness.dead_ends))
     where = f"; the state there: {' or '.join(states[:3])}" if states else ""
@@ -76,7 +76,7 @@ def blocked(history: History, result: Result) -> str:
 
 
 def undecided_object(one: Undecided) -> str:
-    """What could not be decided of one object, and how far it got."""
+    """Say what could not be decided of one object, and how far it got."""
     key = f"{value(one.key)}: " if one.key is not None else ""
     far = f" after {one.placed} of {one.of} operations" if one.of else ""
     reason = {"time": "the time was up", "memory": "the memory was used up"}.get(one.reason, one.reason)
@@ -84,14 +84,14 @@ def undecided_object(one: Undecided) -> str:
 
 
 def undecided(result: Result) -> str:
-    """What could not be decided of a history."""
+    """Say what could not be decided of a history."""
     parts = [f"history {result.id}: {undecided_object(one)}" for one in result.undecided]
     return "; ".join(parts) or f"history {result.id} could not be decided"
 
 
 def lines(history: History, result: Result) -> list[str]:
-    """What was found, for a terminal: of a total-queue what became of the elements; of a violation why, and the fewest
-    calls that show it as bars over the events."""
+    """Return what was found, for a terminal: of a total-queue what became of the elements; of a violation why, and the
+    fewest calls that show it as bars over the events."""
     witness = result.witness
     if result.tally is not None:
         return total_queue.sentences(result.tally)
@@ -102,7 +102,7 @@ def lines(history: History, result: Result) -> list[str]:
     if witness.reason and witness.blocked >= 0:
         found.append(blocked(history, result))
     numbers = sorted(shown(history, result), key=lambda number: history.operations[number].call)
-    found.append(f"these {len(numbers)} calls{of} have no lawful order:")
+    found.append(f"no order of these {len(numbers)} calls{of} is allowed:")
     return found + _bars([history.operations[number] for number in numbers[:MAX_BARS]], history.model)
 
 

@@ -1,7 +1,7 @@
 """Violations that need no search to be seen, among the calls on one object of a run.
 
 Calls are the JSON objects that :mod:`checkers.linearizable.law` gathers: ``f`` (a :class:`Function`), ``arguments``,
-``called`` and ``ended`` (indices of rows, ``ended`` -1 when nobody knows), ``process``, ``node``, times in seconds.
+``called`` and ``ended`` (indices of rows, ``ended`` -1 when it is unknown), ``process``, ``node``, times in seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Call = Mapping[str, Any]
 
 
 def known_pattern(model: str, init: Sequence[Any], calls: Sequence[Call]) -> list[Call] | None:
-    """The earliest violation that needs no search, as the few operations that prove it; None when there is none.
+    """Return the earliest violation that needs no search, as the few operations that prove it; None when there is none.
 
     For models whose states never come back: each epoch, and each text that is written, is made once. The patterns: two
     contents of one epoch, two changes of one epoch, and a state that is seen although another one had been seen or made
@@ -37,12 +37,12 @@ def _earliest(patterns: Sequence[list[Call]]) -> list[Call] | None:
 
 
 def _saw(call: Call) -> Argument:
-    """The state that a completed operation found: an epoch, or a text; None for none."""
+    """Return the state that a completed operation found: an epoch, or a text; None for none."""
     return call["arguments"][0] if call["ended"] >= 0 and call["f"] in (Function.READ, Function.CAS) else None
 
 
 def _made(call: Call) -> Argument:
-    """The state that an operation leaves, or would leave, if it happens."""
+    """Return the state that an operation leaves, or would leave, if it happens."""
     if call["f"] == Function.WRITE:
         made: Argument = call["arguments"][0]
         return made
@@ -78,8 +78,8 @@ def _read(call: Call) -> tuple[Argument, Sequence[Argument]]:
 
 
 def _stale(calls: Sequence[Call], first: Argument, suspects: Sequence[Call]) -> list[list[Call]]:
-    """Who of the suspects saw a state after another operation, which had begun when that state was known, had ended
-    with a later one."""
+    """Find who of the suspects saw a state after another operation, which had begun when that state was known, had
+    ended with a later one."""
     by_end = sorted((call for call in calls if call["ended"] >= 0), key=lambda call: call["ended"])
     known: dict[Argument, Call] = {}
     for call in by_end:
@@ -96,7 +96,7 @@ def _stale(calls: Sequence[Call], first: Argument, suspects: Sequence[Call]) -> 
         newer = next((call for call in by_end if call["called"] > since and _moved_on(call, state)), None)
         if newer is None or newer["ended"] >= late["called"]:
             continue
-        if not any(_made(call) == state for call in evidence):  # seen before anybody was told of making it
+        if not any(_made(call) == state for call in evidence):  # seen before anybody had the answer of making it
             evidence += [call for call in calls if _made(call) == state and call["called"] < since]
         found.append(_with_makers([*evidence, newer, late], calls))
     return found
@@ -113,7 +113,7 @@ def _with_makers(pattern: list[Call], calls: Sequence[Call]) -> list[Call]:
 
 
 def _moved_on(call: Call, state: Argument) -> bool:
-    """Whether the object had left this state when the operation ended. Epochs only grow."""
+    """Return whether the object had left this state when the operation ended. Epochs only grow."""
     now = _saw(call) if _made(call) is None else _made(call)
     if isinstance(now, int) and isinstance(state, int):
         return now > state

@@ -22,7 +22,7 @@ STATE_LENGTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialLinearization:
-    """Calls in an order that is lawful as far as it goes. All calls are numbers of operations.
+    """Calls in an order that is allowed as far as it goes. All calls are numbers of operations.
 
     ``order``: the calls. ``states``: the states after the last ``len(states)`` of them, in words (none: not known).
     ``state``: the last state. ``illegal``: the calls that can't come next, each with the reason; none where the order
@@ -35,14 +35,14 @@ class PartialLinearization:
 
 
 def dead_ends(history: History, witness: Witness) -> tuple[PartialLinearization, ...]:
-    """The longest partial linearizations of a witness."""
+    """Return the longest partial linearizations of a witness."""
     blocked = (witness.blocked,) if witness.blocked >= 0 else ()
     found = witness.dead_ends or ((DeadEnd(order=witness.prefix, state="", illegal=blocked),) if witness.prefix else ())
     return tuple(_followed(history, end) for end in found)
 
 
 def minimal_dead_ends(history: History, minimal: Sequence[int]) -> tuple[PartialLinearization, ...]:
-    """How far a minimal sub-history alone can get; nothing if that would cost too much. Its operations keep the
+    """Return how far a minimal sub-history alone can get; nothing if that would cost too much. Its operations keep the
     numbers that they have in the whole history."""
     numbers = sorted(minimal)
     if not numbers or len(numbers) > SEARCHED:
@@ -59,7 +59,7 @@ def minimal_dead_ends(history: History, minimal: Sequence[int]) -> tuple[Partial
 
 
 def linearization(history: History, order: Sequence[int]) -> PartialLinearization:
-    """A whole order, with the state after every step."""
+    """Return a whole order, with the state after every step."""
     return _followed(history, DeadEnd(order=tuple(order), state="", illegal=()))
 
 

@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def value(argument: Argument) -> str:
-    """An argument as a person reads it: nil, ? for unknown, texts in their own letters."""
+    """Return an argument as a person reads it: nil, ? for unknown, texts in their own letters."""
     if argument is None:
         return "?"
     if isinstance(argument, int):
@@ -38,7 +38,7 @@ def value(argument: Argument) -> str:
 
 
 def call(operation: Operation, model: str) -> str:
-    """What was called and what came back: ``cas 1 → 2``, ``read 4``, ``acquire (token 7)``."""
+    """Return what was called and what came back: ``cas 1 → 2``, ``read 4``, ``acquire (token 7)``."""
     name, arguments = _NAMES[operation.f], [value(argument) for argument in operation.arguments]
     if operation.f == Function.TXN:
         steps = [arguments[i : i + 3] for i in range(0, len(arguments), 3)]
@@ -66,7 +66,7 @@ def call(operation: Operation, model: str) -> str:
 
 
 def illegal(operation: Operation, model: str, state: str) -> str:
-    """Why the operation is illegal on that state."""
+    """Say why the operation is illegal on that state."""
     arguments = [value(argument) for argument in operation.arguments]
     match operation.f:
         case Function.READ:

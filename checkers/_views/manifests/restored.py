@@ -1,4 +1,4 @@
-"""Manifests of the tier as the store told them: whole, or by how they differ from one before."""
+"""Manifests of the tier as the store reported them: whole, or by how they differ from one before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from checkers._views.manifests.segments import Named, Segments, Spans, extended,
 
 
 class Manifests:
-    """The segments of all manifests in some rows. A manifest of a long run has as many as there were uploads, and tells
+    """The segments of all manifests in some rows. A manifest of a long run has as many as there were uploads, and names
     one more than the version before it; here it takes some bytes."""
 
     def __init__(self, rows: Rows) -> None:
@@ -26,8 +26,8 @@ class Manifests:
         self._restore(rows)
 
     def named(self, queue: int, at: int) -> Named | None:
-        """What the manifest of this row names, if the store has applied it; of another one that tells changes, what it
-        keeps. None where the history lacks the manifest that was changed."""
+        """Return what the manifest of this row names, if the store has applied it; of another one that names changes,
+        what it keeps. None where the history lacks the manifest that was changed."""
         return None if at in self._lacking else Named(self._segments[queue], self._spans(at))
 
     def _spans(self, at: int) -> Spans:
@@ -40,20 +40,20 @@ class Manifests:
         queues, hashes = (rows.column(name)[self._at].tolist() for name in ("queue", "hash"))
         known: dict[int, _Applied] = {}
         for at, queue, content in zip(self._at.tolist(), queues, hashes, strict=True):
-            told, before = rows.value(at), known.setdefault(queue, _Applied())
+            value, before = rows.value(at), known.setdefault(queue, _Applied())
             segments = self._segments.setdefault(queue, Segments())
-            is_applied = told.get("outcome") == "applied"
+            is_applied = value.get("outcome") == "applied"
             spans: Spans | None = ()
-            if "changes" in told:
-                spans = self._changed(segments, before, told["changes"], is_applied)
+            if "changes" in value:
+                spans = self._changed(segments, before, value["changes"], is_applied)
             elif is_applied:
-                spans = _whole(segments, before, told.get("content"))
+                spans = _whole(segments, before, value.get("content"))
             self._keep(at, spans)
-            if is_applied and spans is not None and _may_be_changed(told):
+            if is_applied and spans is not None and _may_be_changed(value):
                 before.add(content, at, spans)
 
     def _changed(self, segments: Segments, before: _Applied, changes: Any, is_applied: bool) -> Spans | None:
-        """A manifest by its changes; None where what it is based on is not known."""
+        """Return a manifest by its changes; None where what it is based on is not known."""
         first, many = map(index, changes["kept"])
         base = before.find(changes["since"])
         if base < 0:
@@ -88,7 +88,7 @@ class _Applied:
         self.newest = spans
 
     def find(self, content: Any) -> int:
-        """The row of the last manifest whose content has this hash, -1 if there is none."""
+        """Return the row of the last manifest whose content has this hash, -1 if there is none."""
         if not self._at or not isinstance(content, int):
             return -1
         if self._hashes[-1] == content:
@@ -98,21 +98,21 @@ class _Applied:
 
 
 def _whole(segments: Segments, before: _Applied, content: Any) -> Spans:
-    """A manifest that is told whole: of what the newest one names too, nothing stands twice."""
-    told = content.get("segments") if isinstance(content, Mapping) else None
-    listed = told if isinstance(told, list) else [*told] if isinstance(told, str) else [None] if told else []
+    """Add a manifest that is reported whole: of what the newest one names too, nothing stands twice."""
+    named = content.get("segments") if isinstance(content, Mapping) else None
+    listed = named if isinstance(named, list) else [*named] if isinstance(named, str) else [None] if named else []
     first = segments.place(listed[0], before.newest) if listed else -1
     many = 0
     if first >= 0:
         known = Named(segments, part(before.newest, first, len(listed)))
-        many = next((n for n, one in enumerate(known.told()) if one != listed[n]), len(known))
+        many = next((n for n, one in enumerate(known.raw()) if one != listed[n]), len(known))
     return _with(segments, part(before.newest, first, many) if many else (), listed[many:])
 
 
-def _may_be_changed(told: Mapping[str, Any]) -> bool:
-    """Whether later rows may tell changes of the manifest of this one."""
-    content = told.get("content")
-    return "changes" in told or (isinstance(content, dict) and isinstance(content.get("segments") or [], list | str))
+def _may_be_changed(value: Mapping[str, Any]) -> bool:
+    """Return whether later rows may name changes of the manifest of this one."""
+    content = value.get("content")
+    return "changes" in value or (isinstance(content, dict) and isinstance(content.get("segments") or [], list | str))
 
 
 def _with(segments: Segments, kept: Spans, added: list[Any]) -> Spans:
