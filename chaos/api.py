@@ -144,7 +144,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Driver",  # what a driver implements
     "Exposure",  # how long a system exposes what it acknowledged, and what readers are given
     "DeclaresExposure",  # the power to say so
-    "Evidence",  # what a driver can tell of a run besides operations
+    "Evidence",  # what a driver can report of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start
     "NodeSpec",  # one server: its name, role, package and options, or its program
@@ -177,7 +177,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Answer",  # what an operation learned
     "Delivered",  # one message as it was read
     "Failed",  # the operation did not happen and never will
-    "Unknown",  # nobody can tell whether the operation happened
+    "Unknown",  # it is unknown whether the operation happened
     "OpType",  # invoke, ok, fail, info
     "WaitingReads",  # a client of queues whose reads may wait
     "Objects",  # a client of a key-value store
@@ -282,7 +282,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHarmDisks",  # change bytes that were durable
     "CanRollBackDisks",  # put an old copy of a disk in its place
     "CanProbe",  # see from outside whether nodes answer
-    "CanTellCuts",  # tell a connection that is cut from one that fails
+    "CanTellCuts",  # distinguish a connection that is cut from one that fails
     "Reach",  # what became of a connection that was tried
     "CanReadFiles",  # can read files of a node, alive or dead
     "CanSkewClocks",  # set a node's clocks
@@ -325,7 +325,7 @@ _OF_LAWS = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    """The names for laws and goals: their modules need numpy."""
+    """Return a name for laws or goals, imported only when it is asked for: their modules need numpy."""
     if name not in _OF_LAWS and name != "Goal":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("chaos.goal" if name == "Goal" else "chaos.law"), name)

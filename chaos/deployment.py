@@ -5,10 +5,10 @@ are small protocols; a fault names those that it needs, and an experiment that a
 can't do is refused before anything starts.
 
 Besides ``create``, the module of a deployment may have ``heal(run)`` and ``heal_all(runs)``, which end what a killed
-harness has left of one run or of all in a folder and below it, each telling in sentences what it did;
+harness has left of one run or of all in a folder and below it, each saying in sentences what it did;
 ``leftovers(runs)``, what ``heal_all`` would do, in sentences; ``claimed(run, made, inventory)``, what a run says of
 itself, as a :class:`chaos.machines.healing.left.Claim`; ``HEALS_BY_MARK``, true where nothing but the run's mark in the
-user's state folder tells ``heal`` what is left; ``outlook()``, see :class:`Outlook`; and ``check(nodes, …)``, which
+user's state folder shows ``heal`` what is left; ``outlook()``, see :class:`Outlook`; and ``check(nodes, …)``, which
 raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no place. ``create`` and
 ``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``drawn_links``, ``attach``.
 """
@@ -57,7 +57,7 @@ class Deployment(Protocol):
 
 class EndedBy(StrEnum):
     """Who ended a node. Nobody can ask later who sent a signal: a SIGKILL that the harness did not send is the
-    machine's where the kernel is seen to have killed somebody for want of memory, and else nobody knows whose."""
+    machine's where the kernel is seen to have killed something for want of memory, and else its sender is unknown."""
 
     ITSELF = "itself"
     MACHINE = "machine"
@@ -157,8 +157,8 @@ class TellsClients(Protocol):
     may go round the proxies that carry the rules out."""
 
     async def clients_hit(self, rule_id: str) -> frozenset[str]:
-        """The names of the clients for which the rule has held up, harmed or broken something so far, but for those by
-        which the harness looks at the system; none for a rule that is gone."""
+        """Return the names of the clients for which the rule has held up, harmed or broken something so far, but for
+        those by which the harness looks at the system; none for a rule that is gone."""
 
 
 @runtime_checkable
@@ -207,7 +207,8 @@ class CanTearWrites(Protocol):
     """Can crash a node so that parts of what it had not synced are kept."""
 
     async def tear_writes(self, node: str) -> Mapping[str, object]:
-        """The same, but parts of what it had not synced are kept: some sectors of a file, one of its sizes."""
+        """Crash a node as :meth:`CanLoseUnsynced.lose_unsynced` does, but keep parts of what it had not synced: some
+        sectors of a file, one of its sizes."""
 
 
 @runtime_checkable
@@ -241,20 +242,20 @@ class CanProbe(Protocol):
     """Shows from outside whether a fault has an effect; changes nothing."""
 
     async def reaches(self, source: str, target: str) -> bool:
-        """Whether a fresh connection from where ``source`` is (a node or a client) to the node ``target`` works right
-        now, through the links as they are, within half a second."""
+        """Return whether a fresh connection from where ``source`` is (a node or a client) to the node ``target`` works
+        right now, through the links as they are, within half a second."""
 
     async def answers(self, node: str) -> bool:
-        """Whether the node answers a ping by the harness within half a second."""
+        """Return whether the node answers a ping by the harness within half a second."""
 
 
 @runtime_checkable
 class CanTellCuts(Protocol):
-    """Can tell a connection that a rule stops from one that is late, or fails because nobody is there."""
+    """Can distinguish a connection that a rule stops from one that is late, or fails because nobody is there."""
 
     async def try_link(self, source: str, target: str) -> Reach:
-        """What becomes of a fresh connection, as in :meth:`CanProbe.reaches`. It is cut only if whoever carries out the
-        rules has seen one of them stop it; nobody has to wait for it then."""
+        """Try a fresh connection, as in :meth:`CanProbe.reaches`, and return what becomes of it. It is cut only if the
+        code that carries out the rules has seen one of them stop it; nobody has to wait for it then."""
 
 
 @runtime_checkable
@@ -263,7 +264,7 @@ class CanSkewClocks(Protocol):
 
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         """Let the wall clock jump and the monotonic clock run fast or slow, over the node's lives. Undo:
-        ``reset_clock``. Raises NotNow when the node doesn't tell what its clocks show; they are set all the same."""
+        ``reset_clock``. Raises NotNow when the node doesn't report what its clocks show; they are set all the same."""
 
 
 @runtime_checkable
@@ -318,8 +319,8 @@ class CanReadFiles(Protocol):
     """Can read the files of a node, alive or dead: what a driver collects after recovery, for example."""
 
     async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
-        """The size of each regular file on the node's disk, or in the home of a program, whose path below these one of
-        the globs matches (``**`` for any folders)."""
+        """Return the size of each regular file on the node's disk, or in the home of a program, whose path below these
+        one of the globs matches (``**`` for any folders)."""
 
     async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
         """Up to so many bytes of such a file, from this one on, 1 MiB at most; nothing where there is none."""

@@ -17,7 +17,7 @@ class Draws:
         self._made: list[tuple[str, Random]] = []
 
     def of(self, name: str) -> Random:
-        """The generator of the subject of this name, at its beginning."""
+        """Return the generator of the subject of this name, at its beginning."""
         made = Random(f"{self._seed}/{name}")
         self._made.append((name, made))
         return made

@@ -58,7 +58,8 @@ class Network(Protocol):
     """How a driver reaches nodes; the deployment implements it. Time is the recorder's own clock."""
 
     def connect(self, client: str, node: str) -> Connection:
-        """The connection of this client (by name; link rules apply to it) with this node. One object per pair."""
+        """Return the connection of this client (by name; link rules apply to it) with this node. One object per
+        pair."""
 
     def now_ns(self) -> int: ...
 
@@ -69,8 +70,9 @@ class Dials(Network, Protocol):
     links of the client. Every deployment but the simulator has it."""
 
     async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
-        """A fresh connection of this client with a port of the node, "" for its first. Raises :class:`Disconnected`
-        (nothing was sent) when the node refused it; give it a bound of your own, for a cut link says nothing."""
+        """Open a fresh connection of this client with a port of the node, "" for its first. Raises
+        :class:`Disconnected` (nothing was sent) when the node refused it; give it a bound of your own, for a cut link
+        says nothing."""
 
     async def endpoint(self, client: str, node: str, port: str = "") -> Address:
         """Host and port at which a client library that dials by itself reaches this port of the node, as this client;
@@ -102,9 +104,9 @@ class ClusterSpec:
 class ReplicaGroup:
     """Nodes that hold copies of the same data, of which one leads: a master and its slaves, or one partition.
 
-    ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while nobody knows one; it
-    leads since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that
-    was acknowledged, as the system itself sees it (SyncStateSet, ISR).
+    ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while none is known; it leads
+    since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that was
+    acknowledged, as the system itself sees it (SyncStateSet, ISR).
     """
 
     name: str
@@ -121,12 +123,12 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """Who is what, as far as the driver can tell at this moment; faults choose their targets from it.
+    """Which node has which role, as far as the driver knows at this moment; faults choose their targets from it.
 
     ``groups``: one for a master and its slaves; as many as there are partitions where each has a leader of its own. A
     node may be in several of them. Names of groups never change during a run.
     ``controllers`` elect leaders and hold metadata, ``tier`` are object stores, ``others`` all other servers (name
-    servers, proxies). ``controller_leader`` is "" while nobody knows one.
+    servers, proxies). ``controller_leader`` is "" while none is known.
     ``settled``: every group has a leader, every replica is in sync, and the system takes writes.
     ``newcomers``: the brokers that have never run so far, in the order in which they would join.
     ``asked_ns``: when the runner asked for this view, which is nowhere older than that. A driver leaves it alone.
@@ -157,17 +159,17 @@ class ClusterView:
         return all(set(group.replicas) == set(group.in_sync) for group in self.groups)
 
     def lacks(self) -> str:
-        """What each group lacks of being settled, in words, as far as this view shows it."""
+        """Return what each group lacks of being settled, in words, as far as this view shows it."""
         if not self.groups:
             return "no group of replicas is known"
-        told = [f"{group.name} has no leader" for group in self.groups if not group.leader]
+        lacking = [f"{group.name} has no leader" for group in self.groups if not group.leader]
         for group in self.groups:
             if out := sorted({*group.replicas} - {*group.in_sync}):
-                told.append(f"{', '.join(out)} not in sync in {group.name}")
-        return "; ".join(told) or "each group has a leader and all replicas in sync, but it is not ready for writes"
+                lacking.append(f"{', '.join(out)} not in sync in {group.name}")
+        return "; ".join(lacking) or "each group has a leader and all replicas in sync, but it is not ready for writes"
 
     def groups_of(self, node: str) -> tuple[ReplicaGroup, ...]:
-        """The groups of which this node is a replica."""
+        """Return the groups of which this node is a replica."""
         return tuple(group for group in self.groups if node in group.replicas)
 
     def with_leader(self, name: str, leader: str, epoch: int) -> ClusterView:
@@ -183,8 +185,8 @@ class ClusterView:
 
 class Client(Protocol):
     """A client of a message queue. Every method ends in an :class:`Answer`, or raises :class:`chaos.ops.Failed` (it
-    surely did not happen) or :class:`chaos.ops.Unknown` (nobody knows); nothing else may escape. No hidden retries:
-    one call is one attempt."""
+    surely did not happen) or :class:`chaos.ops.Unknown` (it may have happened); nothing else may escape. No hidden
+    retries: one call is one attempt."""
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
         """Append one message; ok means acknowledged by the system's own policy."""
@@ -200,7 +202,7 @@ class Client(Protocol):
         """Store the group's next offset to read."""
 
     async def committed(self, queue: QueueRef, group: str) -> Answer:
-        """The group's stored offset in ``Answer.offset``, -1 when it has none."""
+        """Return the group's stored offset in ``Answer.offset``, -1 when it has none."""
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
         """``minimum`` and ``maximum`` offset of the queue."""
@@ -279,7 +281,7 @@ class Exposure:
 
 
 class Evidence(StrEnum):
-    """What a driver can tell of a run. What it declares and doesn't tell leaves laws UNKNOWN; a law that needs what
+    """What a driver can report of a run. What it declares and doesn't report leaves laws UNKNOWN; a law that needs what
     nobody declared is NOT APPLICABLE. ``docs/history.md`` says which rows each of them is."""
 
     OPERATIONS = "operations"  # what clients asked for and were answered; every driver declares it
@@ -292,18 +294,18 @@ class Evidence(StrEnum):
     ELECTIONS = "elections"  # every entry that the controllers commit
     ROUTES = "routes"  # whom each name server names as the master
     TIER = "tier"  # what uploaders ask of the tier, what the tier did, and what it holds after the run
-    NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power CanReadThroughNodes tells it
-    TIER_CONTENT = "tier-content"  # only what the tier holds after the run; who tells ``TIER`` tells this too
+    NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power is CanReadThroughNodes
+    TIER_CONTENT = "tier-content"  # only what the tier holds after the run; part of ``TIER``
     UPLOADS = "uploads"  # of one tier for all: what role each replica has, and how much it uploaded itself, as polled
 
 
-#: What the reference system doesn't tell, and no run from before drivers declared what they tell.
+#: What the reference system doesn't report, and no run from before drivers declared what they report.
 SELDOM_TOLD = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
 
 
 class Driver(Protocol):
     """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A driver
-    whose system can be set up for other promises has ``promising(profile) -> Driver`` besides; one that can tell more
+    whose system can be set up for other promises has ``promising(profile) -> Driver`` besides; one that can report more
     than what its clients see has ``tells() -> frozenset[Evidence]``."""
 
     def cluster(self, mutant: str) -> ClusterSpec:
@@ -315,10 +317,10 @@ class Driver(Protocol):
         system that only holds objects."""
 
     def profile(self) -> Profile:
-        """What the system, as it is set up, promises to keep."""
+        """Return what the system, as it is set up, promises to keep."""
 
     def client(self, network: Network, name: str) -> Client:
-        """A client under this name, to which link rules apply. All that it sends goes through ``network``."""
+        """Return a client under this name, to which link rules apply. All that it sends goes through ``network``."""
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         """Ask the system who is what, about twice a second. With ``record``, also write what each node said: a ``poll``
@@ -331,8 +333,8 @@ class Driver(Protocol):
 
 
 def promising(driver: Driver, profile: Profile) -> Driver:
-    """The driver, set up for this profile. Raises :class:`chaos.errors.BadInput` when its system can't promise that,
-    and says what to do."""
+    """Return the driver, set up for this profile. Raises :class:`chaos.errors.BadInput` when its system can't promise
+    that, and says what to do."""
     able = getattr(driver, "promising", None)
     if able is not None:
         made: Driver = able(profile)
@@ -347,8 +349,8 @@ def promising(driver: Driver, profile: Profile) -> Driver:
 
 
 def tells(driver: Driver) -> frozenset[Evidence]:
-    """The evidence that a driver declares: operations always, ``node-reads`` with :class:`CanReadThroughNodes`, the
-    rest with ``tells()``. Raises :class:`BadInput` for words that mean nothing, or that a power is missing for."""
+    """Return the evidence that a driver declares: operations always, ``node-reads`` with :class:`CanReadThroughNodes`,
+    the rest with ``tells()``. Raises :class:`BadInput` for words that mean nothing, or that a power is missing for."""
     declared = getattr(driver, "tells", None)
     able = isinstance(driver, CanReadThroughNodes)
     who = f"driver {type(driver).__name__}: tells:"
@@ -367,7 +369,7 @@ class DeclaresExposure(Protocol):
     acknowledged is in danger, and what readers are given."""
 
     def exposure(self) -> Exposure:
-        """The same during the whole run."""
+        """Return the exposure, which is the same during the whole run."""
 
 
 @runtime_checkable
@@ -409,8 +411,8 @@ class CanAddBrokers(Protocol):
         """How to start the newcomer of this name."""
 
     async def welcome(self, network: Network, node: str) -> Mapping[str, object]:
-        """A newcomer was just started: name it in views from now on, and wait, within a bound, until a group has taken
-        it in. Returns evidence of that, or of its absence."""
+        """Welcome a newcomer that was just started: name it in views from now on, and wait, within a bound, until a
+        group has taken it in. Returns evidence of that, or of its absence."""
 
 
 @runtime_checkable
@@ -442,7 +444,7 @@ class TellsEvents(Protocol):
     the start."""
 
     def events(self) -> Sequence[str]:
-        """The names of all events in the traces of its nodes, in any order."""
+        """Return the names of all events in the traces of its nodes, in any order."""
 
 
 @runtime_checkable
@@ -451,7 +453,7 @@ class CanReadThroughNodes(Protocol):
     recovery the drain then reads every copy to its end, and agreement compares them."""
 
     def holders(self, queue: QueueRef) -> Sequence[str]:
-        """The nodes that hold a copy of the queue, the same during the whole run. ``bounds`` and ``pull`` of a
+        """Return the nodes that hold a copy of the queue, the same during the whole run. ``bounds`` and ``pull`` of a
         :class:`Client` with ``node`` one of them are answered by that node, which ``Answer.node`` names, with what it
         holds and calls valid itself; never by another one in its place. It may lag, and answer with an earlier end."""
 
@@ -471,8 +473,8 @@ class HasClientPrograms(Protocol):
     (``docs/history.md`` says how)."""
 
     async def client_command(self, network: Network, name: str) -> ClientCommand:
-        """The command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link rules
-        apply."""
+        """Return the command of a client under this name; :meth:`Dials.endpoint` has an address for it to which link
+        rules apply."""
 
 
 @runtime_checkable
@@ -481,8 +483,8 @@ class HasClientLibrary(Protocol):
     workload may order. It writes its operations as the programs of :class:`HasClientPrograms` do."""
 
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
-        """The command of a client under this name. ``orders``: how many producers and consumers of each kind it shall
-        be, and how they behave, by the names that the workload ``library`` gives them. Raises
+        """Return the command of a client under this name. ``orders``: how many producers and consumers of each kind it
+        shall be, and how they behave, by the names that the workload ``library`` gives them. Raises
         :class:`chaos.errors.BadInput` for what it can't do."""
 
 
@@ -528,7 +530,7 @@ class CanBreakTier(Protocol):
 
     async def break_tier(self, network: Network, rule_id: str, rule: TierRule) -> None:
         """Put up a rule. Undo: ``mend_tier``. Raises :class:`chaos.ops.Failed` when the rule is surely not up, or
-        :class:`chaos.ops.Unknown` when nobody can tell."""
+        :class:`chaos.ops.Unknown` when it may be."""
 
     async def mend_tier(self, network: Network, rule_id: str) -> None:
         """Take a rule down; idempotent, and no error when the store doesn't answer."""
@@ -556,7 +558,7 @@ OPTIONS = "Options"
 CREATE = "create"
 #: Other names of a plug-in in its module: alias → the options that it stands for.
 ALIASES = "ALIASES"
-#: Which methods of the nodes' code decided what a row tells, in the module of a driver whose nodes' code is known: name
+#: Which methods of the nodes' code decided what a row says, in the module of a driver whose nodes' code is known: name
 #: of the row → ``Class.method``, several in the order in which they are asked. Where it matters the name is followed by
 #: how the operation ended (``read ok``), the role (``role master``), the kind of the entry (``applied elect``), or a
 #: field that only such rows have (``confirm acks``).

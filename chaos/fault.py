@@ -2,8 +2,8 @@
 
 A fault plans an *injection*: a value that names its targets and carries its undo steps. The runner writes the undo
 steps to the journal, then injects, records the proof of effect, and later runs the same undo steps. Every undo is one
-of a few idempotent verbs that the deployment performs, never code of the fault: so whoever reads the journal of a
-killed harness knows what it held, and ``stormproof heal`` needs no fault to let it go.
+of a few idempotent verbs that the deployment performs, never code of the fault: so the journal of a killed harness
+shows what it held, and ``stormproof heal`` needs no fault to let it go.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Effects = Mapping[Effect, tuple[str, ...]]
 
 
 def on(nodes: Sequence[str], *kinds: Effect) -> Effects:
-    """These effects, each on all of the nodes."""
+    """Return these effects, each on all of the nodes."""
     return {kind: tuple(nodes) for kind in kinds}
 
 
@@ -94,7 +94,7 @@ class Injection:
 
 
 def pressed(node: str, kind: str) -> str:
-    """The subject of ``release``: the pressure of this kind on the machine of this node ends."""
+    """Return the subject of ``release`` that ends the pressure of this kind on the machine of this node."""
     return f"{node}/{kind}"
 
 
@@ -125,9 +125,9 @@ class Acts(Protocol):
     """Optional power of a fault: it goes on acting while it lasts."""
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
-        """Runs from the end of ``inject`` until ``rest`` says False: then it returns at once, and the undo follows. Do
-        only what the injection's undo steps undo at any moment: they are in the journal before anything happens. Not
-        run at all when the load has ended meanwhile."""
+        """Act from the end of ``inject`` until ``rest`` says False: then return at once, and the undo follows. Do only
+        what the injection's undo steps undo at any moment: they are in the journal before anything happens. Not run at
+        all when the load has ended meanwhile."""
 
 
 @runtime_checkable
@@ -135,9 +135,9 @@ class Probes(Protocol):
     """Optional power of a fault: it shows from outside what it does to the system."""
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
-        """What is seen now, as JSON; changes nothing. Asked after ``inject`` and after the undo, and written into the
-        history. ``effect`` in it (see :mod:`chaos.run.probes`) says how much of that shows the fault: ``none`` after
-        ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
+        """Return what is seen now, as JSON; change nothing. Asked after ``inject`` and after the undo, and written into
+        the history. ``effect`` in it (see :mod:`chaos.run.probes`) says how much of that shows the fault: ``none``
+        after ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
 
 
 @runtime_checkable
@@ -181,8 +181,8 @@ class World(Protocol):
 
     def hold(self, injection: Injection, nodes: Sequence[str]) -> None:
         """From now on this injection, which began by holding all the nodes down that its undo starts, holds down these
-        of them alone; the others are started again when whoever else holds them down ends. To be said before they are
-        taken down."""
+        of them alone; the others are started again when the other faults that hold them down end. To be said before
+        they are taken down."""
 
     def prove(self, injection: Injection, proof: Mapping[str, object], *only: Effect) -> None:
         """Say what was done besides what ``inject`` returns, such as by :meth:`Acts.act`; by target, as that. It proves
@@ -202,7 +202,7 @@ async def each(targets: Sequence[str], act: Callable[[str], Awaitable[Proof]]) -
 
 
 async def together(targets: Sequence[str], act: Callable[[str], Awaitable[Proof]]) -> dict[str, Proof]:
-    """The same, for what takes time: on all targets at once."""
+    """Act as :func:`each` does, but on all targets at once: for what takes time."""
     from chaos.tasks import gather  # late: laws read this page, and have no use for asyncio
 
     return _proofs(targets, await gather(*(_try(act, target) for target in targets)))

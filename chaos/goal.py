@@ -18,7 +18,7 @@ class Goal:
     """One goal. Build it with ``create(options)`` of its module, whose name, with spaces, is the goal's.
 
     ``reached`` counts how often a whole run came there, 0 for never; it is a pure function of the ``rows`` and
-    ``columns`` that are declared, and asking for others raises. ``evidence`` is what the driver must tell: an
+    ``columns`` that are declared, and asking for others raises. ``evidence`` is what the driver must report: an
     experiment that names a goal which can't be seen is refused before it starts.
     """
 

@@ -23,7 +23,7 @@ LARGEST_JSON = 32 << 20
 LARGEST_ROWS = 4 << 30
 #: What is read a piece at a time may be as large as a disk.
 LARGEST_STREAM = 1 << 44
-#: Our own JSON is nested a few levels deep. More than this could exhaust the stack of whoever walks through it.
+#: Our own JSON is nested a few levels deep. More than this could exhaust the stack of the code that walks through it.
 DEEPEST = 100
 
 _KINDS = (
@@ -37,8 +37,8 @@ _KINDS = (
 
 
 def below(root: Path, name: str) -> Path:
-    """The path of ``name`` (with ``/`` between its parts) in the folder ``root``, which may be a link itself. Raises
-    :class:`BadInput` for a name that leads elsewhere, and where a folder on the way is a link, or is none."""
+    """Return the path of ``name`` (with ``/`` between its parts) in the folder ``root``, which may be a link itself.
+    Raises :class:`BadInput` for a name that leads elsewhere, and where a folder on the way is a link, or is none."""
     parts = PurePosixPath(name).parts
     if not is_below(name):
         raise BadInput(f"{name!r} is no path below {root}")
@@ -50,14 +50,14 @@ def below(root: Path, name: str) -> Path:
 
 
 def is_below(name: str) -> bool:
-    """Whether a name is a path that stays in the folder from which it is read."""
+    """Return whether a name is a path that stays in the folder from which it is read."""
     parts = name.split("/")
     return not any(part in ("", ".", "..") or "\0" in part for part in parts)
 
 
 def listed(root: Path, folder: str, suffix: str) -> list[str]:
-    """What has this suffix in a folder of ``root``, as sorted paths below ``root``; nothing where there is no such
-    folder. Raises :class:`BadInput` where a link or a file stands in its place."""
+    """Return what has this suffix in a folder of ``root``, as sorted paths below ``root``; nothing where there is no
+    such folder. Raises :class:`BadInput` where a link or a file stands in its place."""
     place = root / folder
     if not _check_folder(place):
         return []
@@ -65,7 +65,7 @@ def listed(root: Path, folder: str, suffix: str) -> list[str]:
 
 
 def _check_folder(path: Path) -> bool:
-    """Whether there is a folder. Raises :class:`BadInput` where it is something else."""
+    """Return whether there is a folder. Raises :class:`BadInput` where it is something else."""
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -77,20 +77,20 @@ def _check_folder(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has this name, be it a link that leads nowhere."""
+    """Return whether anything has this name, be it a link that leads nowhere."""
     return os.path.lexists(path)
 
 
 def vetted(path: Path, most: int = LARGEST_STREAM) -> Path:
-    """A path that a library opens itself, if a regular file of at most ``most`` bytes stands there. Raises as
+    """Return a path that a library opens itself, if a regular file of at most ``most`` bytes stands there. Raises as
     :func:`opened`."""
     opened(path, most).close()
     return path
 
 
 def appended(path: Path) -> int:
-    """A descriptor that appends to a regular file, which is made if there is none; of a file with several names, of
-    which others may belong to somebody else, none is altered. Raises :class:`MachineError` for anything else,
+    """Open a descriptor that appends to a regular file, which is made if there is none; of a file with several names,
+    of which others may belong to somebody else, none is altered. Raises :class:`MachineError` for anything else,
     ``OSError`` for what can't be opened."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -132,7 +132,7 @@ def _check(path: Path, found: os.stat_result, most: int) -> None:
 
 
 def read(path: Path, most: int = LARGEST_JSON, *, links: bool = False) -> bytes:
-    """What is in a file. Raises as :func:`opened` does."""
+    """Return what is in a file. Raises as :func:`opened` does."""
     with opened(path, most, links=links) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -141,12 +141,12 @@ def read(path: Path, most: int = LARGEST_JSON, *, links: bool = False) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file. Raises as :func:`opened` does, and as :func:`parsed`."""
+    """Return the value in a JSON file. Raises as :func:`opened` does, and as :func:`parsed`."""
     return parsed(read(path), str(path))
 
 
 def parsed(text: str | bytes, what: str) -> Any:
-    """A JSON value whose numbers are finite, whose texts are Unicode, and through which anybody can walk. Raises
+    """Return a JSON value whose numbers are finite, whose texts are Unicode, and through which anybody can walk. Raises
     :class:`DamagedHistory` for what is no JSON, :class:`BadInput` for what nobody should try to hold."""
     try:
         value = json.loads(text, parse_constant=_no_number)

@@ -29,9 +29,9 @@ LAST = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
-    """Something that a law can find. ``lawful``: it is counted and shown, but no violation. ``by_policy``: it is lawful
-    because the profile permits it, so it is told in the verdict's line, and ``--no-loss-by-policy`` makes the run
-    INVALID. Raises ``ValueError`` for one that the profile permits and that is called a violation."""
+    """Something that a law can find. ``lawful``: it is counted and shown, but no violation. ``by_policy``: it is
+    allowed because the profile permits it, so it is named in the verdict's line, and ``--no-loss-by-policy`` makes the
+    run INVALID. Raises ``ValueError`` for one that the profile permits and that is called a violation."""
 
     name: str
     meaning: str
@@ -40,13 +40,13 @@ class AnomalyKind:
 
     def __post_init__(self) -> None:
         if self.by_policy and not self.lawful:
-            raise ValueError(f"{self.name}: what the profile permits is lawful")
+            raise ValueError(f"{self.name}: what the profile permits is allowed, so declare it `lawful`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """A law as people know it: its name, in one line what it demands, and all that it can find. Names are part of the
-    command line's contract. Verdicts tell the laws by ``place``, and those of one place by name."""
+    command line's contract. Verdicts list the laws by ``place``, and those of one place by name."""
 
     name: str
     meaning: str
@@ -54,7 +54,7 @@ class Promise:
     place: int = LAST
 
     def find(self, name: str) -> AnomalyKind:
-        """What is declared under this name. Raises ``ValueError`` when nothing is."""
+        """Return what is declared under this name. Raises ``ValueError`` when nothing is."""
         for kind in self.anomalies:
             if kind.name == name:
                 return kind
@@ -70,7 +70,7 @@ class Key(StrEnum):
     others is declared by :attr:`Reads.beside`.
 
     * ``OFFSET``: the rows of one offset of a queue, in ranges of offsets. All rows of a send stand at the offset that
-      it was given, those of an answer that tells a queue's ``maximum`` at the last offset below that, and what has no
+      it was given, those of an answer that gives a queue's ``maximum`` at the last offset below that, and what has no
       offset stands together.
     * ``MESSAGE``: the rows that name one message (column ``message``). What names none stands together.
     * ``CALL``: the rows of one operation (column ``op``): a pull with what it delivered.
@@ -136,7 +136,7 @@ class Sieve:
     keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
-    wherever they stand: what each node tells of itself may come long after what others tell of it.
+    wherever they stand: what each node reports of itself may come long after what others report of it.
 
     ``remember``, ``sure``: for rows of nodes, of which each is chosen by those that the node lived before and after.
     They take ``index`` for the order in which a node lived its rows. The rows are given some at a time, in that order:
@@ -173,10 +173,10 @@ class Needs:
     """What a kernel must be given.
 
     ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
-    ``evidence`` it isn't run at all: the driver must tell all of it. ``uses``: it is about what workloads do that use
+    ``evidence`` it isn't run at all: the driver must report all of it. ``uses``: it is about what workloads do that use
     one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
-    ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one told, too, its
-    facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
+    ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one reported, too,
+    its facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
     :attr:`RunContext.unfinished` then.
     """
 
@@ -234,7 +234,7 @@ class RunContext:
 
     @property
     def jitter_ns(self) -> int:
-        """In the simulator a message takes up to so long beyond the latency of its link; 0 where nobody tells."""
+        """In the simulator a message takes up to so long beyond the latency of its link; 0 where none is on record."""
         return round(self.meta.jitter_s * 1e9)
 
     @property
@@ -282,7 +282,8 @@ class Form:
     at: npt.NDArray[np.int64]
 
     def whole(self, number: Any) -> npt.NDArray[np.int64]:
-        """A number that stands in ``value``, for each row. Raises ``TypeError`` or ``ValueError`` when it is none."""
+        """Return a number that stands in ``value``, for each row. Raises ``TypeError`` or ``ValueError`` when it is
+        none."""
         if isinstance(number, np.ndarray):
             return number
         least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -304,28 +305,29 @@ class Rows(Protocol):
         """Which rows do not stand beside: they are in no other shard of this part, unless wanted everywhere."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A numeric column (int64), or the codes of a text column."""
+        """Return a numeric column (int64), or the codes of a text column."""
 
     def code(self, column: str, text: str) -> int:
-        """The code of a text in that column, -2 if it does not occur."""
+        """Return the code of a text in that column, -2 if it does not occur."""
 
     def text(self, column: str, row: int) -> str: ...
 
     def value(self, row: int) -> dict[str, Any]:
-        """The row's ``value`` column, parsed."""
+        """Return the row's ``value`` column, parsed."""
 
     def forms(self, at: npt.NDArray[np.int64]) -> Sequence[Form]:
-        """The ``value`` of all these rows, parsed together: each row in one form. It costs a parse for each form, where
-        :meth:`value` costs one for each row."""
+        """Return the ``value`` of all these rows, parsed together: each row in one form. It costs a parse for each
+        form, where :meth:`value` costs one for each row."""
 
     def where(self, **equals: str | int) -> npt.NDArray[np.int64]:
         """Positions of the rows in which every named column equals the given text or number, ascending."""
 
     def numbers(self, key: str, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The whole number under ``key`` of each row's ``value``, -1 where there is none; for flat values only."""
+        """Return the whole number under ``key`` of each row's ``value``, -1 where there is none; for flat values
+        only."""
 
     def words(self, key: str, at: npt.NDArray[np.int64]) -> list[str]:
-        """The text under ``key`` of each row's ``value``, "" where there is none; for flat values only."""
+        """Return the text under ``key`` of each row's ``value``, "" where there is none; for flat values only."""
 
     def labels(self, key: str, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
         """As :meth:`words`, for many rows: a code for each, and the texts behind the codes, each of them once. Some of

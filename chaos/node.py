@@ -49,7 +49,7 @@ class Message:
         return bool(self.flags & ONEWAY)
 
     def numbered(self, opaque: int, flags: int = 0) -> Message:
-        """The same under this number, with these flags besides."""
+        """Return the same message under this number, with these flags besides."""
         return Message(
             code=self.code,
             flags=self.flags | flags,
@@ -126,7 +126,7 @@ class Disk(Protocol):
 
 #: An address of TCP over IPv4: the host in decimals and dots, and the port.
 Address = tuple[str, int]
-#: Where a connection ends whose addresses nobody knows, as in the simulator.
+#: Where a connection ends whose addresses are unknown, as in the simulator.
 NOWHERE: Address = ("127.0.0.1", 0)
 
 
@@ -165,7 +165,8 @@ class Env(Protocol):
         :data:`NOWHERE` for both where there is none."""
 
     def set_timer(self, name: str, delay_ns: int) -> None:
-        """Call ``Node.timer(env, name)`` once after ``delay_ns`` of this node's monotonic clock; sets anew if set."""
+        """Call ``Node.timer(env, name)`` once after ``delay_ns`` of this node's monotonic clock; a timer that is set is
+        set again."""
 
     def cancel_timer(self, name: str) -> None: ...
 
@@ -193,10 +194,11 @@ class Node(Protocol):
     def timer(self, env: Env, name: str) -> None: ...
 
     def done(self, env: Env, token: int) -> None:
-        """The sync with this token is durable."""
+        """Learn that the sync with this token is durable."""
 
     def closed(self, env: Env, peer: str) -> None:
-        """The connection with ``peer`` broke or could not be opened; what was under way may or may not have arrived."""
+        """Learn that the connection with ``peer`` broke or could not be opened; what was under way may or may not have
+        arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 
 class OpType(StrEnum):
-    """Jepsen's four types. ``info`` means "nobody knows": it may have happened, may yet happen, or never will."""
+    """Jepsen's four types. ``info`` means that the outcome is unknown: it may have happened, may yet happen, or never
+    will."""
 
     INVOKE = "invoke"
     OK = "ok"
@@ -33,7 +34,7 @@ class Answer:
     ``node``, ``incarnation`` and ``epoch``: who answered, in which life, and of which master epoch it believed to be.
     ``source``: ``local`` or ``tier``, where the data came from. ``minimum``/``maximum``/``following`` are queue offsets
     (``maximum`` is the next to be written, ``following`` the next to be read). ``size``: bytes of all ``messages``
-    together, as the system counts them against a limit. ``value``: what else the completion's row shall tell, as JSON
+    together, as the system counts them against a limit. ``value``: what else the completion's row shall hold, as JSON
     (the state of an object that was read).
     """
 
@@ -62,7 +63,7 @@ class Failed(Exception):
 
 
 class Unknown(Exception):
-    """Nobody can tell whether the operation happened (recorded as ``info``): a timeout, a lost connection."""
+    """It is unknown whether the operation happened (recorded as ``info``): a timeout, a lost connection."""
 
     def __init__(self, reason: str, answer: Answer | None = None) -> None:
         super().__init__(reason)

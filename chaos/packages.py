@@ -13,7 +13,7 @@ HOME = Path(__file__).resolve().parent.parent
 
 
 def hidden(package: str) -> str:
-    """A sentence that names both folders when another folder is imported as ``package``; "" when ours is."""
+    """Return a sentence that names both folders when another folder is imported as ``package``; "" when ours is."""
     ours = HOME / package
     spec = find_spec(package)
     found = [Path(place).resolve() for place in (spec.submodule_search_locations or ())] if spec else []

@@ -77,7 +77,7 @@ def _entry_points(kind: PluginKind) -> Mapping[str, importlib.metadata.EntryPoin
 
 @cache
 def _entry_points_on(kind: PluginKind, path: tuple[str, ...]) -> Mapping[str, importlib.metadata.EntryPoint]:
-    """Looked up once for each search path: a run loads plug-ins a dozen times."""
+    """Return the entry points of a kind, looked up once for each search path: a run loads plug-ins a dozen times."""
     found = _all_entry_points_on(path).get(f"{GROUP}{kind}s", ())
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
@@ -108,8 +108,8 @@ def _packages_in(group: str) -> str:
 
 
 def names(kind: PluginKind) -> tuple[str, ...]:
-    """The names of all plug-ins of this kind, sorted; imports none of them. Modules that begin with ``_`` are none.
-    Raises :class:`BadInput` when a folder of the user's stands in the place of our package."""
+    """Return the names of all plug-ins of this kind, sorted; imports none of them. Modules that begin with ``_`` are
+    none. Raises :class:`BadInput` when a folder of the user's stands in the place of our package."""
     package = PACKAGES[kind]
     if wrong := hidden(package.partition(".")[0]):
         raise BadInput(wrong)
@@ -119,7 +119,8 @@ def names(kind: PluginKind) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _built_in(folders: tuple[str, ...], changed_ns: tuple[int, ...]) -> frozenset[str]:
-    """The modules in these folders, listed again when one has changed: an experiment is read with dozens of names."""
+    """Return the modules in these folders, listed again when one has changed: an experiment is read with dozens of
+    names."""
     return frozenset(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_"))
 
 
@@ -160,21 +161,21 @@ def _aliases_of(kind: PluginKind, known: tuple[str, ...]) -> Mapping[str, Alias]
 
 
 def resolve(kind: PluginKind, name: str) -> Alias:
-    """The plug-in that is meant by a name, and the options that the name stands for; an unknown name is left as it
-    is, for :func:`load` to refuse."""
+    """Return the plug-in that is meant by a name, and the options that the name stands for; an unknown name is left as
+    it is, for :func:`load` to refuse."""
     if name in names(kind):
         return Alias(plugin=name, options={})
     return aliases(kind).get(name, Alias(plugin=name, options={}))
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the nearest known one; "" when none is near."""
+    """Return a hint for a misspelt name: the nearest known one; "" when none is near."""
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
+    """Return a hint for a misspelt name: the nearest known one, else all of them; "" when none is known."""
     candidates = sorted(known)
     return meant(name, candidates) or (f"known: {', '.join(candidates)}" if candidates else "")
 
@@ -196,12 +197,12 @@ def load(kind: PluginKind, name: str) -> ModuleType:
 
 
 def _hint(kind: PluginKind, name: str) -> str:
-    """The nearest name or alias; without a near one, all names, but not the many aliases."""
+    """Return the nearest name or alias; without a near one, all names, but not the many aliases."""
     return meant(name, (*names(kind), *aliases(kind))) or nearest(name, names(kind))
 
 
 def options_class(module: ModuleType) -> type:
-    """The module's ``Options`` dataclass, or :class:`chaos.driver.NoOptions`."""
+    """Return the module's ``Options`` dataclass, or :class:`chaos.driver.NoOptions`."""
     found = getattr(module, OPTIONS, NoOptions)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise BadInput(f"{module.__name__}.{OPTIONS} is no dataclass")
@@ -215,13 +216,13 @@ def build(kind: PluginKind, name: str, options: object | None = None) -> Any:
 
 
 def spoken(name: str) -> str:
-    """The name of a goal as experiments and verdicts have it, from that of its plug-in: ``tail_truncated`` → ``tail
-    truncated``."""
+    """Return the name of a goal as experiments and verdicts have it, from that of its plug-in: ``tail_truncated`` →
+    ``tail truncated``."""
     return name.replace("_", " ")
 
 
 def unspoken(name: str) -> str:
-    """The inverse of :func:`spoken`; underscores are taken too."""
+    """Return the inverse of :func:`spoken`; underscores are taken too."""
     return name.replace(" ", "_")
 
 
@@ -231,12 +232,12 @@ def summary(module: ModuleType) -> str:
 
 @cache
 def hints(cls: type) -> Mapping[str, Any]:
-    """The resolved types of a dataclass's fields."""
+    """Return the resolved types of a dataclass's fields."""
     return typing.get_type_hints(cls)
 
 
 def fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
-    """The fields that a user may set."""
+    """Return the fields that a user may set."""
     return tuple(field for field in dataclasses.fields(cls) if field.init)
 
 
@@ -255,8 +256,8 @@ def _option(field: dataclasses.Field[Any], hint: Any) -> Option:
 
 
 def summaries(kind: PluginKind) -> Mapping[str, str]:
-    """What each plug-in of a kind is, by name, from the beginning of its file; of ours none is imported, so a broken
-    one is not noticed."""
+    """Return what each plug-in of a kind is, by name, from the beginning of its file; of ours none is imported, so a
+    broken one is not noticed."""
     found = {one.name: one.summary or one.error for one in (_describe(kind, name) for name in _entry_points(kind))}
     for folder in importlib.import_module(PACKAGES[kind]).__path__:
         for name in names(kind):
@@ -289,8 +290,8 @@ def _describe(kind: PluginKind, name: str) -> Description:
 
 
 def mutants(driver: str) -> Sequence[Mutant]:
-    """The planted bugs that a driver offers; empty when it has none. A module may make them when they are asked for;
-    raises :class:`BadInput` when that fails."""
+    """Return the planted bugs that a driver offers; empty when it has none. A module may make them when they are asked
+    for; raises :class:`BadInput` when that fails."""
     module = load(PluginKind.DRIVER, driver)
     try:
         return tuple(getattr(module, "MUTANTS", ()))
@@ -299,10 +300,10 @@ def mutants(driver: str) -> Sequence[Mutant]:
 
 
 def decided_by(driver: str) -> Mapping[str, Sequence[str]]:
-    """What a driver says about who decided what (:data:`chaos.driver.DECIDED_BY`); empty when it says nothing, or isn't
-    there."""
+    """Return what a driver says about who decided what (:data:`chaos.driver.DECIDED_BY`); empty when it says nothing,
+    or isn't there."""
     try:
-        told = getattr(load(PluginKind.DRIVER, driver), DECIDED_BY, {})
+        decided = getattr(load(PluginKind.DRIVER, driver), DECIDED_BY, {})
     except BadInput:
         return {}
-    return {str(row): [str(method) for method in methods] for row, methods in told.items()}
+    return {str(row): [str(method) for method in methods] for row, methods in decided.items()}

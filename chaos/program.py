@@ -30,7 +30,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-#: Bounds where a driver gives none: for a program to be ready, and to end when it is told to.
+#: Bounds where a driver gives none: for a program to be ready, and to end when it is asked to.
 BEGIN_S = 60.0
 ORDERLY_S = 5.0
 #: ``{word}`` or ``{word:argument}``; ``${word}`` is left to shells, and ``{{word}}`` is the text itself.
@@ -89,7 +89,7 @@ class Program:
     """How one node is started, and what is known of it.
 
     ``argv``: the command, to be found on the machine of the node (or in its image); it must stay in the foreground.
-    ``files``: relative paths below ``{home}``, written anew before each life, and their texts; bytes are no template.
+    ``files``: relative paths below ``{home}``, written again before each life, and their texts; bytes are no template.
     ``env``: what is added to the environment. ``ports``: name to number, 0 for one that the deployment chooses; the
     first is the one at which clients are expected. They stay the same over all lives.
 
@@ -122,8 +122,8 @@ class Program:
 
 
 def chosen(program: Program, free: Iterable[int]) -> dict[str, int]:
-    """The number of each port, those that the deployment chooses from these. Raises ``ValueError`` when there are too
-    few."""
+    """Return the number of each port, those that the deployment chooses from these. Raises ``ValueError`` when there
+    are too few."""
     taken = set(program.ports.values())
     left = (number for number in free if number not in taken)
     try:
@@ -157,8 +157,8 @@ class Surroundings:
 
 
 def problems(programs: Mapping[str, Program], nodes: Sequence[str]) -> list[str]:
-    """What is wrong with the programs of a cluster, by node, whose nodes have these names: one sentence each. Empty
-    when each of them can be started as far as that can be told before."""
+    """Return what is wrong with the programs of a cluster, by node, whose nodes have these names: one sentence each.
+    Empty when each of them can be started as far as that is known before."""
     ips = dict.fromkeys(nodes, "127.0.0.1")
     ports = {name: dict.fromkeys(program.ports, 1) for name, program in programs.items()}
     found = []
@@ -212,8 +212,8 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def render(program: Program, there: Surroundings) -> Rendered:
-    """The program with all templates filled in. Raises ``ValueError`` for one that stands for nothing, which
-    :func:`problems` tells before."""
+    """Return the program with all templates filled in. Raises ``ValueError`` for one that stands for nothing, which
+    :func:`problems` reports before."""
 
     def filled(text: str) -> str:
         return _TEMPLATE.sub(lambda match: _value(match, there), text)

@@ -2,7 +2,7 @@
 
 A driver's module offers ``SCRUBBER``, a :class:`Scrubber`. The command has it list the pieces below a folder, looks at
 each, and looks again, a while later, at those that seem damaged: files may grow or go while they are read. Only what
-both looks found at the same place is told.
+both looks found at the same place is reported.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What is judged as one, a queue say. ``look`` lists its files anew each time, changes nothing, and raises
+    """What is judged as one, a queue say. ``look`` lists its files again each time, changes nothing, and raises
     ``OSError`` when a file can't be read."""
 
     name: str
@@ -78,5 +78,5 @@ class Scrubber(Protocol):
     def holds(self) -> str: ...
 
     def pieces(self, folder: Path) -> Sequence[Piece] | None:
-        """All pieces in this folder, in the order in which they are told; None when nothing in it is the system's.
+        """All pieces in this folder, in the order in which they are reported; None when nothing in it is the system's.
         Raises ``OSError``."""

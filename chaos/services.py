@@ -15,12 +15,12 @@ FIRST_VERSION = 1
 
 
 def text_key(name: str) -> str:
-    """The key of an object's text."""
+    """Return the key of an object's text."""
     return f"{name}/text"
 
 
 def set_key(name: str) -> str:
-    """The key of an object's set."""
+    """Return the key of an object's set."""
     return f"{name}/set"
 
 
@@ -47,7 +47,7 @@ class CanHoldReads(Protocol):
     """Optional power of a driver: nodes hold reads at the end of a queue, see :class:`WaitingReads`."""
 
     def waiting_reads(self, network: Network, name: str) -> WaitingReads:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class Topics(Protocol):
@@ -58,7 +58,7 @@ class Topics(Protocol):
         """Create a topic with this number of queues; one that exists stays as it is. Ok: it is there from now on."""
 
     async def find(self, topic: str) -> Answer:
-        """``value["queues"]``: how many queues the topic has, as clients are told; 0: there is no such topic."""
+        """``value["queues"]``: how many queues the topic has, as clients see it; 0: there is no such topic."""
 
 
 @runtime_checkable
@@ -66,7 +66,7 @@ class CanCreateTopics(Protocol):
     """Optional power of a driver: clients create topics in mid-run, see :class:`Topics`."""
 
     def topics(self, network: Network, name: str) -> Topics:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class DeletesTopics(Topics, Protocol):
@@ -81,7 +81,7 @@ class CanDeleteTopics(Protocol):
     """Optional power of a driver: clients delete topics in mid-run, see :class:`DeletesTopics`."""
 
     def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class Operator(Protocol):
@@ -107,7 +107,7 @@ class CanBeOperated(Protocol):
     """Optional power of a driver: its system has a tool by which operators switch masters, see :class:`Operator`."""
 
     def operator(self, network: Network, name: str) -> Operator:
-        """An operator under this name, to whose tool link rules apply; looks are the harness's own requests."""
+        """Return an operator under this name, to whose tool link rules apply; looks are the harness's own requests."""
 
 
 class Objects(Protocol):
@@ -145,7 +145,7 @@ class CanHoldObjects(Protocol):
     """Optional power of a driver: its system is a key-value store for a workload, see :class:`Objects`."""
 
     def objects(self, network: Network, name: str) -> Objects:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class Limits(Protocol):
@@ -153,13 +153,13 @@ class Limits(Protocol):
     first that is not, forms that few clients use, and what can't be understood at all. The system's own documents say
     how each of these questions is answered.
 
-    A node that answered tells so in ``Answer.value``: ``expected`` is the documented answer in a few words, ``told``
-    the actual one in the same words. A third value, ``kept`` = True, says that it was asked for what it had told to
+    A node that answered says so in ``Answer.value``: ``expected`` is the documented answer in a few words, ``told`` the
+    actual one in the same words. A third value, ``kept`` = True, says that it was asked for what it had promised to
     keep on its disk; then a fault that changes disks excuses it."""
 
     @property
     def questions(self) -> Mapping[str, Sequence[str]]:
-        """The nodes that each question is for, by its name. "" stands for whoever serves writes at the time."""
+        """The nodes that each question is for, by its name. "" stands for the node that serves writes at the time."""
 
     @property
     def messages(self) -> Sequence[str]:
@@ -179,7 +179,7 @@ class HasLimits(Protocol):
     """Optional power of a driver: its system's limits are documented, see :class:`Limits`."""
 
     def limits(self, network: Network, name: str) -> Limits:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class Metadata(Protocol):
@@ -203,17 +203,17 @@ class Metadata(Protocol):
     def kinds(self) -> tuple[str, ...]: ...
 
     async def read(self, key: str, node: str) -> Answer:
-        """What the log says now: not older than anything that was done before this call."""
+        """Return what the log says now: not older than anything that was done before this call."""
 
     async def write(self, key: str, node: str, value: int | None) -> Answer:
         """Replace an entry, whatever it was; None deletes it."""
 
     async def compare_and_set(self, key: str, node: str, *, expected: int, value: int | None) -> Answer:
-        """The same at the version ``expected``. Raises :class:`chaos.ops.Failed` with ``refused`` = True when the
-        version was another one at that moment."""
+        """Replace an entry that has the version ``expected``. Raises :class:`chaos.ops.Failed` with ``refused`` = True
+        when the version was another one at that moment."""
 
     async def view(self, key: str, node: str) -> Answer:
-        """What a viewer knows, as of ``revision`` (-1: it doesn't tell). ``content`` identifies the value:
+        """Return what a viewer knows, as of ``revision`` (-1: it doesn't say). ``content`` identifies the value:
         :func:`chaos.workload.body_hash` of the JSON that came, with sorted keys and no spaces; -1 for none."""
 
 
@@ -223,7 +223,7 @@ class CanKeepMetadata(Protocol):
     Its nodes trace each change (``metadata``, ``docs/history.md``)."""
 
     def metadata(self, network: Network, name: str) -> Metadata:
-        """A client under this name, to which link rules apply."""
+        """Return a client under this name, to which link rules apply."""
 
 
 class Locks(Protocol):
@@ -253,4 +253,4 @@ class CanLendLocks(Protocol):
     """Optional power of a driver: its system lends locks, see :class:`Locks`."""
 
     def locks(self, network: Network, name: str) -> Locks:
-        """A client under this name, to which link rules apply. It holds each lock at most once at a time."""
+        """Return a client under this name, to which link rules apply. It holds each lock at most once at a time."""

@@ -90,7 +90,7 @@ class Group:
         raise self._error
 
     def _was_cancelled(self, error: BaseException | None) -> bool:
-        """Tell whether someone else cancelled the block, and take back our own cancellation of it."""
+        """Say whether someone else cancelled the block, and take back our own cancellation of it."""
         outside = isinstance(error, asyncio.CancelledError)
         if self._interrupted and self._parent is not None:
             outside = self._parent.uncancel() > 0

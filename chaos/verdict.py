@@ -25,7 +25,7 @@ class Engine(StrEnum):
 
 #: How the names of the kinds end that a profile permits.
 BY_POLICY = "-by-policy"
-#: So many reasons for permitted losses are told in a verdict's line.
+#: So many reasons for permitted losses are named in a verdict's line.
 REASONS = 3
 _SEVERITY = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
 
@@ -48,10 +48,10 @@ class Anomaly:
     """One finding. ``rows`` are the ``index`` values of the history rows behind it, in the order of the story;
     ``explanation`` is a sentence for a person who has not read the code. ``count`` > 1 stands for that many findings of
     the same kind, of which this one is the first (so that a run with a million losses stays readable).
-    ``dead_ends`` are the longest orders of the operations that are lawful, for laws that search for one. ``lawful``: it
-    is counted and shown, but no violation, as the law has declared of this name. ``by_policy``: likewise, because the
-    profile permits it. ``policy`` says then which setting permits it and at what, as words that follow "as":
-    "`flush: async` allows at the power cut of 12.0 s"; "" where nobody knows more than the profile."""
+    ``dead_ends`` are the longest orders of the operations that are allowed, for laws that search for one. ``lawful``:
+    it is counted and shown, but no violation, as the law has declared of this name. ``by_policy``: likewise, because
+    the profile permits it. ``policy`` says then which setting permits it and at what, as words that follow "as":
+    "`flush: async` allows at the power cut of 12.0 s"; "" where the profile alone is known to permit it."""
 
     law: str
     name: str
@@ -145,16 +145,16 @@ class RunVerdict:
 
     @property
     def qualifiers(self) -> list[str]:
-        """What has to be told with the verdict: the first reasons for permitted losses, and how many losses there are
+        """What has to be said with the verdict: the first reasons for permitted losses, and how many losses there are
         for others."""
-        told = [one.words for one in self.permitted[:REASONS]]
+        named = [one.words for one in self.permitted[:REASONS]]
         if rest := self.permitted[REASONS:]:
             reasons = "another reason" if len(rest) == 1 else f"{len(rest)} other reasons"
-            told.append(f"and {sum(one.count for one in rest):,} more for {reasons}")
-        return [*told, *(["--no-loss-by-policy forbids it"] if told and self.no_loss_by_policy else [])]
+            named.append(f"and {sum(one.count for one in rest):,} more for {reasons}")
+        return [*named, *(["--no-loss-by-policy forbids it"] if named and self.no_loss_by_policy else [])]
 
     def anomaly_counts(self) -> dict[str, int]:
-        """Violations (not the lawful findings) by name."""
+        """Return how many violations (findings that are not allowed) there are, by name."""
         totals: dict[str, int] = {}
         for anomaly in self.violations:
             totals[anomaly.name] = totals.get(anomaly.name, 0) + anomaly.count

@@ -23,7 +23,7 @@ LONG_WAIT_S = 10.0
 
 
 def body_hash(body: bytes) -> int:
-    """The identity of a message's content in every history: the first 63 bits of BLAKE2b."""
+    """Return the identity of a message's content in every history: the first 63 bits of BLAKE2b."""
     return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
 
 
@@ -51,38 +51,38 @@ class Load(Protocol):
         offset. ``seen``: the highest offset that was read. ``sequence``: the number of the next new message."""
 
     def client(self, name: str) -> Client:
-        """A client of queues under this name, to which link rules apply."""
+        """Return a client of queues under this name, to which link rules apply."""
 
     def waiting_reads(self, name: str) -> WaitingReads:
-        """A client of queues whose reads may wait; only for a workload that names
+        """Return a client of queues whose reads may wait; only for a workload that names
         :class:`chaos.services.CanHoldReads` in its ``needs``."""
 
     def objects(self, name: str) -> Objects:
-        """A client of the system as a key-value store; only for a workload that names
+        """Return a client of the system as a key-value store; only for a workload that names
         :class:`chaos.services.CanHoldObjects` in its ``needs``."""
 
     def topics(self, name: str) -> Topics:
-        """A client that creates topics; only for a workload that names :class:`chaos.services.CanCreateTopics` in its
-        ``needs``."""
+        """Return a client that creates topics; only for a workload that names :class:`chaos.services.CanCreateTopics`
+        in its ``needs``."""
 
     def deleting_topics(self, name: str) -> DeletesTopics:
-        """A client that deletes topics, too; only for a workload that names
+        """Return a client that deletes topics, too; only for a workload that names
         :class:`chaos.services.CanDeleteTopics` in its ``needs``."""
 
     def operator(self, name: str) -> Operator:
-        """An operator who switches masters; only for a workload that names :class:`chaos.services.CanBeOperated` in its
-        ``needs``."""
+        """Return an operator who switches masters; only for a workload that names :class:`chaos.services.CanBeOperated`
+        in its ``needs``."""
 
     def metadata(self, name: str) -> Metadata:
-        """A client of the system's metadata; only for a workload that names :class:`chaos.services.CanKeepMetadata` in
-        its ``needs``."""
+        """Return a client of the system's metadata; only for a workload that names
+        :class:`chaos.services.CanKeepMetadata` in its ``needs``."""
 
     def limits(self, name: str) -> Limits:
-        """A client that asks for what lies at the system's limits; only for a workload that names
+        """Return a client that asks for what lies at the system's limits; only for a workload that names
         :class:`chaos.services.HasLimits` in its ``needs``."""
 
     def locks(self, name: str) -> Locks:
-        """A client of locks that the system lends; only for a workload that names
+        """Return a client of locks that the system lends; only for a workload that names
         :class:`chaos.services.CanLendLocks` in its ``needs``."""
 
     async def client_command(self, name: str) -> ClientCommand:
@@ -94,16 +94,17 @@ class Load(Protocol):
         workload that names :class:`chaos.driver.HasClientLibrary` in its ``needs``."""
 
     def rng(self, name: str) -> Random:
-        """A generator of random numbers that belongs to this name, derived from the run's seed."""
+        """Return a generator of random numbers that belongs to this name, derived from the run's seed."""
 
     async def sleep(self, seconds: float) -> bool:
-        """Whether the load ended before the time was over: a wait of more than :data:`LONG_WAIT_S` ends with it."""
+        """Return whether the load ended before the time was over: a wait of more than :data:`LONG_WAIT_S` ends with
+        it."""
 
     async def gather(self, *coroutines: Coroutine[Any, Any, None]) -> None:
         """Run all to their end, started in this order; the first error cancels the rest and is raised."""
 
     def now_ns(self) -> int:
-        """The clock of the history, in ns."""
+        """Return the time on the clock of the history, in ns."""
 
 
 class Use(StrEnum):
@@ -133,7 +134,7 @@ class Workload(Protocol):
 
 
 def uses_of(workload: object) -> tuple[Use, ...]:
-    """What the workload has declared to operate on. Raises :class:`BadInput` for words that mean nothing."""
+    """Return what the workload has declared to operate on. Raises :class:`BadInput` for words that mean nothing."""
     declared: Sequence[str] = getattr(workload, "uses", (Use.QUEUES,))
     try:
         return tuple(Use(one) for one in declared)
@@ -142,7 +143,7 @@ def uses_of(workload: object) -> tuple[Use, ...]:
 
 
 def next_message(load: Load, queue: QueueRef) -> int:
-    """The id of a new message: numbers are dense in each queue, whoever sends."""
+    """Return the id of a new message: numbers are dense in each queue, whichever client sends."""
     sequences = load.shared["sequence"]
     sequence = sequences.get(queue.index, 0)
     sequences[queue.index] = sequence + 1

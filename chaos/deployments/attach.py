@@ -56,7 +56,7 @@ READY_S = 10.0
 
 
 def check(nodes: Sequence[NodeSpec], *, attach: Attach, inventory: Inventory = ()) -> None:
-    """Raises :class:`BadInput`, before anything is written, with all that keeps a run from attaching to it. On hosts it
+    """Raise :class:`BadInput`, before anything is written, with all that keeps a run from attaching to it. On hosts it
     is known only once they are reached whether the programs run."""
     if attach.programs:
         placed(attach, _programs(nodes), inventory)
@@ -81,18 +81,18 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it."""
+    """Heal every run in this folder and below it, as :func:`heal` does."""
     return each(lambda heal_runs: heal_runs(runs_root), [left.heal_all, host_left.heal_all])
 
 
 def leftovers(runs_root: Path) -> list[str]:
-    """What :func:`heal_all` would do, in sentences."""
+    """Return what :func:`heal_all` would do, in sentences."""
     found = [*left.ProjectLeft.below(runs_root), *host_left.ProgramsLeft.below(runs_root)]
     return [line for _, one in found for line in one.lines()]
 
 
 def claimed(run_directory: Path, made: Path, inventory: Inventory) -> Claim:
-    """What healing this run would do if what it says of itself is true, with the keys of this inventory."""
+    """Return what healing this run would do if what it says of itself is true, with the keys of this inventory."""
     run = run_directory.resolve()
     one, other = left.ProjectLeft.claim(run), host_left.ProgramsLeft.claim(run, inventory)
     return Claim(lines=[*one.lines, *other.lines], left={**one.left, **other.left})
@@ -134,7 +134,7 @@ class AttachDeployment(MachineDeployment):
         await super().start(replace(cluster, nodes=taken), on_trace)
 
     async def _first_life(self, name: str) -> None:
-        """It lives already; wait until it is ready."""
+        """Wait until a node, which lives already, is ready."""
         program = self._programs.of(name)
         assert program is not None, "checked before"
         self._incarnations[name] = 1
@@ -147,8 +147,8 @@ class AttachDeployment(MachineDeployment):
         return await super()._program_begun(name, program)
 
     async def _settle(self, name: str) -> None:
-        """A node has begun a life: it has another network, perhaps another address, and the rules that stand must hold
-        for it again. Raises :class:`HostLost` while it is down."""
+        """Take in a node that has begun a life: it has another network, perhaps another address, and the rules that
+        stand must hold for it again. Raises :class:`HostLost` while it is down."""
         async with self._settling:
             machine = self._attached.machines[name]
             seat = await self._off(self._attached.seat, name)
@@ -169,7 +169,7 @@ class AttachDeployment(MachineDeployment):
 
 
 def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
-    """Raises :class:`BadInput` for nodes that only Stormproof itself can start."""
+    """Return the program of each node. Raises :class:`BadInput` for nodes that only Stormproof itself can start."""
     if ours := [spec.name for spec in nodes if spec.program is None]:
         raise BadInput(
             f"attach takes programs that run already, and node {ours[0]} is a Python package that a deployment hosts"
@@ -178,7 +178,7 @@ def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
 
 
 def _running(program: Program) -> Program:
-    """The same, as it is found: its log may have lost the line that said that it is ready, its files are its
+    """Return the program as it is found: its log may have lost the line that said that it is ready, its files are its
     owner's, and nothing need be installed here."""
     ready = program.ready if isinstance(program.ready, Answers) else None
     return replace(program, ready=ready, keep=(), recipe=None, begin_s=READY_S)

@@ -39,7 +39,7 @@ VIRTUAL = {"virtual_time": True}
 RESTART_S = (0.02, 0.2)
 #: Servers of a cluster start one after another, each at most this much later than the one before.
 STAGGER_S = 0.02
-#: A connection that takes longer doesn't work, for whoever probes it.
+#: A connection that takes longer doesn't work, for a probe.
 REACH_NS = SECOND_NS // 2
 #: For so long it is waited until a node has something to lose that it has not synced, looking this often.
 UNSYNCED_WITHIN_S, UNSYNCED_EVERY_S = 2.0, 0.0003
@@ -88,7 +88,7 @@ class SimDeployment(HarmsDisks):
         return self.loop.now_ns
 
     def renew_at(self, moment_ns: int, seed: str) -> None:
-        """Before the run: once everything of this moment has happened, draws go on as ``seed`` has them."""
+        """Have draws go on as ``seed`` has them once everything of this moment has happened; said before the run."""
         self.loop.post(moment_ns + 1, self._draws.renew, seed)
 
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
@@ -256,8 +256,8 @@ class SimDeployment(HarmsDisks):
         it = self._node(node)
         return it.incarnation if it.alive else 0
 
-    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        return at_disk(SimFiles(self._node(node).disk), self._copies.setdefault(node, CopiedFiles()), do, told)
+    async def _at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
+        return at_disk(SimFiles(self._node(node).disk), self._copies.setdefault(node, CopiedFiles()), do, arguments)
 
     async def set_disk_rule(self, rule_id: str, rule: DiskRule) -> None:
         self._node(rule.node).disk_rules.put_up(rule_id, rule.action)

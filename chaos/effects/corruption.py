@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, Protocol
 from zlib import crc32
 
-#: So many changes are told one by one.
-MOST_TOLD = 16
+#: So many changes are named one by one.
+MOST_NAMED = 16
 #: A disk writes sectors of so many bytes, to the right place or to a wrong one.
 SECTOR = 512
 
@@ -26,7 +26,7 @@ class Files(Protocol):
     """All files of a disk by their names, relative and with ``/``, as they are durable."""
 
     def names(self) -> Sequence[str]:
-        """Sorted."""
+        """Return the names of all files, sorted."""
 
     def read(self, name: str) -> bytes: ...
 
@@ -62,7 +62,7 @@ class Harm:
 
 
 def mark(files: Files) -> dict[str, tuple[int, int]]:
-    """``files`` of a :class:`Mark`."""
+    """Return the ``files`` of a :class:`Mark`."""
     found = {}
     for name in files.names():
         content = files.read(name)
@@ -113,7 +113,7 @@ def _misdirect(files: Files, old: Mapping[str, int], count: int, rng: Random) ->
 
 
 def _old(files: Files, marked: Mapping[str, tuple[int, int]], pattern: str) -> dict[str, int]:
-    """By file: how many bytes at its beginning are as they were."""
+    """Return, by file, how many bytes at its beginning are as they were."""
     found = {}
     for name in files.names():
         size, checksum = marked.get(name, (0, 0))
@@ -123,7 +123,7 @@ def _old(files: Files, marked: Mapping[str, tuple[int, int]], pattern: str) -> d
 
 
 def _locate(sizes: Mapping[str, int], at: int) -> tuple[str, int]:
-    """File and offset of one byte of all, counted through."""
+    """Return file and offset of one byte of all, counted through."""
     for name, size in sizes.items():
         if at < size:
             return name, at
@@ -132,7 +132,7 @@ def _locate(sizes: Mapping[str, int], at: int) -> tuple[str, int]:
 
 
 def transfer(source: Files, target: Files) -> dict[str, object]:
-    """Make the target hold what the source holds and nothing else; tells which files that changed."""
+    """Make the target hold what the source holds and nothing else; return which files that changed."""
     changed = []
     there = {name: source.read(name) for name in source.names()}
     for name in target.names():
@@ -144,7 +144,7 @@ def transfer(source: Files, target: Files) -> dict[str, object]:
         if name not in known or target.read(name) != content:
             target.put(name, content)
             changed.append(name)
-    return {"files": len(there), "changed": len(changed), "names": sorted(changed)[:MOST_TOLD]}
+    return {"files": len(there), "changed": len(changed), "names": sorted(changed)[:MOST_NAMED]}
 
 
 class AtDisk(StrEnum):
@@ -154,14 +154,14 @@ class AtDisk(StrEnum):
     PUT_BACK = "put_back"
 
 
-def at_disk(files: Files, copy: Files, do: str, told: Mapping[str, Any]) -> Any:
-    """Do one thing at a disk; ``copy`` is where its copy is. What is told and what is returned travels as JSON."""
+def at_disk(files: Files, copy: Files, do: str, arguments: Mapping[str, Any]) -> Any:
+    """Do one thing at a disk; ``copy`` is where its copy is. ``arguments`` and what is returned travel as JSON."""
     match AtDisk(do):
         case AtDisk.MARK:
             return mark(files)
         case AtDisk.HARM:
-            harm = Harm(**{**told["harm"], "kind": Kind(told["harm"]["kind"])})
-            return do_harm(files, told["marked"], harm)
+            harm = Harm(**{**arguments["harm"], "kind": Kind(arguments["harm"]["kind"])})
+            return do_harm(files, arguments["marked"], harm)
         case AtDisk.COPY:
             return transfer(files, copy)
         case AtDisk.PUT_BACK:

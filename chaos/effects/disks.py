@@ -27,7 +27,7 @@ class SlowDisk:
 
 @dataclass(frozen=True, slots=True)
 class FailSync:
-    """Syncs fail: nobody knows which of their bytes are on the disk, and the node stops at once."""
+    """Syncs fail: which of their bytes are on the disk is unknown, and the node stops at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def to_json(action: DiskAction) -> dict[str, Any]:
     return {"name": type(action).__name__, **asdict(action)}
 
 
-def from_json(told: Mapping[str, Any]) -> DiskAction:
-    return ACTIONS[told["name"]](**{key: value for key, value in told.items() if key != "name"})
+def from_json(fields: Mapping[str, Any]) -> DiskAction:
+    return ACTIONS[fields["name"]](**{key: value for key, value in fields.items() if key != "name"})
 
 
 class DiskRules:
@@ -86,22 +86,22 @@ class DiskRules:
         self.broken = False
 
     def refuses_growth(self) -> bool:
-        """Whether a write that makes a file longer fails."""
+        """Return whether a write that makes a file longer fails."""
         if not self._hit(Full):
             return False
         self.broken = True
         return True
 
     def latency_ns(self) -> int:
-        """How much longer a sync lasts that begins now."""
+        """Return how much longer a sync lasts that begins now."""
         return sum(action.latency_ns for action in self._hit(SlowDisk))
 
     def fails_sync(self) -> bool:
-        """Whether a sync that ends now has failed."""
+        """Return whether a sync that ends now has failed."""
         return bool(self._hit(FailSync))
 
     def tears_sync(self) -> int | None:
-        """What decides how a sync is torn that is under way now; None for one that isn't."""
+        """Return what decides how a sync is torn that is under way now; None for one that isn't."""
         found = self._hit(Tear)
         return found[0].draw if found else None
 
@@ -116,7 +116,7 @@ class DiskRules:
         return [(rule_id, action) for rule_id, action in self.by_id.items() if isinstance(action, kind)]
 
     def _hit(self, kind: type[Action]) -> list[Action]:
-        """All that the rules of this kind do, which have an effect now."""
+        """Return all that the rules of this kind do, which have an effect now."""
         found = self._of(kind)
         for rule_id, action in found:
             self._count(rule_id, action)

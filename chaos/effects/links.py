@@ -23,7 +23,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nothing gets through, and nobody is told: bytes wait in the sender's buffers, and dials hang."""
+    """Nothing gets through, and nobody learns of it: bytes wait in the sender's buffers, and dials hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Corrupt:
 
 @dataclass(frozen=True, slots=True)
 class SlowClose:
-    """Bytes go through, but the end of a connection is passed on ``delay_ns`` late; so is a refusal. Who dials anew
+    """Bytes go through, but the end of a connection is passed on ``delay_ns`` late; so is a refusal. Who dials again
     meanwhile makes the old end known."""
 
     delay_ns: int
@@ -119,13 +119,13 @@ class LinkRule:
         return self.action if self.holds(source, self.sources) and self.holds(target, self.targets) else PASS
 
     def holds(self, name: str, names: frozenset[str]) -> bool:
-        """Whether a name is one of these names of the rule."""
+        """Return whether a name is one of these names of the rule."""
         return name in names or ("*" in names and name not in self.but)
 
 
 class Reach(StrEnum):
-    """What became of a connection that was tried: it works; a rule has stopped it, as whoever carries out the rule has
-    seen; or it failed, or was too late, and no rule shows that it was the cause."""
+    """What became of a connection that was tried: it works; a rule has stopped it, as was seen where the rule is
+    carried out; or it failed, or was too late, and no rule shows that it was the cause."""
 
     WORKS = "works"
     CUT = "cut"
@@ -136,7 +136,7 @@ class Reach(StrEnum):
 HARNESS = "harness"
 
 
-#: Told the id of a rule for each chunk, dial or end that it has an effect on.
+#: Called with the id of a rule for each chunk, dial or end that it has an effect on.
 Hit = Callable[[str], None]
 
 
@@ -161,7 +161,7 @@ class Ruling:
         return self.cut or self.bytes_per_s > 0
 
     def late_ns(self, rng: Random, hit: Hit) -> int:
-        """How much later a chunk arrives that is sent now."""
+        """Return how much later a chunk arrives that is sent now."""
         late_ns = 0
         for rule_id, action in self.acting:
             if isinstance(action, Delay):
@@ -173,11 +173,11 @@ class Ruling:
         return late_ns
 
     def breaks(self, rng: Random, hit: Hit) -> bool:
-        """Whether a chunk that is sent now breaks its connection."""
+        """Return whether a chunk that is sent now breaks its connection."""
         return not self.cut and self._strike(Reset, rng, hit) > 0
 
     def flips(self, rng: Random, hit: Hit) -> int:
-        """How many bits of a chunk are flipped."""
+        """Return how many bits of a chunk are flipped."""
         return self._strike(Corrupt, rng, hit)
 
     def held(self, hit: Hit) -> None:
@@ -205,7 +205,7 @@ FREE = Ruling()
 
 
 def ruling(rules: Mapping[str, LinkRule], source: str, target: str) -> Ruling:
-    """What these rules, by id in the order in which they were put up, do to bytes from ``source`` to ``target``;
+    """Return what these rules, by id in the order in which they were put up, do to bytes from ``source`` to ``target``;
     :data:`FREE` itself if that is nothing."""
     if HARNESS in (source, target):
         return FREE

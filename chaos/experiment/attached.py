@@ -33,7 +33,7 @@ from chaos.program import Program
 
 
 def _words(given: Any) -> Any:
-    """A command as it is written for a shell; none ever sees it."""
+    """Return the words of a command that is written as for a shell; none ever sees it."""
     if not isinstance(given, str):
         return given
     try:
@@ -72,7 +72,8 @@ class Attach(Form):
         return self.nodes.get(node, node)
 
     def check(self, programs: Mapping[str, Program]) -> None:
-        """Raises :class:`BadInput` with all keys that name nothing. ``programs``: of the driver, by node."""
+        """Check that all keys name something. Raises :class:`BadInput` with those that name nothing. ``programs``: of
+        the driver, by node."""
         if not self.compose and not self.programs:
             raise BadInput(
                 "--on attach needs the cluster that it attaches to: say `attach: {compose: PROJECT}` in the experiment"

@@ -9,7 +9,7 @@ from chaos.plugins import PluginKind
 
 
 def can(host: type, power: type) -> bool:
-    """Whether a class has all methods of a capability protocol."""
+    """Return whether a class has all methods of a capability protocol."""
     return all(callable(getattr(host, name, None)) for name in methods(power))
 
 
@@ -18,18 +18,18 @@ def methods(power: type) -> list[str]:
 
 
 def link_actions(fault: object) -> tuple[type, ...]:
-    """What a fault does to links; nothing for most faults."""
+    """Return what a fault does to links; nothing for most faults."""
     return tuple(getattr(fault, "link_actions", ()))
 
 
 def link_actions_of(host: type, *, clients: bool = False) -> frozenset[type]:
-    """What the links of a deployment can do, or those of its clients; all, if its class doesn't say."""
+    """Return what the links of a deployment can do, or those of its clients; all, if its class doesn't say."""
     able = getattr(host, "LINK_ACTIONS", ACTIONS.values())
     return frozenset(getattr(host, "CLIENT_LINK_ACTIONS", able) if clients else able)
 
 
 def faults_on_links(able: frozenset[type]) -> list[str]:
-    """The faults that do to links only these things, as they are without options."""
+    """Return the faults that do to links only these things, as they are without options."""
     found = []
     for name in plugins.names(PluginKind.FAULT):
         try:
@@ -42,7 +42,7 @@ def faults_on_links(able: frozenset[type]) -> list[str]:
 
 
 def deployment_class(name: str) -> type:
-    """The class of the deployment of this name. Raises :class:`BadInput` when there is none."""
+    """Return the class of the deployment of this name. Raises :class:`BadInput` when there is none."""
     module = plugins.load(PluginKind.DEPLOYMENT, name)
     classes = [
         found

@@ -69,7 +69,7 @@ class Setting:
     newcomers: tuple[str, ...] = ()  # nodes that there have not been yet
     named: set[str] = field(default_factory=set)  # those of them that faults name
     joining: bool = True  # whether faults may name them
-    events: tuple[str, ...] = ()  # none: nobody knows
+    events: tuple[str, ...] = ()  # none: unknown
     duration_s: float = 0.0
     quiet_s: float = 0.0
     injects: bool = True  # whether its faults will be injected, so that the deployment must be able to
@@ -92,13 +92,13 @@ def name(value: str) -> str:
 
 
 def name_of(file: Path) -> str:
-    """The name of an experiment that gives itself none: its file's, as far as it can be one."""
+    """Return the name of an experiment that gives itself none: its file's, as far as it can be one."""
     made = re.sub(r"[^\w.-]+", "-", file.stem).lstrip("-.")
     return made.encode()[:LONGEST_NAME].decode("utf-8", "ignore") or "experiment"
 
 
 def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
-    """It must be able to promise what the profile says, and have the mutant."""
+    """Check that the system can promise what the profile says, and that it has the mutant."""
     setting: Setting = info.context
     promises: Promises = info.data.get("promises", Promises())
     with at():
@@ -132,7 +132,8 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
 
 
 def _stands(driver: Driver, mutant: str) -> bool:
-    """Whether the system can be set up as its driver has it, so that it is the file's profile that does not fit."""
+    """Return whether the system can be set up as its driver has it, so that it is the file's profile that does not
+    fit."""
     try:
         driver.cluster(mutant)
     except (ValueError, BadInput):
@@ -141,7 +142,7 @@ def _stands(driver: Driver, mutant: str) -> bool:
 
 
 def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
-    """The driver must have the powers that the workload needs."""
+    """Check that the driver has the powers that the workload needs."""
     use: PluginUse = inner(given)
     driver, made = info.context.driver, use.build()
     lacking = [power for power in getattr(made, "needs", ()) if driver and not can(type(driver), power)]
@@ -171,7 +172,7 @@ def quiet(seconds: float, info: ValidationInfo[Any]) -> float:
 
 
 def faults(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> Any:
-    """Reads the faults, now that all else is known. They can name nodes that there have not been yet where some fault
+    """Read the faults, now that all else is known. They can name nodes that there have not been yet where some fault
     adds them; else they are read once more, without those."""
     setting: Setting = info.context
     setting.duration_s, setting.quiet_s = info.data.get("duration_s", math.inf), info.data.get("quiet_s", 0.0)
@@ -208,7 +209,7 @@ def _places(given: Any) -> Iterator[Place]:
 
 
 def sequence(steps: Any) -> Any:
-    """The first step has nothing to come after."""
+    """Check that the first step comes after none."""
     return _without_after(steps, steps[:1], "the first step follows none; its entry says when it fires")
 
 
@@ -229,7 +230,7 @@ def period(seconds: float) -> float:
 
 
 def moment(seconds: float, info: ValidationInfo[Any]) -> float:
-    """A fault that would never fire is a mistake."""
+    """Check that a fault fires at this moment: one that never would is a mistake."""
     end_s, begin_s = info.context.duration_s, info.context.duration_s - info.context.quiet_s
     if seconds >= end_s:
         raise ValueError(f"{seconds:g}s is not before the end of the load ({end_s:g}s)")
@@ -239,7 +240,8 @@ def moment(seconds: float, info: ValidationInfo[Any]) -> float:
 
 
 def link(value: str, info: ValidationInfo[Any]) -> str:
-    """A link of the simulator, or all that begin at one end: nodes by their names, or the word for all clients."""
+    """Check a link of the simulator, or all that begin at one end: nodes by their names, or the word for all
+    clients."""
     setting: Setting = info.context
     ends, words = value.split(">"), (*setting.nodes, *setting.newcomers, CLIENT)
     if len(ends) > 2:
@@ -258,7 +260,7 @@ def trigger(value: Any, info: ValidationInfo[Any]) -> Any:
     if setting.nodes and value.node not in (words := (*TRIGGER_NODES, *setting.nodes)):
         found += _no_node(setting, value.node, words, "node")
     if value.event == DRAWN and setting.driver and not setting.events:
-        found.append((("event",), "nothing to draw from: the driver does not tell which events its nodes trace"))
+        found.append((("event",), "nothing to draw from: the driver does not say which events its nodes trace"))
     if setting.events and value.event not in (DRAWN, *setting.events):
         hint = nearest(value.event, (DRAWN, *setting.events))
         found.append((("event",), f"no node traces an event {value.event!r}; {hint}"))
@@ -326,7 +328,7 @@ def _lacking(setting: Setting, made: Any, host: type, *, clients: bool) -> Itera
 
 
 def _no_node(setting: Setting, node: str, words: Sequence[str], key: str) -> list[Mistake]:
-    """A name that is no node's."""
+    """Return the mistake of a name that is no node's."""
     problem = f"no node {node!r}; {nearest(node, words)}"
     if node not in setting.newcomers:
         return [((key,), problem)]

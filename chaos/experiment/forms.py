@@ -59,12 +59,12 @@ class Form:
 
     @classmethod
     def arranged(cls, given: Any) -> Any:
-        """The mapping as the fields expect it, for a form that is written in a way of its own."""
+        """Return the mapping as the fields expect it, for a form that is written in a way of its own."""
         return given
 
     @classmethod
     def problems(cls, given: dict[str, Any]) -> list[Mistake]:
-        """What is wrong with the arranged mapping as a whole."""
+        """Return what is wrong with the arranged mapping as a whole."""
         return []
 
     @classmethod
@@ -170,7 +170,7 @@ class Within:
 
 
 def mistakes(found: Iterable[Mistake]) -> ValidationError:
-    """What a validator raises that has found several things, at several places."""
+    """Return what a validator raises that has found several things, at several places."""
     lines = [
         InitErrorDetails(type=PydanticCustomError(MISTAKE, "{text}", {"text": text}), loc=place, input=None)
         for place, text in found
@@ -179,11 +179,11 @@ def mistakes(found: Iterable[Mistake]) -> ValidationError:
 
 
 def in_words(error: ValidationError, known: Iterable[str] = ()) -> list[Mistake]:
-    """Pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
+    """Return Pydantic's errors in plain words. ``known``: the keys of the mapping at hand, for hints."""
     names = tuple(known)
     found = error.errors(include_url=False)
-    told = [_in_words(one, names) for one in found[:MOST_PROBLEMS]]
-    return told + [_without_hint(one) for one in found[MOST_PROBLEMS:]]
+    reworded = [_in_words(one, names) for one in found[:MOST_PROBLEMS]]
+    return reworded + [_without_hint(one) for one in found[MOST_PROBLEMS:]]
 
 
 def _without_hint(error: ErrorDetails) -> Mistake:
@@ -253,7 +253,7 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def _problem(source: Source, place: Place, text: str) -> tuple[int, str]:
-    """A mistake with its line, after the keys that lead to it; a key that the text names isn't said twice."""
+    """Return a mistake with its line, after the keys that lead to it; a key that the text names isn't said twice."""
     line, words = source.locate(place)
     if words and repr(words[-1]) in text:
         words.pop()

@@ -35,7 +35,7 @@ _JUMP = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^@:\s]+|\[[^\]\s]+\])(?::(
 
 
 def _text(value: str) -> str:
-    """These become words of command lines."""
+    """Check a text that becomes a word of a command line."""
     if not value or not value.isprintable() or value.startswith("-"):
         raise ValueError(f"expected a text that does not begin with '-', got {value!r}")
     return value
@@ -80,7 +80,7 @@ class Host(Form):
         return f"{self.user}@{self.host}:{self.port}"
 
     def jump_host(self) -> Host | None:
-        """The host on the way to this one, with the same key and the same known hosts."""
+        """Return the host on the way to this one, with the same key and the same known hosts."""
         parts = _JUMP.fullmatch(self.jump)
         if parts is None:
             return None
@@ -140,8 +140,9 @@ def place(nodes: Sequence[NodeSpec], hosts: Inventory) -> dict[str, Host]:
 
 
 def public(hosts: Inventory, own: Inventory = ()) -> Inventory:
-    """The same hosts without the names of keys, of files of known hosts, and of variables that hold secrets; in the
-    place of one that the ``own`` inventory also has, that one. SSH then decides by the user's agent and ``~/.ssh``."""
+    """Return the same hosts without the names of keys, of files of known hosts, and of variables that hold secrets; in
+    the place of one that the ``own`` inventory also has, that one. SSH then decides by the user's agent and
+    ``~/.ssh``."""
     known = {(host.user, host.host, host.port): host for host in own}
     bare = [replace(host, key="", known_hosts=KNOWN_HOSTS, sudo_password_env="") for host in hosts]
     return tuple(
@@ -151,7 +152,7 @@ def public(hosts: Inventory, own: Inventory = ()) -> Inventory:
 
 
 def _given(entries: object) -> object:
-    """What was left open is kept as "", which nobody may write."""
+    """Drop what was left open: it is kept as "", which nobody may write."""
     if not isinstance(entries, list | tuple):
         return entries
     return tuple(

@@ -43,7 +43,7 @@ WHEN = ("at", "every", "random", "when", "after")
 
 
 def law_names() -> tuple[str, ...]:
-    """The names of all laws, as verdicts have them; a plug-in that is broken has none."""
+    """Return the names of all laws, as verdicts have them; a plug-in that is broken has none."""
     found: set[str] = set()
     for plugin in plugins.names(PluginKind.LAW):
         try:
@@ -83,8 +83,8 @@ Moments = Annotated[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds(Form):
     """How long the system may take: to serve again while a fault lasts, to recover after the heal, to be drained, to
-    tell everybody of a new master, topic or change, to remove what its tier does not need any more (in virtual time;
-    four times as long elsewhere), to go on uploading to its tier after it has recovered."""
+    let everybody know of a new master, topic or change, to remove what its tier does not need any more (in virtual
+    time; four times as long elsewhere), to go on uploading to its tier after it has recovered."""
 
     available_s: Seconds = 10.0
     recover_s: Seconds = 30.0
@@ -230,12 +230,12 @@ class FaultSpec:
             step = step.then
 
     def with_event(self, trigger: Trigger) -> FaultSpec:
-        """The same, on this event."""
+        """Return the same, on this event."""
         then = self.then.with_event(trigger) if self.then else None
         return replace(self, schedule=replace(self.schedule, when=trigger), then=then)
 
     def on_this(self, deployment: str) -> FaultSpec | None:
-        """The sequence without the steps that are left out on this deployment; None when nothing is left."""
+        """Return the sequence without the steps that are left out on this deployment; None when nothing is left."""
         rest = self.then.on_this(deployment) if self.then else None
         if self.holds_on(deployment):
             return self if rest is self.then else replace(self, then=rest)
@@ -246,7 +246,7 @@ class FaultSpec:
         )
 
     def stretched(self, factor: float) -> FaultSpec:
-        """The same, ``factor`` times as rare and as long; a period stays one that a file could have."""
+        """Return the same, ``factor`` times as rare and as long; a period stays one that a file could have."""
         every_s = self.schedule.every_s and max(checks.LEAST_PERIOD_S, self.schedule.every_s * factor)
         schedule = replace(self.schedule, every_s=every_s, mean_s=self.schedule.mean_s * factor)
         then = self.then.stretched(factor) if self.then else None
@@ -431,8 +431,8 @@ class Experiment(File):
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> Experiment:
-        """The experiment of this seed: with a value for whatever is drawn of the profile, of the options of the system
-        and the workloads, and of the events that faults wait for, the same for the same seed. Raises
+        """Return the experiment of this seed: with a value for whatever is drawn of the profile, of the options of the
+        system and the workloads, and of the events that faults wait for, the same for the same seed. Raises
         :class:`chaos.errors.BadInput` when what was drawn doesn't go together."""
         system, values = self.system.drawn(seed, "system")
         if self.promises.given:
@@ -458,8 +458,9 @@ class Experiment(File):
         return replace(here, workloads=tuple(workloads), faults=tuple(faults), values=values)
 
     def faults_on(self, deployment: str, seed: int) -> list[FaultSpec]:
-        """The faults that this deployment is to do under this seed, in the order of the file: of a swarm, those that
-        the seed draws, at least one, each up to twice as rare and as long as the file says, or up to twice as dense."""
+        """Return the faults that this deployment is to do under this seed, in the order of the file: of a swarm, those
+        that the seed draws, at least one, each up to twice as rare and as long as the file says, or up to twice as
+        dense."""
         found = [left for fault in self.faults if (left := fault.on_this(deployment))]
         drawn = [fault for fault in found if fault.swarm < 0]
         for group in sorted({fault.swarm for fault in found} - {-1}):
@@ -470,5 +471,5 @@ class Experiment(File):
         return drawn
 
     def skipped_on(self, deployment: str) -> list[str]:
-        """The names of the faults that the file itself leaves out on this deployment."""
+        """Return the names of the faults that the file itself leaves out on this deployment."""
         return sorted({step.name for fault in self.faults for step in fault.steps() if not step.holds_on(deployment)})

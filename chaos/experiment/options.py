@@ -57,8 +57,8 @@ class PluginUse:
                 yield self._with({path: other})
 
     def drawn(self, seed: int, place: str) -> tuple[PluginUse, Mapping[str, Any]]:
-        """What the seed draws, and the values that it drew, by dotted path. ``place`` tells the uses of one experiment
-        apart; each value has a draw of its own, so that one more in the file changes no other. Raises
+        """Return what the seed draws, and the values that it drew, by dotted path. ``place`` distinguishes the uses of
+        one experiment; each value has a draw of its own, so that one more in the file changes no other. Raises
         :class:`BadInput` when what was drawn doesn't go together."""
         found = draw(self.given, seed, place)
         if not found:
@@ -93,7 +93,7 @@ def draws(given: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, lis
 
 
 def draw(given: Mapping[str, Any], seed: int, place: str) -> dict[Path, Any]:
-    """What the seed draws at this place of an experiment."""
+    """Return what the seed draws at this place of an experiment."""
     return {path: Random(f"{seed}/drawn/{place}/{'.'.join(path)}").choice(choices) for path, choices in draws(given)}
 
 
@@ -102,7 +102,7 @@ def dotted(values: Mapping[Path, Any]) -> dict[str, Any]:
 
 
 def picked(given: Mapping[str, Any], picks: Mapping[Path, Any], path: Path = ()) -> dict[str, Any]:
-    """The options with a value for each draw: the one of ``picks``, else the first one."""
+    """Return the options with a value for each draw: the one of ``picks``, else the first one."""
     return {
         name: picks.get((*path, name), value[ONE_OF][0])
         if is_drawn(value)
@@ -134,7 +134,7 @@ class Plugin:
         return {"anyOf": [{"enum": sorted(found)}, named]} if self.bare else named
 
     def classes(self) -> Iterator[tuple[str, type]]:
-        """The options of every plug-in, by each of its names; a broken plug-in is left out."""
+        """Yield the options of every plug-in, by each of its names; a broken plug-in is left out."""
         for name in (*plugins.names(self.kind), *plugins.aliases(self.kind)):
             try:
                 yield name, plugins.options_class(plugins.load(self.kind, plugins.resolve(self.kind, name).plugin))
@@ -161,12 +161,12 @@ class Plugin:
 
 
 def or_drawn(described: dict[str, Any]) -> dict[str, Any]:
-    """The schema of options of which each may be drawn."""
+    """Return the schema of options of which each may be drawn."""
     return {**described, "properties": {name: either(value) for name, value in described["properties"].items()}}
 
 
 def either(value: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a value that may be drawn."""
+    """Return the schema of a value that may be drawn."""
     choices = {"type": "array", "items": value, "minItems": 1}
     drawn = {"type": "object", "properties": {ONE_OF: choices}, "required": [ONE_OF], "additionalProperties": False}
     return {"anyOf": [value, drawn]}
@@ -182,7 +182,7 @@ def fill(cls: type, given: object) -> Any:
 
 @cache
 def form(cls: Any) -> TypeAdapter[Any]:
-    """The dataclass as a form, with the rules that follow from names and metadata."""
+    """Return the dataclass as a form, with the rules that follow from names and metadata."""
     hints = plugins.hints(cls)
     fields = [(field.name, _annotated(hints[field.name], field), _like(field)) for field in plugins.fields(cls)]
     spoken = "" if (cls.__doc__ or "").startswith(f"{cls.__name__}(") else " ".join((cls.__doc__ or "").split())

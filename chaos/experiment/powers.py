@@ -25,7 +25,7 @@ LACKS: Mapping[type, tuple[str, str]] = {
     CanTearWrites: (_KERNELS, "`lose_unsynced`, or `kill`, which ends it"),
     CanRuleDisks: _DISK,
     CanHangIo: (_DISK[0], "`pause`, or less of a processor"),
-    CanSkewClocks: ("it does not tell what its clocks show", "no fault on clocks"),
+    CanSkewClocks: ("it does not report what its clocks show", "no fault on clocks"),
 }
 
 
@@ -50,12 +50,12 @@ def unable(host: type, deployment: str, programs: Sequence[NodeSpec], faulted: s
 
 
 def starts(host: type) -> bool:
-    """Whether this deployment starts nodes; else it finds them running."""
+    """Return whether this deployment starts nodes; else it finds them running."""
     return bool(getattr(host, "STARTS", True))
 
 
 def never(host: type) -> frozenset[type]:
-    """The powers that this deployment has over no node at all."""
+    """Return the powers that this deployment has over no node at all."""
     return frozenset() if starts(host) else frozenset({*LACKS, *getattr(host, "PROGRAM_LACKS", {})})
 
 
@@ -78,7 +78,7 @@ def refusal(host: type, deployment: str, nodes: Sequence[NodeSpec]) -> str:
 
 
 def _those(word: str) -> list[str]:
-    """The deployments that start nodes and whose classes say this."""
+    """Return the deployments that start nodes and whose classes say this."""
     found = []
     for name in names(PluginKind.DEPLOYMENT):
         with suppress(BadInput):  # a broken one of somebody else's

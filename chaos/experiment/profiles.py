@@ -29,7 +29,8 @@ class Promises:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, driver: Driver) -> Profile:
-        """What a system is to promise: the first choices of what the file says, or what its driver says of itself."""
+        """Return what a system is to promise: the first choices of what the file says, or what its driver says of
+        itself."""
         return self.first if self.said else driver.profile()
 
     def kept_by(self, driver: Driver) -> Iterator[Driver]:
@@ -42,15 +43,15 @@ class Promises:
             yield promising(driver, profile)
 
     def variations(self) -> Iterator[Profile]:
-        """The profile with its first choices, and with each other choice alone."""
+        """Yield the profile with its first choices, and with each other choice alone."""
         yield self.first
         for path, choices in draws(self.given):
             for other in choices[1:]:
                 yield _filled(self.given, {path: other})
 
     def drawn(self, seed: int) -> tuple[Profile, Mapping[str, Any]]:
-        """The profile of this seed, and the values that it drew, by dotted path. Raises :class:`BadInput` when what
-        was drawn doesn't go together."""
+        """Return the profile of this seed, and the values that it drew, by dotted path. Raises :class:`BadInput` when
+        what was drawn doesn't go together."""
         found = draw(self.given, seed, KEY)
         try:
             return _filled(self.given, found) if found else self.first, dotted(found)

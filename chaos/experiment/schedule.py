@@ -11,27 +11,27 @@ from chaos.experiment.checks import LEAST_GAP_S, MOST_MOMENTS
 from chaos.experiment.model import Anew, Schedule, Trigger
 
 
-def moments(schedule: Schedule, duration_s: float, rng: Random, anew: Anew | None = None) -> Iterator[float]:
-    """The moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``; none
-    for a schedule that waits for an event or for another fault. A period that is longer than that fires once all the
-    same. Each is drawn when it is asked for. With ``anew`` there are as many moments of a fixed schedule, and those of
-    a random one have the same mean gap."""
+def moments(schedule: Schedule, duration_s: float, rng: Random, redraw: Anew | None = None) -> Iterator[float]:
+    """Yield the moments of a timed schedule, in seconds since the load began, ascending, all before ``duration_s``;
+    none for a schedule that waits for an event or for another fault. A period that is longer than that fires once all
+    the same. Each is drawn when it is asked for. With ``redraw`` there are as many moments of a fixed schedule, and
+    those of a random one have the same mean gap."""
     known = (moment for moment in _moments(schedule, duration_s, rng) if moment < duration_s)
-    yield from known if anew is None else _drawn_anew(schedule, duration_s, known, anew)
+    yield from known if redraw is None else _redrawn(schedule, duration_s, known, redraw)
 
 
-def _drawn_anew(schedule: Schedule, duration_s: float, known: Iterator[float], anew: Anew) -> Iterator[float]:
-    rng, later = Random(anew.seed), 0
+def _redrawn(schedule: Schedule, duration_s: float, known: Iterator[float], redraw: Anew) -> Iterator[float]:
+    rng, later = Random(redraw.seed), 0
     for moment in known:
-        if moment <= anew.since_s:
+        if moment <= redraw.since_s:
             yield moment
         elif schedule.mean_s:
             break
         else:
             later += 1
-    yield from sorted(rng.uniform(anew.since_s, duration_s) for _ in range(later))
+    yield from sorted(rng.uniform(redraw.since_s, duration_s) for _ in range(later))
     if schedule.mean_s:
-        moment = anew.since_s
+        moment = redraw.since_s
         while (moment := moment + _gap(schedule.mean_s, rng)) < duration_s:
             yield moment
 
@@ -49,7 +49,7 @@ def _moments(schedule: Schedule, duration_s: float, rng: Random) -> Iterator[flo
             yield moment
             drawn += 1
             moment += _gap(schedule.mean_s, rng)
-        if not drawn:  # whoever asks for a fault shall have it on every seed
+        if not drawn:  # an experiment that asks for a fault shall have it on every seed
             yield duration_s * rng.random()
 
 

@@ -40,8 +40,8 @@ class Source:
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     def locate(self, place: Sequence[str | int]) -> tuple[int, list[str]]:
-        """The line of a place, and the words that lead to it. Parts that the document doesn't have are left out; what
-        a list's entry doesn't say itself, the mapping that holds the list says for it."""
+        """Return the line of a place, and the words that lead to it. Parts that the document doesn't have are left out;
+        what a list's entry doesn't say itself, the mapping that holds the list says for it."""
         path: Place = ()
         bare = []
         for part in place:
@@ -61,7 +61,8 @@ class Source:
 
 
 def _bare_entry(text: str, line: int) -> str:
-    """The word that stands alone as an entry of a list above this line, which goes on with a key; "" if none does."""
+    """Return the word that stands alone as an entry of a list above this line, which goes on with a key; "" if none
+    does."""
     above, here = ["", *text.split("\n")][line : line + 2]
     entry = re.fullmatch(r"(\s*)- ([\w-]+)\s*", above)
     return entry[2] if entry and re.match(rf"{entry[1]}  \w+:(\s|$)", here) else ""
@@ -69,7 +70,7 @@ def _bare_entry(text: str, line: int) -> str:
 
 def read(path: Path, *, links: bool = True) -> Source:
     """Read a file; equal keys in one mapping are problems. Raises :class:`BadInput` on what can't be read or is no
-    YAML. A link is followed (``links``), for whoever names the file has put it there; what it leads to must be a
+    YAML. A link is followed (``links``), for the user who names the file has put it there; what it leads to must be a
     regular file. The file of a recorded run may be anybody's, and is no link."""
     try:
         text = guarded.read(path, LARGEST_BYTES, links=links).decode()

@@ -46,7 +46,8 @@ _PART = re.compile(r"(\d+)(%|/\d+)")
 
 
 def is_target(word: str, nodes: Iterable[str], *, links: bool = False) -> bool:
-    """Whether :func:`choose` knows the word in a system that has these nodes, or :func:`choose_ends` (``links``)."""
+    """Return whether :func:`choose` knows the word in a system that has these nodes, or :func:`choose_ends`
+    (``links``)."""
     plain = _plain(word)
     if links and word == CLIENT:
         return True
@@ -54,7 +55,8 @@ def is_target(word: str, nodes: Iterable[str], *, links: bool = False) -> bool:
 
 
 def check_single_slave(target: str, why: str) -> None:
-    """Raises ``ValueError`` for a word that stands for others than one slave. A node's name may be one."""
+    """Check that a word stands for one slave. Raises ``ValueError`` for one that stands for others. A node's name may
+    be one."""
     if target not in (Target.SLAVE, Target.EVENT_NODE) and is_target(target, ()):
         raise ValueError(f"target must be slave or a broker's name, not {target}: {why}")
 
@@ -118,7 +120,7 @@ def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
 
 
 def _by_role(target: str, view: ClusterView, rng: Random) -> list[str]:
-    """The leader, one follower or all followers of a group that has them."""
+    """Return the leader, one follower or all followers of a group that has them."""
     led = [group for group in view.groups if (group.leader if target == Target.MASTER else group.followers)]
     if not led:
         return []

@@ -13,8 +13,8 @@ from chaos.experiment.source import Place
 
 
 def awaited(specs: Sequence[Any], number: int) -> list[int]:
-    """The numbers of the entries whose faults this one waits for; none for one with a schedule of its own. ``specs``,
-    here and below: each is a :class:`chaos.experiment.model.FaultSpec`."""
+    """Return the numbers of the entries whose faults this one waits for; none for one with a schedule of its own.
+    ``specs``, here and below: each is a :class:`chaos.experiment.model.FaultSpec`."""
     after = specs[number].schedule.after
     if after is None:
         return []
@@ -22,8 +22,8 @@ def awaited(specs: Sequence[Any], number: int) -> list[int]:
 
 
 def problems(specs: Sequence[Any], places: Sequence[Place], deployment: str) -> Iterator[Mistake]:
-    """What would never fire on this deployment: it waits for a fault that no other entry does for certain, or in a
-    circle."""
+    """Yield what would never fire on this deployment: it waits for a fault that no other entry does for certain, or in
+    a circle."""
     here = [(spec.on_this(deployment), place) for spec, place in zip(specs, places, strict=True)]
     left = [spec for spec, _ in here if spec is not None]
     order = _in_order(left)

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Who tells. A row's kind and ``f`` together say what its columns mean."""
+    """Who reports a row. Its kind and ``f`` together say what its columns mean."""
 
     OP = "op"  # a client's operation
-    TRACE = "trace"  # what a node did or learned, told by the node
+    TRACE = "trace"  # what a node did or learned, as it says itself
     POLL = "poll"  # a snapshot of one node's state, asked for by the harness
     FAULT = "fault"  # an injection or its undo
     FINAL = "final"  # content of a replica or of the tier after recovery

@@ -11,9 +11,9 @@ from chaos.history.columns import COLUMNS, INTEGERS
 
 
 def first_difference(a: pa.Table, b: pa.Table) -> int | None:
-    """The number of the first row in which two histories differ, counted from 0; None when they are the same. Where one
-    is the beginning of the other, that is the first row that only the longer one has. Both tables are in ``index``
-    order, as :func:`chaos.history.recorder.read_rows` gives them."""
+    """Return the number of the first row in which two histories differ, counted from 0; None when they are the same.
+    Where one is the beginning of the other, that is the first row that only the longer one has. Both tables are in
+    ``index`` order, as :func:`chaos.history.recorder.read_rows` gives them."""
     common = min(a.num_rows, b.num_rows)
     first = common
     for name in COLUMNS:  # each column only has to be looked at before the first difference so far

@@ -105,5 +105,5 @@ def _lengths_and_texts(column: pa.ChunkedArray) -> tuple[bytes, Any]:
     if not len(texts):
         return b"", b""
     bounds = np.frombuffer(texts.buffers()[1], "<i8")[texts.offset : texts.offset + len(texts) + 1]
-    told = texts.buffers()[2]
-    return np.diff(bounds).astype("<i8").tobytes(), b"" if told is None else told[int(bounds[0]) : int(bounds[-1])]
+    data = texts.buffers()[2]
+    return np.diff(bounds).astype("<i8").tobytes(), b"" if data is None else data[int(bounds[0]) : int(bounds[-1])]

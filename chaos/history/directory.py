@@ -47,7 +47,7 @@ def new_run(parent: Path, name: str, seed: int) -> Path:
 
 
 def is_run_name(name: str) -> bool:
-    """Whether a run may be called so: a name leads nowhere else."""
+    """Return whether a run may be called so: a name leads nowhere else."""
     return "/" not in name and guarded.is_below(name)
 
 
@@ -95,20 +95,20 @@ def write_meta(run: Path, json: Mapping[str, Any]) -> None:
 
 
 def read_meta(run: Path) -> RunMeta:
-    """What ``run.json`` says. Raises :class:`BadInput` if this is no run directory, or one of a newer format,
-    :class:`DamagedHistory` if it is torn, or says what nobody knows."""
+    """Return what ``run.json`` says. Raises :class:`BadInput` if this is not a run directory, or one of a newer format,
+    :class:`DamagedHistory` if it is torn, or says what is unknown here."""
     return RunMeta.of(_meta_json(run))
 
 
 def _meta_json(run: Path) -> dict[str, Any]:
-    json = _read_json(run / META, f"is no run directory (it has no {META})")
+    json = _read_json(run / META, f"is not a run directory (it has no {META})")
     refuse_unknown(run / META, json)
     return json
 
 
 def refuse_newer(run: Path) -> None:
-    """For whoever reads rows alone. Raises :class:`UnknownFormat` for a run of a newer format; whatever else may be
-    wrong with its ``run.json``, or that there is none, is not told."""
+    """Raise :class:`UnknownFormat` for a run of a newer format, for those who read rows alone. Whatever else may be
+    wrong with its ``run.json``, or that there is none, is not reported."""
     try:
         read_meta(run)
     except UnknownFormat:
@@ -125,12 +125,12 @@ def update_meta(run: Path, **changes: object) -> None:
 
 
 def trace_files(run: Path) -> list[str]:
-    """The trace files of a run, as paths in its directory."""
+    """Return the trace files of a run, as paths in its directory."""
     return guarded.listed(run, TRACES, ".jsonl")
 
 
 def shard_files(run: Path, folder: str = SHARDS) -> list[str]:
-    """The shards in this folder of a run, as paths in its directory."""
+    """Return the shards in this folder of a run, as paths in its directory."""
     return guarded.listed(run, folder, ".parquet")
 
 
@@ -147,8 +147,8 @@ def altered(run: Path, sealed: Sealed, *, ended: bool) -> list[str]:
     """One sentence for each part of a run, besides its rows, that isn't what the manifest says. Of ``run.json`` the
     last but one version will do too, for a harness may be killed between its seal and its writing. The traces of a run
     that has not ``ended`` aren't sealed yet."""
-    told = {name for name in sealed.files if name.startswith(f"{TRACES}/")}
-    traces = sorted(told | set(trace_files(run))) if ended else sorted(told)
+    in_manifest = {name for name in sealed.files if name.startswith(f"{TRACES}/")}
+    traces = sorted(in_manifest | set(trace_files(run))) if ended else sorted(in_manifest)
     problems = [manifest.altered(run, sealed, META, newest=2), manifest.altered(run, sealed, EXPERIMENT)]
     problems += [manifest.altered(run, sealed, name) for name in traces]
     return list(filter(None, problems))
@@ -167,7 +167,7 @@ def read_verdict(run: Path) -> RunVerdict:
     except DamagedHistory as error:
         raise DamagedHistory(f"{run / VERDICT} is no verdict of ours: {error}") from error
     if problem := manifest.altered(run, manifest.read(run), VERDICT, newest=2):
-        raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it anew")
+        raise DamagedHistory(f"{run}: {problem}; run `stormproof check` on it to write it again")
     return verdict
 
 
@@ -178,7 +178,7 @@ def runs(parent: Path) -> list[Path]:
 
 
 def resolve(word: str, parent: Path) -> Path:
-    """The run that a user means: a directory, the name of a run in ``parent``, or ``latest``."""
+    """Return the run that a user means: a directory, the name of a run in ``parent``, or ``latest``."""
     if word == LATEST:
         known = runs(parent)
         if not known:
@@ -187,7 +187,7 @@ def resolve(word: str, parent: Path) -> Path:
     for path in (Path(word), parent / word):
         if (path / META).is_file() or (path.is_dir() and (path / SHARDS).is_dir()):
             return path
-    raise BadInput(f"{word}: is no run directory (it has no {META})")
+    raise BadInput(f"{word}: is not a run directory (it has no {META})")
 
 
 def trim(run: Path) -> None:
@@ -204,7 +204,7 @@ def trim(run: Path) -> None:
 
 
 def is_trimmed(run: Path) -> bool:
-    """Whether only the verdict was kept of a run; not where nobody can tell."""
+    """Return whether only the verdict was kept of a run; False where that is unknown."""
     try:
         return read_meta(run).trimmed
     except (ChaosError, OSError):
@@ -233,12 +233,12 @@ def clean(parent: Path, *, keep_failed: bool) -> list[Path]:
 
 
 def _on_hosts(run: Path) -> bool:
-    """Whether hosts, or a cluster of others, may still have something of it: nothing but its directory tells which."""
+    """Return whether hosts, or a cluster of others, may still have something of it: only its directory names them."""
     return any(uncleared(run / name) for name in (HOSTS, ATTACHED, ATTACHED_HOSTS))
 
 
 def uncleared(file: Path) -> bool:
-    """Whether such a file says that something is left, or nobody can tell what it says."""
+    """Return whether such a file says that something is left, or can't be understood."""
     try:
         return guarded.read_json(file)["cleared"] is not True
     except FileNotFoundError:
@@ -248,7 +248,7 @@ def uncleared(file: Path) -> bool:
 
 
 def goes_on(meta: RunMeta) -> bool:
-    """Whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
+    """Return whether a run's nodes may be alive. When in doubt (its process id is in use, by whomever) they are."""
     if meta.state != RUNNING:
         return meta.state == UP
     if not meta.pid:

@@ -2,8 +2,8 @@
 
 A line for each sealed part, appended as soon as that is whole; ``docs/history.md`` has the format. A checksum is the
 length and the CRC-32 of the bytes: it finds every flipped bit and every changed byte, the history is summed up anyway
-while it is written, and a gigabyte takes a third of a second. It protects against damage; whoever rewrites a file can
-rewrite its line too.
+while it is written, and a gigabyte takes a third of a second. It protects against damage; an attacker who rewrites a
+file can rewrite its line too.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sum_of(data: bytes | memoryview) -> Sum:
 
 
 def sum_of_file(path: Path) -> Sum:
-    """The sum of a whole file. Raises as :func:`chaos.guarded.opened` does."""
+    """Return the sum of a whole file. Raises as :func:`chaos.guarded.opened` does."""
     with guarded.opened(path, guarded.LARGEST_STREAM) as file:
         return _summed(file)
 
@@ -159,8 +159,8 @@ class Manifest:
 
 
 def read(run: Path) -> Sealed:
-    """What a run's manifest vouches for. Without one that is nothing, which is damage: a run is as easily robbed of its
-    manifest as of one bit. Raises :class:`chaos.errors.BadInput` for a manifest that is no regular file."""
+    """Return what a run's manifest vouches for. Without one that is nothing, which is damage: a run is as easily robbed
+    of its manifest as of one bit. Raises :class:`chaos.errors.BadInput` for a manifest that is no regular file."""
     sealed = Sealed()
     try:
         data = guarded.read(run / FILE, LARGEST)

@@ -63,7 +63,8 @@ class Masked:
             yield text, order[begin:end]
 
     def columns(self, text: bytes, at: Ints) -> list[Ints] | None:
-        """The numbers of this text at these places, an array for each mask; None if what looks like a mask is none."""
+        """Return the numbers of this text at these places, an array for each mask; None if what looks like a mask is
+        none."""
         masks = text.count(MASK)
         if any(word in text for word in WORDS) or (self.count[at] != masks).any():
             return None
@@ -89,7 +90,7 @@ def _places(data: Bytes) -> tuple[Ints, Ints]:
 
 
 def _whole(data: Bytes, begin: Ints, end: Ints) -> Ints:
-    """The numbers that stand there."""
+    """Return the numbers that stand there."""
     negative = data[begin] == ord("-")
     begin = begin + negative
     found = np.zeros(len(begin), np.int64)

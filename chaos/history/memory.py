@@ -1,6 +1,6 @@
 """Memory that nobody holds any more, given back to the machine.
 
-Allocators keep what is freed for whoever asks next. With shards of a hundred megabytes, one after the other, each of
+Allocators keep what is freed for the next request. With shards of a hundred megabytes, one after the other, each of
 which leaves holes of its own size, that is half of what a process seems to need.
 """
 

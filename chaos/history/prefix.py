@@ -1,8 +1,8 @@
 """Reads what a run has recorded so far, while it goes on: the harness's rows first, then the traces of its nodes.
 
 A node writes the trace of a step before any message of that step leaves. So the traces that are read after the
-harness's rows hold all that nodes had told when something of it reached the harness. Beyond that moment they are ahead
-of one another, each as far as its file went when it was read.
+harness's rows hold all that nodes had traced when something of it reached the harness. Beyond that moment they are
+ahead of one another, each as far as its file went when it was read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from chaos.history.traces import trace_blocks
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-#: What tells of which step a row is.
+#: What says of which step a row is.
 _STEP = ("index", "kind", "node", "incarnation", "step")
 
 
@@ -155,7 +155,7 @@ def end_of_whole_steps(stream: pa.Table) -> int:
 
 
 def _last_steps(rows: pa.Table) -> Iterator[tuple[str, int, int]]:
-    """The last step of each node in these rows."""
+    """Yield the last step of each node in these rows."""
     codes, texts = coded(rows, "node")
     incarnation, step = (rows[name].to_numpy() for name in ("incarnation", "step"))
     for code in np.unique(codes).tolist():

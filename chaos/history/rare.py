@@ -1,4 +1,4 @@
-"""The few rows of a run that tell whether it shows anything at all."""
+"""The few rows of a run that say whether it shows anything at all."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class Rare:
         self._kept.append(block.take(pa.array(np.unique(keep).astype(np.int64))))
 
     def table(self) -> pa.Table:
-        """The rows that were kept, in their order."""
+        """Return the rows that were kept, in their order."""
         return pa.concat_tables(self._kept).unify_dictionaries().combine_chunks()

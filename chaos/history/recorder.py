@@ -197,8 +197,8 @@ class Recorder:
 
 
 def _are_one(row: tuple[Any, ...], following: tuple[Any, ...]) -> bool:
-    """Whether both are of one operation. Such rows stand in one batch: an answer whose messages went with the process
-    that recorded them would read as an empty answer."""
+    """Return whether both are of one operation. Such rows stand in one batch: an answer whose messages went with the
+    process that recorded them would read as an empty answer."""
     return bool(row[_OP] == following[_OP] >= 0)
 
 
@@ -255,9 +255,9 @@ def read_rows(
 
 
 def row_blocks(directory: Path, sealed: Sealed, damage: list[str], *, most: int | None = None) -> Iterator[pa.Table]:
-    """The recorded rows of a run, then the traces of nodes that were processes, some at a time: at least one block, as
-    they are numbered in the stream. Raises as :func:`chaos.history.stream.stream_blocks`, also for a stream of more
-    than ``most`` bytes (or, without it, of gigabytes that were not sealed)."""
+    """Yield the recorded rows of a run, then the traces of nodes that were processes, some at a time: at least one
+    block, as they are numbered in the stream. Raises as :func:`chaos.history.stream.stream_blocks`, also for a stream
+    of more than ``most`` bytes (or, without it, of gigabytes that were not sealed)."""
     rows = 0
     for block in stream_blocks(directory, sealed, damage, most):
         rows += block.num_rows
@@ -266,7 +266,7 @@ def row_blocks(directory: Path, sealed: Sealed, damage: list[str], *, most: int 
 
 
 def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
-    """Rows are numbered from 0 on, without a gap: one that is there twice is left out, one that is missing is told."""
+    """Rows are numbered from 0 on, without a gap: the second of one number is left out, a missing one is reported."""
     index = table["index"].to_numpy()
     if bool(np.array_equal(index, np.arange(len(index)))):
         return table, damage
@@ -287,8 +287,8 @@ def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
     paths = shard_files(directory)
     if not paths:
         raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor {SHARDS}/*.parquet")
-    told = {name for name in sealed.files if name.startswith(f"{SHARDS}/")}
-    names = sorted(told | {*paths})
+    in_manifest = {name for name in sealed.files if name.startswith(f"{SHARDS}/")}
+    names = sorted(in_manifest | {*paths})
     if problems := [problem for name in names if (problem := manifest.altered(directory, sealed, name))]:
         raise DamagedHistory("; ".join(problems))
     promised, held = Budget(directory / SHARDS), Budget(directory / SHARDS)

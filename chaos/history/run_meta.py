@@ -1,5 +1,5 @@
 """What a run is: what was tested, what was promised, to whom, on what evidence. ``run.json`` says it, from the run's
-beginning on. A word that nobody knows is damage, never a weaker promise."""
+beginning on. An unknown word is damage, never a weaker promise."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class RunNode:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run went, as far as its harness can tell. ``recovered_s``: how long the system took to recover, -1 if it
-    did not in time, None where nothing is known of it."""
+    """How a run went, as far as its harness knows. ``recovered_s``: how long the system took to recover, -1 if it did
+    not in time, None where nothing is known of it."""
 
     interrupted: bool = False
     recovered_s: float | None = None
@@ -164,7 +164,7 @@ class RunMeta:
         return self.replay if ours and shlex.join(words) == self.replay else ""
 
     def named(self, role: str) -> tuple[str, ...]:
-        """The nodes of this role that the run began with."""
+        """Return the nodes of this role that the run began with."""
         return tuple(node.name for node in self.nodes if node.role == role)
 
 
@@ -226,7 +226,7 @@ def _is(value: object, wanted: type) -> bool:
 
 def _profile(profile: Json) -> str:
     if unknown := sorted(profile.keys() - _PROFILED - {"strict"}):
-        return f"nobody knows {unknown[0]!r:.50}"
+        return f"unknown {unknown[0]!r:.50}"
     if not isinstance(profile.get("unclean", False), bool) or not isinstance(profile.get("strict", True), bool):
         return "unclean and strict are true or false"
     (fewest,) = (one for one in dataclasses.fields(Profile) if one.name == "min_in_sync")
@@ -245,7 +245,7 @@ def _profile(profile: Json) -> str:
 def _profile_from(source: Json) -> str:
     by = source.get("by")
     if by not in PROFILE_FROM or source.keys() - {"by", "line"}:
-        return f"nobody knows {by!r:.50}" if by not in PROFILE_FROM else "expected who said it, and a line"
+        return f"unknown {by!r:.50}" if by not in PROFILE_FROM else "expected who said it, and a line"
     whole = _whole(source.get("line", 1), range(1, 2**31))
     return "" if whole else f"line is {source['line']!r:.50}"
 
@@ -253,7 +253,7 @@ def _profile_from(source: Json) -> str:
 def _bounds(bounds: Json) -> str:
     for name, seconds in bounds.items():
         if name not in BOUNDS:
-            return f"nobody knows {name!r:.50}"
+            return f"unknown {name!r:.50}"
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_S:
             return f"{name} is {seconds!r:.50}"
     return ""
@@ -291,7 +291,7 @@ def _words_of(known: Iterable[str]) -> Callable[[Sequence[Any]], str]:
 
     def problem_of(texts: Sequence[Any]) -> str:
         unknown = [text for text in texts if not isinstance(text, str) or text not in words]
-        return f"nobody knows {unknown[0]!r:.50}" if unknown else ""
+        return f"unknown {unknown[0]!r:.50}" if unknown else ""
 
     return problem_of
 
@@ -330,14 +330,14 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "seed": _range(range(MOST_SEED + 1)),
     "rows": _range(range(2**63)),
     "pid": _range(range(1, 2**31)),
-    "state": lambda state: "" if state in STATES else f"nobody knows {state!r:.50}",
+    "state": lambda state: "" if state in STATES else f"unknown {state!r:.50}",
     "profile": _profile,
     "profile_from": _profile_from,
     "bounds": _bounds,
     "duration_s": _duration,
     "jitter_s": _duration,
     "loss_window_s": _duration,
-    "readers_see": lambda word: "" if word == "confirmed" else f"nobody knows {word!r:.50}",
+    "readers_see": lambda word: "" if word == "confirmed" else f"unknown {word!r:.50}",
     "queues": _queues,
     "nodes": _nodes,
     "tells": _words_of(Evidence),

@@ -1,4 +1,4 @@
-"""Parquet shards of a run's rows: which rows stand together is a plan that whoever reads them makes."""
+"""Parquet shards of a run's rows: which rows stand together is a plan that their readers make."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def parts(
 
 
 def _with_split(plan: Sequence[Part], chooser: Chooser, most: int) -> Iterator[Part]:
-    """The parts of a plan, of which others take the place where a key has too many rows."""
+    """Yield the parts of a plan, of which others take the place where a key has too many rows."""
     for part in plan:
         own, _, key = chooser.of(part)
         sizes = np.unique(key[own], return_counts=True)[1]
@@ -127,8 +127,8 @@ def _parts_of(part: Part, table: pa.Table, chooser: Chooser, most: int) -> Itera
 
 
 def rows_of(table: pa.Table, own: Flags, beside: BesideRows | None, shard: int) -> pa.Table:
-    """The rows of a table that stand in a shard: its own, those of every shard, and those ``beside`` it, if its part
-    has such."""
+    """Return the rows of a table that stand in a shard: its own, those of every shard, and those ``beside`` it, if its
+    part has such."""
     if beside is None:
         return table.take(pa.array(np.flatnonzero(own)))
     wanted = np.flatnonzero(own | beside.of(shard))
@@ -136,13 +136,14 @@ def rows_of(table: pa.Table, own: Flags, beside: BesideRows | None, shard: int) 
 
 
 def is_split(part: Part, rows: Ints, most: int) -> bool:
-    """Whether others take the place of a part whose keys have so many rows."""
+    """Return whether others take the place of a part whose keys have so many rows."""
     return bool(part.split) and int(rows.max(initial=0)) > most
 
 
 def kept(plan: Sequence[Part], blocks: Callable[[list[str]], Iterable[pa.Table]]) -> dict[Sieve, Ints]:
-    """What each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a time. Where
-    a sieve remembers and the rows of each node are in order, only what it keeps and remembers stays in memory."""
+    """Return what each sieve of a plan keeps, ascending. ``blocks``: gives all rows, with these columns, some at a
+    time. Where a sieve remembers and the rows of each node are in order, only what it keeps and remembers stays in
+    memory."""
     found = {}
     every = (one for part in plan for one in (part, *part.split))
     for sieve in dict.fromkeys(sieve for part in every for sieve in part.sieves):
@@ -165,8 +166,8 @@ def sifted(
     blocks: Callable[[list[str]], Iterable[pa.Table]],
     backwards: Callable[[list[str]], Iterable[pa.Table]],
 ) -> dict[Sieve, Ints]:
-    """What is kept of own rows, ascending. ``blocks``: as for :func:`kept`; ``backwards``: the last ones first. Only
-    what is kept of them stays in memory."""
+    """Return what is kept of own rows, ascending. ``blocks``: as for :func:`kept`; ``backwards``: the last ones first.
+    Only what is kept of them stays in memory."""
     found = {}
     for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):
         if sieve.remember is not None:

@@ -50,7 +50,7 @@ class Spool:
 
     def _forget(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # a full disk, which was told before
+            with suppress(OSError):  # a full disk, which was reported before
                 self._file.close()
         self._writer = self._file = None
 
@@ -108,8 +108,8 @@ class Spool:
             self.num_rows = sum(block.num_rows for block in self._held)
 
     def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
-        """The rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file have
-        the same dictionaries. No block may be added any more."""
+        """Yield the rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file
+        have the same dictionaries. No block may be added any more."""
         wanted = [name for name in COLUMNS if name in columns]
         if self._writer is None or self._file is None:
             yield from (block.select(wanted) for block in self._held[:: -1 if backwards else 1])

@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
     + [pa.field(name, _WORD) for name in WORDS]
     + [pa.field(VALUE, pa.string())]
 )
-#: Batches are small: threads would take longer to be told than to decode.
+#: Batches are small: handing them to threads would take longer than decoding them.
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 #: Batches are handed on once they have so many rows together, or take so many bytes.
 BLOCK_ROWS, BLOCK_BYTES = 1 << 17, 256 << 20
@@ -35,7 +35,7 @@ _WIDTH = 8
 
 
 def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int | None = None) -> Iterator[pa.Table]:
-    """The recorded rows of a run, up to its first bad batch; ``damage`` gets a sentence for each damage met.
+    """Yield the recorded rows of a run, up to its first bad batch; ``damage`` gets a sentence for each damage met.
 
     Raises ``FileNotFoundError`` when there is no stream, :class:`DamagedHistory` when nothing can be read, also after
     some blocks, and :class:`chaos.errors.BadInput` when there is no regular file of a size to read, or what it holds
@@ -69,7 +69,7 @@ def _columns(reader: pa.RecordBatchStreamReader) -> str:
 
 
 def is_sound(directory: Path, sealed: Sealed) -> bool:
-    """Whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
+    """Return whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
     damage: list[str] = []
     with guarded.opened(directory / STREAM, manifest.largest([sealed.stream_bytes])) as file:
         _Sound(file, sealed.batches, damage).skip()
@@ -77,7 +77,7 @@ def is_sound(directory: Path, sealed: Sealed) -> bool:
 
 
 def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:
-    """At least one, so that whoever reads it knows the schema."""
+    """Yield at least one, so that its reader knows the schema."""
     batches: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in reader:
@@ -113,7 +113,7 @@ class _Sound:
         self.rows = 0
 
     def fill(self) -> bool:
-        """Whether there are bytes to be read."""
+        """Return whether there are bytes to be read."""
         while not self._left and self._number < len(self._batches):
             batch = self._batches[self._number]
             data = self._file.read(batch.sum.length) if self._begins(batch) else b""
@@ -135,7 +135,7 @@ class _Sound:
         return batch.offset == self._end and 0 <= batch.sum.length <= self._size - self._end
 
     def _problem(self, batch: Batch, data: bytes) -> str:
-        """What is wrong with a batch, which should begin where the last one ended; "" if nothing."""
+        """Return what is wrong with a batch, which should begin where the last one ended; "" if nothing."""
         length = batch.sum.length
         if batch.offset != self._end or length < 0:
             return f"begins at {batch.offset}, expected {self._end}"
@@ -146,12 +146,12 @@ class _Sound:
         return self._undecodable(data) if self._is_decoded else ""
 
     def _undecodable(self, data: bytes) -> str:
-        """Why a batch isn't decoded; "" if it may be."""
+        """Return why a batch isn't decoded; "" if it may be."""
         try:
-            told = extent(data)
+            found = extent(data)
         except ValueError as error:
             return f"is no batch of rows: {error}"
-        size = max(told.size, told.rows * _WIDTH * len(COLUMNS))
+        size = max(found.size, found.rows * _WIDTH * len(COLUMNS))
         if size > MOST_BATCH:
             raise BadInput(f"{STREAM}: batch {self._number} becomes {size:,} bytes; at most {MOST_BATCH:,} are decoded")
         return ""

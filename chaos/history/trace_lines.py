@@ -1,8 +1,8 @@
 """The lines of a trace file: typed ones, JSON objects, and the headers that say what typed ones mean.
 
-``docs/history.md`` defines them. A node writes most of its rows in few forms, so that a form is told once, as a header,
-and its rows are numbers and pieces of JSON with tabs between them: about half the work for whoever writes them, and a
-fraction of it for whoever reads them. Imports only the standard library, because nodes do.
+``docs/history.md`` defines them. A node writes most of its rows in few forms, so that a form is given once, as a
+header, and its rows are numbers and pieces of JSON with tabs between them: about half the work for writers, and a
+fraction of it for readers. Imports only the standard library, because nodes do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST_FORM = 1_000
 
 #: A whole number as it stands in a typed line: as Python writes it, and nothing else.
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]*")
-#: ``json.dumps`` would make one anew for each row.
+#: ``json.dumps`` would make a new one for each row.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _numbers = itemgetter(*COLUMNS)
 #: Of a row that may be typed: all of these, ``kind`` and ``value``.
@@ -50,11 +50,11 @@ class Form:
 
     @classmethod
     def parse(cls, line: bytes) -> Form:
-        """Of a header. Raises ``ValueError`` for what is none."""
-        told = json.loads(line.removeprefix(HEADER))
-        if not isinstance(told, dict):
+        """Return the form that a header gives. Raises ``ValueError`` for what is none."""
+        header = json.loads(line.removeprefix(HEADER))
+        if not isinstance(header, dict):
             raise ValueError("it is no object")
-        number, common, columns, keys = (told.get(name) for name in ("form", "row", "columns", "value"))
+        number, common, columns, keys = (header.get(name) for name in ("form", "row", "columns", "value"))
         if type(number) is not int or not 0 <= number < LARGEST_FORM or not isinstance(common, dict):
             raise ValueError("it lacks its number, or what its rows have in common")
         if not isinstance(columns, list) or not isinstance(keys, list):
@@ -63,12 +63,13 @@ class Form:
             raise ValueError("a column or a key is no text")
         if {*columns} & {*common} or not {*columns, *common} <= _NUMBERS | _TEXTS or {*columns} & _TEXTS:
             raise ValueError("no trace row has such columns")
-        if not all(type(told) is (str if name in _TEXTS else int) for name, told in common.items()):
+        if not all(type(given) is (str if name in _TEXTS else int) for name, given in common.items()):
             raise ValueError("a column of its rows is none")
         return cls(number, common, tuple(columns), tuple(keys))
 
     def row(self, pieces: Sequence[bytes]) -> dict[str, Any]:
-        """The row of the pieces that follow the form's number in a line. Raises ``ValueError`` when they are none."""
+        """Return the row of the pieces that follow the form's number in a line. Raises ``ValueError`` when they are
+        none."""
         if len(pieces) != len(self.columns) + len(self.keys):
             raise ValueError("it has more or fewer pieces than its form")
         numbers, values = pieces[: len(self.columns)], pieces[len(self.columns) :]
@@ -88,7 +89,8 @@ class Encoder:
         self._forms: dict[tuple[object, ...], str] = {}
 
     def encode(self, row: Mapping[str, Any]) -> str:
-        """The lines of a row, in ASCII, each with its end: the last one is its own, before it may stand a header."""
+        """Return the lines of a row, in ASCII, each with its end: the last one is its own, before it may stand a
+        header."""
         try:
             if len(row) != _WHOLE or row["kind"] != "trace":
                 raise _NoForm
@@ -103,7 +105,7 @@ class Encoder:
             return _encode(row) + "\n"
 
     def _begin(self, row: Mapping[str, Any], key: tuple[object, ...]) -> tuple[str, str]:
-        """A header, and how the lines are made that follow it."""
+        """Return a header, and how the lines are made that follow it."""
         value, number = row["value"], len(self._forms)
         texts = all(isinstance(name, str) and "%" not in name for name in value)
         if number == MOST_FORMS or not texts:
@@ -111,9 +113,9 @@ class Encoder:
         pieces = ["%d"] * len(COLUMNS) + ["%s"] * len(value)
         form = "\t".join([str(number), *pieces]) + "\n"
         _ = form % (*_numbers(row), *value.values())  # a header is written with the first row only
-        told = {"form": number, "row": {name: row[name] for name in COMMON}, "columns": COLUMNS, "value": [*value]}
+        fields = {"form": number, "row": {name: row[name] for name in COMMON}, "columns": COLUMNS, "value": [*value]}
         self._forms[key] = form
-        return f"={_encode(told)}\n", form
+        return f"={_encode(fields)}\n", form
 
 
 class _NoForm(Exception):
@@ -127,7 +129,7 @@ class Decoder:
         self._forms: dict[int, Form] = {}
 
     def decode(self, line: bytes) -> dict[str, Any] | None:
-        """The row of a line, None for a header. Raises ``ValueError`` for a line that is neither."""
+        """Return the row of a line, None for a header. Raises ``ValueError`` for a line that is neither."""
         if line.startswith(HEADER):
             form = Form.parse(line)
             self._forms[form.number] = form

@@ -45,9 +45,9 @@ def read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list
 
 
 def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list[str]) -> Iterator[pa.Table]:
-    """The traces of processes, indexed from ``first_index`` on, some lines at a time. ``damage`` gets a sentence for
-    each line that is no row. A torn last line is how a kill looks, no damage. Of a file that was sealed no more is read
-    than what was sealed."""
+    """Yield the traces of processes, indexed from ``first_index`` on, some lines at a time. ``damage`` gets a sentence
+    for each line that is no row. A torn last line is how a kill looks, no damage. Of a file that was sealed no more is
+    read than what was sealed."""
     for name in trace_files(directory):
         known = sealed.files.get(name)
         most = manifest.largest([known[-1].length]) if known else LARGEST_TRACE
@@ -55,7 +55,7 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
             number, typed = 1, TypedLines()
             for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
                 if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
-                    continue  # nobody knows how long its last number was
+                    continue  # it is unknown how long its last number was
                 table, lines, bad = _read(block, typed)
                 table = table.set_column(0, COLUMNS[0], pa.array(np.arange(first_index, first_index + len(table))))
                 first_index += table.num_rows
@@ -66,8 +66,8 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
 
 
 def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
-    """The lines among the first ``most`` bytes, many at a time, each with its end; and what follows the last end, which
-    isn't whole."""
+    """Yield the lines among the first ``most`` bytes, many at a time, each with its end; and what follows the last end,
+    which isn't whole."""
     while block := file.read(min(BLOCK, most)):
         most -= len(block)
         if not block.endswith(b"\n"):
@@ -84,7 +84,8 @@ def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _read(block: bytes, typed: TypedLines) -> tuple[pa.Table, int, list[int]]:
-    """The rows of some lines of a file, how many lines that are, and which of them should be rows and are none."""
+    """Return the rows of some lines of a file, how many lines that are, and which of them should be rows and are
+    none."""
     text = np.frombuffer(block, np.uint8)
     end = np.flatnonzero(text == ord("\n"))
     begin = np.append(0, end[:-1] + 1)
@@ -152,7 +153,7 @@ class _Rows:
         return rows
 
     def table(self) -> pa.Table:
-        """The rows, not numbered yet."""
+        """Return the rows, not numbered yet."""
         arrays = [pa.array(np.full(int(self.good.sum()), -1, np.int64))]
         arrays += [pa.array(column[self.good]) for column in self._numbers.values()]
         arrays.append(pa.repeat(str(Kind.TRACE), len(arrays[0])).dictionary_encode())
@@ -193,7 +194,7 @@ class _Rows:
             self._codes[name][at] = known.setdefault(text, len(known))
 
     def _value_column(self) -> pa.Array:
-        """The values as they stand in lines that are alike, with those of other lines between them."""
+        """Return the values as they stand in lines that are alike, with those of other lines between them."""
         inside = np.zeros(len(self._data) + 1, np.int8)
         ends = self._bounds[1:] - 2
         has = self._length > 0
@@ -222,24 +223,24 @@ def _alike(form: bytes, masks: int) -> _Alike | None:
         row = json.loads(form.replace(MASK, MASK_WORDS[0]), parse_constant=mask)
         numbers = {name: _masked_number(row.get(name, -1)) for name in _NUMBERS}
         value = row.get(VALUE) or ""
-        told = to_json(value).encode().replace(MASK_WORDS[0], MASK) if value else b""
+        encoded = to_json(value).encode().replace(MASK_WORDS[0], MASK) if value else b""
     except NO_ROW:
         return None
     texts = {name: row.get(name, "") for name in _TEXTS}
     if len(made) != masks or not all(isinstance(text, str) for text in texts.values()):
         return None
-    if told and not (
+    if encoded and not (
         isinstance(value, dict)
         and [*row][-1] == VALUE
-        and form.endswith(b'"value":' + told + b"}\n")
-        and list(_masks(value)) == made[masks - told.count(MASK) :]
+        and form.endswith(b'"value":' + encoded + b"}\n")
+        and list(_masks(value)) == made[masks - encoded.count(MASK) :]
     ):
         return None
-    return _Alike(numbers, texts, told)
+    return _Alike(numbers, texts, encoded)
 
 
 def _masked_number(given: Any) -> tuple[bool, int]:
-    """Whether it is the place of a mask, and that or the number itself."""
+    """Return whether it is the place of a mask, and that or the number itself."""
     return (True, given.place) if isinstance(given, _Mask) else (False, _number(given))
 
 
@@ -260,7 +261,7 @@ def _number(given: Any) -> int:
 
 
 def _value(given: object) -> str:
-    """What a node has told with a row, as JSON; it may have come as such."""
+    """Return what a node has written with a row, as JSON; it may have come as such."""
     if isinstance(given, str):
         if given and not isinstance(json.loads(given), dict):
             raise ValueError("it is no object")

@@ -29,7 +29,7 @@ Shape = Callable[[pa.Table], pa.Table]
 
 
 class TypedRun:
-    """The rows of one run, for whoever looks at them several times: what vouches for its shards is checked once."""
+    """The rows of one run, for readers that look at them several times: what vouches for its shards is checked once."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -63,9 +63,9 @@ class TypedRun:
     def blocks(
         self, keep: Keep, columns: Collection[str] = COLUMNS, held: shard_files.Budget | None = None
     ) -> Iterator[pa.Table]:
-        """The wanted rows with these columns, ``index`` among them, some at a time, each once: one shard after the
-        other. ``held``: what they may take together. Raises whatever it takes where the shards won't do; for runs that
-        are large."""
+        """Yield the wanted rows with these columns, ``index`` among them, some at a time, each once: one shard after
+        the other. ``held``: what they may take together. Raises whatever it takes where the shards won't do; for runs
+        that are large."""
         schema = pa.schema([SCHEMA.field(name) for name in COLUMNS if name in columns])
         seen = _Seen(self._promised)
         for name in self._shards:
@@ -119,16 +119,16 @@ def _promised(sealed: Sealed) -> int:
 
 
 def _whole_in_shards(run: Path, sealed: Sealed, promised: int) -> list[str]:
-    """The shards of a run if they were made, without any damage, from all that is there now: only then are they sealed,
-    and after all the rest. Empty where that isn't so, or where they hold more than that can be."""
+    """Return the shards of a run if they were made, without any damage, from all that is there now: only then are they
+    sealed, and after all the rest. Empty where that isn't so, or where they hold more than that can be."""
     shards = sorted(name for name in sealed.files if name.startswith(f"{SHARDS}/"))
     traces = trace_files(run)
     if sealed.damage or not shards or not guarded.is_there(run / STREAM) or not set(traces) <= sealed.files.keys():
         return []
-    told = [name for name in sealed.files if name.startswith(f"{TRACES}/")]
-    last = max([sealed.last_batch, *(sealed.lines[name] for name in told)])
+    sealed_traces = [name for name in sealed.files if name.startswith(f"{TRACES}/")]
+    last = max([sealed.last_batch, *(sealed.lines[name] for name in sealed_traces)])
     if min(sealed.lines[name] for name in shards) < last or not is_sound(run, sealed):
         return []
-    if any(manifest.altered(run, sealed, name) for name in [*shards, *told]):
+    if any(manifest.altered(run, sealed, name) for name in [*shards, *sealed_traces]):
         return []
     return shards if all(shard_files.measured(run / name).rows <= promised for name in shards) else []

@@ -80,7 +80,7 @@ class TypedLines:
 
 
 def _form_numbers(text: Bytes, begin: Ints, end: Ints) -> Ints:
-    """What stands before the first tab of each line, -1 where it is no number that a form may have."""
+    """Return what stands before the first tab of each line, -1 where it is no number that a form may have."""
     number, is_none = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.bool_)
     still = np.ones(len(begin), np.bool_)
     for place in range(_FORM_DIGITS + 1):
@@ -107,7 +107,7 @@ class _Pieces:
         self._texts = pa.Array.from_buffers(pa.binary(), len(marks), buffers)
 
     def of(self, lines: Ints, first: int, last: int) -> pa.Array:
-        """These pieces of these lines, line by line."""
+        """Return these pieces of these lines, line by line."""
         return self._texts.take(pa.array((self.first[lines][:, np.newaxis] + np.arange(first, last)).ravel()))
 
     def of_line(self, line: int) -> list[bytes]:
@@ -175,10 +175,10 @@ class _Rows:
                 return
             parts += [pa.scalar(("," if place else "{") + to_json(key) + ":"), piece]
         self._lines.append(lines)
-        told = (
+        joined = (
             pc.binary_join_element_wise(*parts, pa.scalar("}"), pa.scalar("")) if parts else pa.repeat("", len(lines))
         )
-        self._values.append(told)
+        self._values.append(joined)
 
     def _one_by_one(self, lines: Ints) -> None:
         """Lines of which at least one is odd."""
@@ -207,7 +207,7 @@ class _Rows:
 
 
 def _whole(texts: pa.Array) -> Ints | None:
-    """The whole numbers that these texts are; None if one of them is none, is written in another way than Python
+    """Return the whole numbers that these texts are; None if one of them is none, is written in another way than Python
     writes it, or doesn't fit into 64 bits."""
     texts = texts.view(pa.string())
     try:
@@ -218,7 +218,7 @@ def _whole(texts: pa.Array) -> Ints | None:
 
 
 def _json(texts: pa.Array) -> pa.Array | None:
-    """These pieces of JSON as a history writes them; None if one of them is none."""
+    """Return these pieces of JSON as a history writes them; None if one of them is none."""
     if _whole(texts) is not None:
         return texts.view(pa.string())
     encoded = texts.view(pa.string()).dictionary_encode()

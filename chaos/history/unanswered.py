@@ -44,7 +44,7 @@ class Answers:
         return self._record(kind, **columns)
 
     def note(self) -> None:
-        """Have the history tell it when none of the workload's operations was answered, or none of its changes."""
+        """Have the history say so when none of the workload's operations was answered, or none of its changes."""
         lacking = [f for f in self._begun if f in CHANGES] or list(self._begun)
         if not lacking or any(self._answered[f] for f in lacking):
             return
@@ -55,7 +55,7 @@ class Answers:
 
 
 def sentences(values: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows of :meth:`Answers.note`, in sentences."""
+    """Return the rows of :meth:`Answers.note`, in sentences."""
     return [_sentence(value) for value in values]
 
 

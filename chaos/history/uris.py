@@ -13,8 +13,8 @@ def is_uri(word: str) -> bool:
 
 
 def resolve(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it, without a slash at its end. Raises what pyarrow does for one that
-    nobody can read: ``pyarrow.ArrowException``, ``ValueError`` or ``OSError``."""
+    """Return the file system of a URI, and the path in it, without a slash at its end. Raises what pyarrow does for one
+    that nobody can read: ``pyarrow.ArrowException``, ``ValueError`` or ``OSError``."""
     from pyarrow.fs import FileSystem
 
     files, path = FileSystem.from_uri(uri)
@@ -22,22 +22,22 @@ def resolve(uri: str) -> tuple[Any, str]:
 
 
 def below(uri: str, *names: str) -> str:
-    """The URI of what has these names below ``uri``."""
+    """Return the URI of what has these names below ``uri``."""
     parts = urlsplit(uri)
     return parts._replace(path="/".join([parts.path.rstrip("/"), *names])).geturl()
 
 
 def stem(uri: str) -> str:
-    """The last name in a URI, without its suffix."""
+    """Return the last name in a URI, without its suffix."""
     return PurePosixPath(urlsplit(uri).path).stem
 
 
 def without_secrets(uri: str) -> str:
-    """A URI as it may be printed: keys may stand in front of its host, and behind its path."""
+    """Return a URI as it may be printed: keys may stand in front of its host, and behind its path."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def sentence(error: BaseException, uri: str) -> str:
-    """What went wrong under a URI, in a line that names none of its keys."""
+    """Return what went wrong under a URI, in a line that names none of its keys."""
     return (str(error) or type(error).__name__).splitlines()[0].replace(uri, without_secrets(uri))

@@ -15,7 +15,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_cir
 
 
 def _json_encoder() -> Callable[[Any], str]:
-    """``json`` makes its C encoder anew for each value; there are a hundred thousand values in a run."""
+    """Return an encoder for all values: ``json`` makes a C encoder for each, and a run has a hundred thousand of
+    them."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return _ENCODER.encode
@@ -28,12 +29,12 @@ to_json = _json_encoder()
 
 
 def extracted(texts: pa.Array, pattern: str) -> pa.Array:
-    """What the pattern's group ``found`` finds in these texts, null where it finds nothing."""
+    """Return what the pattern's group ``found`` finds in these texts, null where it finds nothing."""
     return pc.struct_field(pc.extract_regex(texts, pattern), "found")
 
 
 def number_under(key: str) -> str:
-    """A pattern, for Arrow and for Python, that finds a whole number under this key; for flat values only."""
+    """Return a pattern, for Arrow and for Python, that finds a whole number under this key; for flat values only."""
     return rf'"{key}":[\t\n\f\r ]*(?P<found>-?[0-9]+)'
 
 
@@ -43,8 +44,8 @@ def word_under(key: str) -> str:
 
 
 def whole_numbers(values: pa.Array, key: str) -> npt.NDArray[np.int64]:
-    """The whole number under ``key`` of each of these texts, -1 where there is none; for flat values only. Raises
-    ``pyarrow.ArrowInvalid`` for one of more than 64 bits."""
+    """Return the whole number under ``key`` of each of these texts, -1 where there is none; for flat values only.
+    Raises ``pyarrow.ArrowInvalid`` for one of more than 64 bits."""
     found = extracted(values, number_under(key))
     numbers: npt.NDArray[np.int64] = pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(zero_copy_only=False)
     return numbers

@@ -54,7 +54,7 @@ def verdict_of(written: Mapping[str, Any]) -> RunVerdict:
 
     Raises :class:`chaos.errors.DamagedHistory` with the first place where it says what no version has written.
     """
-    from pydantic import TypeAdapter, ValidationError  # only whoever reads a verdict waits for it
+    from pydantic import TypeAdapter, ValidationError  # only readers of a verdict wait for it
 
     if missing := [name for name in REQUIRED if name not in written]:
         raise DamagedHistory(f"it has no {missing[0]!r}")

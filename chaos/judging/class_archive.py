@@ -35,7 +35,7 @@ NO_JAVA = (
 
 
 def find_java() -> Path:
-    """The ``java`` that Spark will start. Raises :class:`MachineError` when there is none."""
+    """Return the ``java`` that Spark will start. Raises :class:`MachineError` when there is none."""
     home = os.environ.get("JAVA_HOME")
     candidates = [Path(home) / "bin" / "java"] if home else []
     on_path = shutil.which("java")
@@ -62,7 +62,8 @@ def _version(java: Path) -> int:
 
 
 def law_jars() -> tuple[Path, ...]:
-    """The jars that laws need in Spark's JVM, as far as they are built. A law that can't be loaded needs none."""
+    """Return the jars that laws need in Spark's JVM, as far as they are built. A law that can't be loaded needs
+    none."""
     found: list[Path] = []
     for name in plugins.names(PluginKind.LAW):
         try:

@@ -46,7 +46,7 @@ __all__ = [
 
 
 #: How the reason begins why a kernel can't judge, before the evidence that it needs.
-LACKS = "the driver does not tell "
+LACKS = "the driver does not report "
 #: A job that fails is tried again in parts until so many jobs have failed: each of them takes its time.
 MOST_FAILED_JOBS = 32
 
@@ -90,8 +90,8 @@ def judge(
     included.
 
     ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open);
-    ``on_progress`` is told how many of the shards are done. Raises :class:`chaos.errors.MachineError` when Spark is
-    asked for and can't start.
+    ``on_progress`` is called with how many of the shards are done. Raises :class:`chaos.errors.MachineError` when Spark
+    is asked for and can't start.
     """
     tasks = [task for number, run in enumerate(runs) if run.examined is None for task in _tasks(number, run)]
     if engine == "local":
@@ -135,7 +135,8 @@ def _in_process(tasks: Sequence[_Task], on_progress: OnProgress | None) -> list[
 
 
 def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress | None = None) -> list[Examined]:
-    """A job that fails as a whole (a worker that is killed each time, say) has examined nothing: no law may look kept.
+    """Examine the tasks in one job. One that fails as a whole (a worker that is killed each time, say) has examined
+    nothing: no law may look kept.
 
     Its tasks are tried again in two halves, down to the ones that fail, so that a shard that is too large for the
     workers leaves its own laws undecided and no others; but not for ever.
@@ -163,16 +164,16 @@ def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress 
 
 
 def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -> list[KernelId]:
-    """The kernels that look at a shard of this name: those whose evidence the driver tells. All of them are owed a
-    shard that is in no plan, so that nobody takes it for judged."""
+    """Return the kernels that look at a shard of this name: those whose evidence the driver reports. All of them are
+    owed a shard that is in no plan, so that nobody takes it for judged."""
     served = plan.served(shard, kernels)
-    tells = context.tells
-    return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], tells)]
+    reported = context.tells
+    return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], reported)]
 
 
-def _lacks(law: Law, tells: Set[str]) -> list[str]:
-    """The evidence that a kernel needs and that nobody said there would be."""
-    return sorted({str(one) for one in law.needs.evidence if one not in tells})
+def _lacks(law: Law, reported: Set[str]) -> list[str]:
+    """Return the evidence that a kernel needs and that nobody said there would be."""
+    return sorted({str(one) for one in law.needs.evidence if one not in reported})
 
 
 def _all_gaps(task: _Task, reason: str, known: Registry | None = None) -> Examined:
@@ -251,8 +252,8 @@ def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:
 
 
 def _sane(partial: Partial, promise: Promise) -> Partial:
-    """A kernel's answer with plain values only, so that it can be joined and written. Raises whatever it takes when it
-    is none."""
+    """Return a kernel's answer with plain values only, so that it can be joined and written. Raises whatever it takes
+    when it is none."""
     if not isinstance(partial, Partial):
         raise TypeError(f"examine() of the law {promise.name} gave {type(partial).__name__}, not a Partial")
     return Partial(
@@ -264,7 +265,8 @@ def _sane(partial: Partial, promise: Promise) -> Partial:
 
 
 def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
-    """Raises ``ValueError`` for an anomaly under the name of another law, or that its own has not declared."""
+    """Return an anomaly with plain values only. Raises ``ValueError`` for one under the name of another law, or that
+    its own has not declared."""
     if anomaly.law != promise.name:
         raise ValueError(f"the law {promise.name} reports an anomaly of {anomaly.law!r}")
     kind = promise.find(anomaly.name)
@@ -285,34 +287,36 @@ def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
 
 def verdicts(context: RunContext, found: Examined, known: Registry | None = None) -> tuple[Verdict, ...]:
     """Judge each kernel, join the verdicts of those that share a law (their rows live in different shards), and say of
-    each broken plug-in that its law is UNKNOWN. In the order in which verdicts tell the laws."""
+    each broken plug-in that its law is UNKNOWN. In the order in which verdicts list the laws."""
     known = known or registry()
     partials: dict[KernelId, list[Partial]] = {}
     for number, partial in found:
         partials.setdefault(number, []).append(partial)
-    told = []
+    judgements = []
     for promise in known.promises:
-        judged = [_judged(number, known, _told(number, known, partials), context) for number in known.of(promise.name)]
-        told.append(_join(promise, judged, context))
+        judged = [
+            _judged(number, known, _to_judge(number, known, partials), context) for number in known.of(promise.name)
+        ]
+        judgements.append(_join(promise, judged, context))
     for name, error in sorted(known.broken.items()):
-        told.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
-    return tuple(told)
+        judgements.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
+    return tuple(judgements)
 
 
-def _told(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:
-    """What a kernel is to judge: its own partials, and the facts and gaps of the kernel that it joins."""
+def _to_judge(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:
+    """Return what a kernel is to judge: its own partials, and the facts and gaps of the kernel that it joins."""
     own, joins = partials.get(number, []), known.kernels[number].needs.joins
     if not own or not joins:
         return own
     others = [one for one in known.of(known.kernels[number].promise.name) if known.kernels[one].needs.part == joins]
-    told = [partial for other in others for partial in partials.get(other, [])]
-    if not told:
-        return [*own, Partial(gaps=(f"nothing tells {joins}",))]
-    return [*own, *(Partial(facts=partial.facts, gaps=partial.gaps) for partial in told)]
+    joined = [partial for other in others for partial in partials.get(other, [])]
+    if not joined:
+        return [*own, Partial(gaps=(f"nothing reports {joins}",))]
+    return [*own, *(Partial(facts=partial.facts, gaps=partial.gaps) for partial in joined)]
 
 
 def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:
-    """What one kernel says of a run. ``unjudged`` names its part of the law when it says nothing."""
+    """Return what one kernel says of a run. ``unjudged`` names its part of the law when it says nothing."""
     law = known.kernels[number]
     lacks = _lacks(law, context.tells)
     if lacks:
@@ -337,8 +341,8 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
 
 
 def _sane_verdict(verdict: Verdict, promise: Promise) -> Verdict:
-    """A judgement with plain values only. Raises whatever it takes when it is nonsense: no verdict, one of another law,
-    or one that contradicts its own findings."""
+    """Return a judgement with plain values only. Raises whatever it takes when it is nonsense: no verdict, one of
+    another law, or one that contradicts its own findings."""
     if not isinstance(verdict, Verdict) or verdict.law != promise.name:
         raise TypeError(f"judge() of the law {promise.name} gave {verdict!r:.200}")
     anomalies = tuple(_sane_anomaly(anomaly, promise) for anomaly in verdict.anomalies)
@@ -385,7 +389,8 @@ def _least(whys: Sequence[str]) -> list[str]:
 
 
 def _of_kernel(verdict: Verdict, number: int) -> Iterable[Anomaly]:
-    """What one of a law's kernels found. What several of them only count is not the same, though it may be as many."""
+    """Return what one of a law's kernels found. What several of them only count is not the same, though it may be as
+    many."""
     return (one if one.rows else dataclasses.replace(one, message=number) for one in verdict.anomalies)
 
 

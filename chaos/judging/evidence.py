@@ -23,7 +23,7 @@ from chaos.ops import OpType
 PROBE = "probe."
 #: What counts as a write of a workload that operates on objects.
 CHANGES = ("write", "cas", "acquire", "create_topic")
-#: Fields of ``run.json`` without which nobody knows what was promised, to whom, and what was to be survived.
+#: Fields of ``run.json`` without which it is unknown what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
 
 
@@ -59,15 +59,15 @@ def _nothing_to_keep(operations: pa.Table, meta: RunMeta) -> Iterator[str]:
     if not pc.any(pc.and_(pc.and_(is_ok, is_write), pc.invert(pc.starts_with(process, PROBE)))).as_py():
         yield "no write of a workload was acknowledged, so there was nothing to keep"
     if uses_queues and not pc.any(pc.and_(is_ok, pc.equal(f, "drain"))).as_py():
-        yield "no queue was drained, so what is missing can't be told from what was not read"
+        yield "no queue was drained, so what is missing can't be distinguished from what was not read"
 
 
 def _trouble(by_harness: pa.Table) -> Iterator[str]:
-    """What the harness saw go wrong that is no fault of the experiment."""
+    """Yield what the harness saw go wrong that is no fault of the experiment."""
     for value in _values_of(by_harness, "crash"):
         yield f"a node died of its own error: {value.get('what', 'it is not recorded which')}"
     for value in _values_of(by_harness, "killed"):
-        yield f"nobody knows whether a node killed itself: {value.get('what', 'it is not recorded which')}"
+        yield f"it is unknown whether a node killed itself: {value.get('what', 'it is not recorded which')}"
     yield from unanswered.sentences(_values_of(by_harness, unanswered.F))
     for value in _values_of(by_harness, "host_lost"):
         yield str(value.get("what", "a host could not be reached"))
@@ -109,13 +109,13 @@ def misunderstood(table: pa.Table) -> list[str]:
     traced = _rows(table, Kind.TRACE)
     nodes = {str(node) for node in pc.unique(traced["node"].cast(pa.string())).to_pylist()}
     refused = traced.filter(pc.equal(traced["f"].cast(pa.string()), MalformedMessage.f))
-    told = zip(refused["node"].cast(pa.string()).to_pylist(), _values(refused), strict=True)
-    pairs = {(value.get("source"), node): value.get("error") for node, value in told if value.get("source") in nodes}
+    by_node = zip(refused["node"].cast(pa.string()).to_pylist(), _values(refused), strict=True)
+    pairs = {(value.get("source"), node): value.get("error") for node, value in by_node if value.get("source") in nodes}
     return [f"{source} sent {node} what it can't understand: {error}" for (source, node), error in pairs.items()]
 
 
 def accidents(table: pa.Table) -> tuple[str, ...]:
-    """What befell which nodes by accident (:mod:`chaos.run.accidents`)."""
+    """Return what befell which nodes by accident (:mod:`chaos.run.accidents`)."""
     began = table.filter(pc.and_(are_accidents(table), pc.equal(table["type"].cast(pa.string()), str(OpType.INVOKE))))
     details = (detail if isinstance(detail := value.get("detail"), dict) else {} for value in _values(began))
     return tuple(str(detail.get("what", "it is not recorded what befell whom")) for detail in details)
@@ -135,20 +135,20 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def odd_values(told: pa.Table) -> list[str]:
-    """A sentence, if any of the rows that say what became of a run says nothing that can be read."""
-    odd = [row for row, text in zip(told["index"].to_pylist(), told["value"].to_pylist(), strict=True)
+def odd_values(reports: pa.Table) -> list[str]:
+    """Return a sentence, if any of the rows that say what became of a run says nothing that can be read."""
+    odd = [row for row, text in zip(reports["index"].to_pylist(), reports["value"].to_pylist(), strict=True)
            if _object(text) is None]  # fmt: skip
     return [f"the value of {len(odd)} rows is no JSON object, first that of row {odd[0]}"] if odd else []
 
 
-def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) -> list[str]:
-    """Why which of the laws that an experiment demands can't be judged: with the evidence that its driver ``tells``, of
+def unjudgeable(laws: Iterable[str], evidence: Iterable[str], uses: Iterable[str]) -> list[str]:
+    """Return why laws that an experiment demands can't be judged: with the ``evidence`` that its driver reports, of
     what its workloads use (:class:`chaos.workload.Use`). Empty when all can. Raises :class:`BadInput` when our own
     laws can't be loaded."""
     from chaos.judging.registry import registry
 
-    known, told, used = registry(), frozenset(tells), frozenset(uses)
+    known, reported, used = registry(), frozenset(evidence), frozenset(uses)
     names = [promise.name for promise in known.promises]
     why = []
     for law in laws:
@@ -157,17 +157,17 @@ def unjudgeable(laws: Iterable[str], tells: Iterable[str], uses: Iterable[str]) 
         elif law not in names:
             why.append(f"there is no law {law!r}; {plugins.nearest(law, names)}")
         else:
-            reasons = [_missing(known.kernels[number].needs, told, used) for number in known.of(law)]
+            reasons = [_missing(known.kernels[number].needs, reported, used) for number in known.of(law)]
             if all(reasons):
                 why.append(f"the law {law!r} can't be judged: {'; '.join(dict.fromkeys(reasons))}")
     return why
 
 
-def _missing(needs: Needs, tells: Set[str], uses: Set[str]) -> str:
-    """Why a kernel has nothing to judge; "" when it has."""
-    lacks = sorted(set(map(str, needs.evidence)) - tells)
+def _missing(needs: Needs, reported: Set[str], uses: Set[str]) -> str:
+    """Return why a kernel has nothing to judge; "" when it has."""
+    lacks = sorted(set(map(str, needs.evidence)) - reported)
     if lacks:
-        return f"the driver does not tell {', '.join(lacks)}"
+        return f"the driver does not report {', '.join(lacks)}"
     if needs.uses and not uses & set(map(str, needs.uses)):
         return f"no workload uses {' or '.join(needs.uses)}"
     return ""

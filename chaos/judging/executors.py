@@ -53,7 +53,7 @@ class Probe:
 
 
 def versions() -> dict[str, str]:
-    """What is installed in this process, by name; "" where it can't be imported."""
+    """Return what is installed in this process, by name; "" where it can't be imported."""
     found = {"Python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
     return found | {name: _version(name) for name in LIBRARIES}
 

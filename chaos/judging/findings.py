@@ -11,9 +11,9 @@ import numpy.typing as npt
 from chaos.law import Partial, Promise
 from chaos.verdict import Anomaly, Validity, Verdict
 
-#: So many findings of one name are told one by one; one more anomaly stands for the rest.
+#: So many findings of one name are reported one by one; one more anomaly stands for the rest.
 MAX_REPORTED = 20
-#: What all shards together tell a judgement.
+#: What all shards together report to a judgement.
 Facts = Sequence[Mapping[str, Any]]
 
 
@@ -32,7 +32,7 @@ class Findings:
 
     def __init__(self, promise: Promise) -> None:
         self._promise = promise
-        self._told: dict[_Sort, list[Anomaly]] = {}
+        self._reported: dict[_Sort, list[Anomaly]] = {}
         self._rest: dict[_Sort, int] = {}
         self._counts: dict[str, int] = {}
         self._facts: list[dict[str, object]] = []
@@ -52,11 +52,11 @@ class Findings:
         story. ``policy``: see :class:`chaos.verdict.Anomaly`. Raises ``ValueError`` when it is given for something that
         no profile permits."""
         sort = _Sort(name, int(queue), policy)
-        told = self._told.setdefault(sort, [])
-        if len(told) >= MAX_REPORTED:
+        reported = self._reported.setdefault(sort, [])
+        if len(reported) >= MAX_REPORTED:
             self._add_rest(sort, 1)
             return
-        told.append(
+        reported.append(
             Anomaly(
                 law=self._promise.name,
                 name=name,
@@ -73,19 +73,19 @@ class Findings:
         self,
         name: str,
         found: npt.NDArray[np.int64],
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         *,
         queues: npt.NDArray[np.int64] | None = None,
         policy: str = "",
     ) -> None:
-        """Report many findings of one ``policy``: ``tell``, which names it too, is called for those that will be spelt
-        out, the rest is counted. ``queues`` gives the queue of each finding, if they aren't all of one."""
+        """Report many findings of one ``policy``: ``report``, which names it too, is called for those that will be
+        spelt out, the rest is counted. ``queues`` gives the queue of each finding, if they aren't all of one."""
         parts = {-1: found}
         if queues is not None:
             parts = {int(queue): found[queues == queue] for queue in np.unique(queues)}
         for queue, part in parts.items():
             for item in part[:MAX_REPORTED]:
-                tell(int(item))
+                report(int(item))
             if len(part) > MAX_REPORTED:
                 self._add_rest(_Sort(name, queue, policy), len(part) - MAX_REPORTED)
 
@@ -101,24 +101,24 @@ class Findings:
     def gap(self, text: str) -> None:
         self._gaps[text] = None
 
-    def _told_of(self, sort: _Sort) -> Iterator[Anomaly]:
-        alike = (found for told, found in self._told.items() if (told.name, told.policy) == (sort.name, sort.policy))
+    def _reported_of(self, sort: _Sort) -> Iterator[Anomaly]:
+        alike = (found for one, found in self._reported.items() if (one.name, one.policy) == (sort.name, sort.policy))
         return (one for found in alike for one in found)
 
     def partial(self) -> Partial:
-        anomalies = [anomaly for told in self._told.values() for anomaly in told]
+        anomalies = [anomaly for found in self._reported.values() for anomaly in found]
         for sort, rest in self._rest.items():
-            # Else what another shard left untold, of another queue or another part of it, would seem the same.
-            of = sort.queue if sort.queue >= 0 else min((one.queue for one in self._told_of(sort)), default=-1)
-            told = [one for one in self._told_of(sort) if one.queue == of]
-            offset, rows = min(((one.offset, one.rows) for one in told), default=(-1, ()))
+            # Else what another shard left unreported, of another queue or another part of it, would seem the same.
+            of = sort.queue if sort.queue >= 0 else min((one.queue for one in self._reported_of(sort)), default=-1)
+            found = [one for one in self._reported_of(sort) if one.queue == of]
+            offset, rows = min(((one.offset, one.rows) for one in found), default=(-1, ()))
             anomalies.append(_remainder(self._promise, sort._replace(queue=of), rest, offset, sum(rows)))
         return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
 
 
 def _permission(promise: Promise, name: str, policy: str) -> dict[str, Any]:
-    """What the promise declares of findings of this name, and which policy permits this one. Raises ``ValueError`` when
-    no profile permits them."""
+    """Return what the promise declares of findings of this name, and which policy permits this one. Raises
+    ``ValueError`` when no profile permits them."""
     kind = promise.find(name)
     if policy and not kind.by_policy:
         raise ValueError(f"the law {promise.name} says that {policy}, but declares {name!r} as nothing by policy")
@@ -139,29 +139,29 @@ def _remainder(promise: Promise, sort: _Sort, count: int, offset: int = -1, mess
 
 
 def joined(facts: Iterable[Mapping[str, Any]], *names: str) -> list[npt.NDArray[np.int64]]:
-    """These columns of all facts that have the first of them, one behind the other."""
+    """Return these columns of all facts that have the first of them, one behind the other."""
     some = [fact for fact in facts if names[0] in fact]
     none = np.empty(0, dtype=np.int64)
     return [np.concatenate([none, *(np.array(fact[name], dtype=np.int64) for fact in some)]) for name in names]
 
 
 def cap(promise: Promise, anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
-    """Join the findings of several shards: drop what two shards told alike, in the order of first witness rows, at
+    """Join the findings of several shards: drop what two shards reported alike, in the order of first witness rows, at
     most :data:`MAX_REPORTED` of each name in full, and one anomaly for the rest of that name and each policy. So the
     number of each name and policy is whole, however the rows were parted."""
     by_name: dict[str, list[Anomaly]] = {}
     rest: dict[str, dict[str, int]] = {}
     for anomaly in dict.fromkeys(anomalies):
-        told = by_name.setdefault(anomaly.name, [])
+        alike = by_name.setdefault(anomaly.name, [])
         if anomaly.rows:
-            told.append(anomaly)
+            alike.append(anomaly)
         else:
             _more(rest, anomaly)
     joined: list[Anomaly] = []
     for name in sorted(by_name):
-        told = sorted(by_name[name], key=lambda a: (a.rows, a.queue, a.offset, a.message, a.explanation))
-        joined += told[:MAX_REPORTED]
-        for anomaly in told[MAX_REPORTED:]:
+        in_order = sorted(by_name[name], key=lambda a: (a.rows, a.queue, a.offset, a.message, a.explanation))
+        joined += in_order[:MAX_REPORTED]
+        for anomaly in in_order[MAX_REPORTED:]:
             _more(rest, anomaly)
         left = sorted(rest.get(name, {}).items())
         joined += [_remainder(promise, _Sort(name, -1, policy), more) for policy, more in left]
@@ -174,8 +174,8 @@ def _more(rest: dict[str, dict[str, int]], anomaly: Anomaly) -> None:
 
 
 def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str]] = (), unless: str = "") -> Verdict:
-    """The common judgement: a violation is INVALID; a gap in the observations, or a count of ``needs`` that stayed zero
-    (with the sentence that says so), is UNKNOWN; all else is VALID.
+    """Judge as most laws do: a violation is INVALID; a gap in the observations, or a count of ``needs`` that stayed
+    zero (with the sentence that says so), is UNKNOWN; all else is VALID.
 
     ``unless`` says why nothing is owed of ``needs``: then a count that stayed zero is NOT APPLICABLE."""
     missing = [sentence for name, sentence in needs if not partial.counts.get(name, 0)]

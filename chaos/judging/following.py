@@ -1,7 +1,7 @@
 """Follows a run that goes on: judges what it has recorded so far, again and again, until it has ended.
 
-What was recorded is read and judged anew each time, since laws look at whole columns. The longer that takes, the longer
-is the pause, as far as a violation is still told within a minute.
+What was recorded is read and judged again each time, since laws look at whole columns. The longer that takes, the
+longer is the pause, as far as a violation is still reported within a minute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from chaos.verdict import Engine, RunVerdict
 if TYPE_CHECKING:
     from chaos.judging.engine import OnProgress, Session
 
-#: A violation is told so many seconds after it was recorded, unless judging alone takes longer.
+#: A violation is reported so many seconds after it was recorded, unless judging alone takes longer.
 WITHIN_S = 55.0
 #: The shortest pause; and as a share of the time that judging takes, so that most of a core is left to the run.
 LEAST_PAUSE_S, PAUSE_SHARE = 1.0, 3.0
@@ -65,7 +65,8 @@ class State:
 
 
 def follow(run: Path) -> Iterator[State]:
-    """The state of a run after each time that it was judged; ends when the run has ended, or its harness was killed.
+    """Yield the state of a run after each time that it was judged; end when the run has ended, or its harness was
+    killed.
 
     Raises :class:`BadInput` when the run is removed meanwhile, or records nothing.
     """
@@ -85,8 +86,8 @@ def follow(run: Path) -> Iterator[State]:
 
 
 def pause_s(took_s: float) -> float:
-    """How long to wait after a judgement that took so long: what is recorded just after it was begun is told after it,
-    the pause, and the next judgement."""
+    """Return how long to wait after a judgement that took so long: what is recorded just after it was begun is reported
+    after it, the pause, and the next judgement."""
     return max(LEAST_PAUSE_S, min(PAUSE_SHARE * took_s, WITHIN_S - 2 * took_s))
 
 
@@ -98,8 +99,8 @@ def conclude(
     *,
     no_loss_by_policy: bool = False,
 ) -> RunVerdict:
-    """The verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the run.
-    ``no_loss_by_policy`` as in :func:`chaos.judging.outcome.judge`. Raises as that does, and as
+    """Return the verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the
+    run. ``no_loss_by_policy`` as in :func:`chaos.judging.outcome.judge`. Raises as that does, and as
     :func:`chaos.judging.run.prepare`."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
@@ -118,7 +119,7 @@ def conclude(
 
 
 def is_at_work(run: Path) -> bool:
-    """Whether the process that recorded a run is still there, so that it may write its verdict."""
+    """Return whether the process that recorded a run is still there, so that it may write its verdict."""
     pid = store.read_meta(run).pid
     if pid <= 0 or pid == os.getpid():
         return False
@@ -153,8 +154,8 @@ def _gone(run: Path) -> BadInput:
 
 
 def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
-    """What is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by what is
-    seen now: only what lasts is told, since a line that is being written seems damaged too."""
+    """Return what is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by
+    what is seen now: only what lasts is reported, since a line that is being written seems damaged too."""
     began = time.perf_counter()
     with TemporaryDirectory(prefix=FOLDER) as folder, Spool(Path(folder)) as held:
         prefix = read_prefix(run, wanted(able()), held)
@@ -165,7 +166,7 @@ def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
         damage.update(prefix.damage)
         context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=lasting)
         laws = _laws(prefix, Path(folder), context)
-        rows = _told(prefix, laws)
+        rows = _rows_to_show(prefix, laws)
     return State(
         laws=laws,
         recorded=prefix.recorded,
@@ -185,8 +186,8 @@ def _laws(prefix: Prefix, folder: Path, context: RunContext) -> tuple[SoFar, ...
         raise MachineError(f"cannot write the shards in {parted}: {error.strerror or error}") from error
 
 
-def _told(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
-    """The rows that show anomalies, those that say when the load began, and the first one."""
+def _rows_to_show(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
+    """Return the rows that show anomalies, those that say when the load began, and the first one."""
     shown = pa.array(sorted({number for law in laws for one in law.violations for number in one.rows}), pa.int64())
     phases = Chosen(str(Kind.HARNESS), ("phase",))
     found: list[pa.Table] = []
@@ -198,7 +199,7 @@ def _told(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
 
 
 def _steps(rows: Shard, laws: Sequence[SoFar], of_stream: int) -> dict[int, dict[str, Any]]:
-    """The rows of anomalies from ``of_stream`` on, as :class:`State` has them."""
+    """Return the rows of anomalies from ``of_stream`` on, as :class:`State` has them."""
     shown = {number for law in laws for anomaly in law.violations for number in anomaly.rows if number >= of_stream}
     found: dict[int, dict[str, Any]] = {}
     for number in sorted(shown):

@@ -31,14 +31,14 @@ _read = json.JSONDecoder().raw_decode
 
 
 def parse(text: str | None) -> dict[str, Any]:
-    """One value. Raises ``ValueError`` when it is no JSON; one that is no object counts as empty."""
+    """Return one value. Raises ``ValueError`` when it is no JSON; one that is no object counts as empty."""
     if not text:
         return {}
     try:
         parsed, end = _read(text)
     except ValueError:
         end = -1
-    if end != len(text):  # blanks around it, or no JSON: whoever reads that says it better
+    if end != len(text):  # blanks around it, or no JSON, of which ``json`` says more
         parsed = json.loads(text)
     return parsed if isinstance(parsed, dict) else {}
 
@@ -76,13 +76,13 @@ def _masked(texts: pa.Array) -> Masked:
 
 
 def _joined(parts: list[list[Ints] | None]) -> list[Ints] | None:
-    """The numbers of one form from all pieces; None if any of them has what looks like a mask and is none."""
+    """Return the numbers of one form from all pieces; None if any of them has what looks like a mask and is none."""
     whole = [columns for columns in parts if columns is not None]
     return [np.concatenate(column) for column in zip(*whole, strict=True)] if len(whole) == len(parts) else None
 
 
 def _together(form: bytes, at: Ints, columns: list[Ints] | None) -> Form | None:
-    """The texts at these places as one form; None if they must be parsed one by one."""
+    """Return the texts at these places as one form; None if they must be parsed one by one."""
     if columns is None:
         return None
     left = iter(columns)
@@ -143,7 +143,7 @@ class Searched:
         return np.array(found, dtype=np.int64)
 
     def _words_in(self, codes: Ints, key: str, words: dict[str, int]) -> Ints:
-        """The number of each text's word; a word that is new gets the next one."""
+        """Return the number of each text's word; a word that is new gets the next one."""
         if len(codes) <= FEW:
             found = self._found(codes, word_under(key))
             return np.array([words.setdefault(word, len(words)) for word in found], dtype=np.int64)
@@ -152,13 +152,13 @@ class Searched:
         return np.array(numbers, dtype=np.int64)[encoded.indices.to_numpy()]
 
     def _found(self, codes: Ints, pattern: str) -> list[str]:
-        """What the pattern finds in these texts, "" where it finds nothing."""
+        """Return what the pattern finds in these texts, "" where it finds nothing."""
         search = re.compile(pattern).search
         matches = [search(self._texts[code].as_py() or "") for code in codes.tolist()]
         return [match["found"] if match else "" for match in matches]
 
     def _unknown(self) -> Places:
-        """The place of each text among those that were searched: 0, as none was, and 1 for no text."""
+        """Return the place of each text among those that were searched: 0, as none was, and 1 for no text."""
         places = np.zeros(len(self._texts) + 1, dtype=np.int32)
         places[-1] = 1
         return places

@@ -33,7 +33,8 @@ def names() -> tuple[str, ...]:
 
 
 def load(goal: str) -> Goal:
-    """Raises :class:`BadInput` for an unknown goal, with the nearest known one, and for one that is broken."""
+    """Return a goal. Raises :class:`BadInput` for an unknown one, with the nearest known one, and for one that is
+    broken."""
     if unspoken(goal) not in plugins.names(PluginKind.GOAL):
         raise BadInput(f"unknown goal {goal!r}; {plugins.nearest(goal, names())}")
     try:
@@ -47,13 +48,13 @@ def load(goal: str) -> Goal:
     return made
 
 
-def unseen(goals: Iterable[str], tells: Iterable[str]) -> list[str]:
-    """Why which of these goals can't be seen with the evidence that a driver ``tells``; empty when all can. Raises as
+def unseen(goals: Iterable[str], evidence: Iterable[str]) -> list[str]:
+    """Return why goals can't be seen with the ``evidence`` that a driver reports; empty when all can. Raises as
     :func:`load`."""
-    told = frozenset(map(str, tells))
-    lacking = {goal: sorted(set(map(str, load(goal).evidence)) - told) for goal in goals}
+    reported = frozenset(map(str, evidence))
+    lacking = {goal: sorted(set(map(str, load(goal).evidence)) - reported) for goal in goals}
     return [
-        f"the goal {goal!r} can't be seen: the driver does not tell {', '.join(lacks)}"
+        f"the goal {goal!r} can't be seen: the driver does not report {', '.join(lacks)}"
         for goal, lacks in lacking.items()
         if lacks
     ]
@@ -85,7 +86,7 @@ def _sighting(name: str, goal: Goal, rows: Shard, context: RunContext) -> Sighti
 
 
 def _chosen(table: pa.Table, wanted: Sequence[Reads]) -> pa.Table:
-    """The rows that some goal declares."""
+    """Return the rows that some goal declares."""
     if not wanted:
         return table.slice(0, 0)
     kind, f = (table[name].cast(pa.string()) for name in ("kind", "f"))

@@ -20,7 +20,7 @@ _NO_OPTION = "$lessinit$greater$default$2", "$lessinit$greater$default$3"
 
 
 def greet(jvm: Any, conf: Any, master: Master) -> None:
-    """Raises :class:`MachineError`, with a sentence, when none of the masters answers as one."""
+    """Check that one of the masters answers as one. Raises :class:`MachineError`, with a sentence, when none does."""
     if master.kind is not MasterKind.STANDALONE:
         return
     problems = []
@@ -33,18 +33,18 @@ def greet(jvm: Any, conf: Any, master: Master) -> None:
 
 
 def _ask(jvm: Any, conf: Any, host: str, port: int, *, bound_to: str) -> str:
-    """How it refuses us; "" when it is a master and takes us, or when we can't ask."""
+    """Return how it refuses us; "" when it is a master and takes us, or when we can't ask."""
     from py4j.protocol import Py4JError
 
     try:
         spark = jvm.org.apache.spark
-        told = jvm.org.apache.spark.SparkConf(False)
+        own_conf = jvm.org.apache.spark.SparkConf(False)
         for name, value in conf.getAll():
-            told.set(name, value)
+            own_conf.set(name, value)
         for name in ("spark.rpc.lookupTimeout", "spark.network.auth.rpcTimeout"):
-            told.set(name, f"{TIMEOUT_S}s")
-        manager = spark.SecurityManager(told, *(getattr(spark.SecurityManager, name)() for name in _NO_OPTION))
-        environment = spark.rpc.RpcEnv.create("stormproof", bound_to, 0, told, manager, True)
+            own_conf.set(name, f"{TIMEOUT_S}s")
+        manager = spark.SecurityManager(own_conf, *(getattr(spark.SecurityManager, name)() for name in _NO_OPTION))
+        environment = spark.rpc.RpcEnv.create("stormproof", bound_to, 0, own_conf, manager, True)
         address = spark.rpc.RpcAddress(host, port)
     except (Py4JError, TypeError):  # Spark's own classes have changed
         return ""

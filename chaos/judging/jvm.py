@@ -57,22 +57,22 @@ class _Ours:
 
 
 def write_logging(folder: Path) -> str:
-    """Write how a JVM is to log into a folder; the option that tells it so."""
+    """Write how a JVM is to log into a folder; return the option that makes it log so."""
     file = folder / "log4j2.properties"
     file.write_text(LOGGING, "utf-8")
     return f"-Dlog4j2.configurationFile=file:{file}"
 
 
 def launch(conf: Any) -> Any:
-    """The connection to the JVM that is up, or else to a new one with a ``SparkConf``. What it says goes to stderr, but
-    for a warning that Spark's own choice of modules causes at every start."""
+    """Return the connection to the JVM that is up, or else to a new one with a ``SparkConf``. What it says goes to
+    stderr, but for a warning that Spark's own choice of modules causes at every start."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:
         return SparkContext._gateway
-    told, end = os.pipe()
-    threading.Thread(target=_pass_on, args=(told, STDERR), name="spark-stderr", daemon=True).start()
+    source, end = os.pipe()
+    threading.Thread(target=_pass_on, args=(source, STDERR), name="spark-stderr", daemon=True).start()
     with open(end, "wb") as stderr:
         _Ours.gateway = launch_gateway(conf, {"stderr": stderr})
     return _Ours.gateway
@@ -111,9 +111,9 @@ def end() -> None:
         process.wait()
 
 
-def _pass_on(told: int, stderr: int) -> None:
+def _pass_on(source: int, stderr: int) -> None:
     """Write what comes from one file descriptor to another one, without the warning, until its end."""
-    with open(told, "rb") as lines:
+    with open(source, "rb") as lines:
         for line in lines:
             if not line.startswith(INCUBATOR):
                 with contextlib.suppress(OSError):  # nobody reads on

@@ -64,7 +64,8 @@ class Master:
 
 
 def parse(text: str = "") -> Master:
-    """The master that a URL means; without one all cores of this machine. Raises :class:`BadInput` for any other."""
+    """Return the master that a URL means; without one all cores of this machine. Raises :class:`BadInput` for any
+    other."""
     if found := re.fullmatch(r"local(?:\[(\*|[1-9]\d*)(?:,([1-9]\d*))?\])?", text or "local[*]"):
         cores, tries = found[1] or "1", found[2] or str(TASK_TRIES)
         cores = str(os.cpu_count() or 1) if cores == "*" else cores
@@ -103,7 +104,8 @@ def parse_conf(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def settings(master: Master, conf: Mapping[str, str]) -> dict[str, str]:
-    """What a session is configured with: what ``conf`` says and, where it is silent, what suits the kind of master.
+    """Return what a session is configured with: what ``conf`` says and, where it is silent, what suits the kind of
+    master.
 
     The secret is read from the file that :data:`SECRET_FILE` names. Raises :class:`BadInput` when it can't be.
     """
@@ -145,8 +147,8 @@ def _read_secret(file: Path) -> str:
 
 
 def reach(master: Master) -> None:
-    """Raises :class:`MachineError` when nothing listens where the masters should be: Spark itself takes a minute to
-    find that out, and says it in many lines."""
+    """Check that a master can be reached. Raises :class:`MachineError` when nothing listens where the masters should
+    be: Spark itself takes a minute to find that out, and says it in many lines."""
     problems = []
     for host, port in master.addresses:
         try:

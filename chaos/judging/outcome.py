@@ -33,9 +33,9 @@ def judge(
     no_loss_by_policy: bool = False,
 ) -> list[RunVerdict]:
     """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
-    ``on_progress`` is told how many of the shards are examined, ``shards_at`` is a URI below which they stand for as
-    long as the job lasts. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that were
-    started so.
+    ``on_progress`` is called with how many of the shards are examined, ``shards_at`` is a URI below which they stand
+    for as long as the job lasts. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that
+    were started so.
 
     Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, and when the shards can't be
     put there; :class:`BadInput` for a URI that is none.
@@ -61,8 +61,8 @@ def judge(
 
 
 def violation(directory: Path) -> Prepared | None:
-    """A run that failed before its end, examined; None unless what it recorded until then breaks a law: the harness
-    could not go on because of the system's own fault, which is no error of the harness."""
+    """Return a run that failed before its end, examined; None unless what it recorded until then breaks a law: the
+    harness could not go on because of the system's own fault, which is no error of the harness."""
     try:
         run = examine(prepare(directory, at_once=True))
         (verdict,) = judge([run], engine=Engine.LOCAL)
@@ -73,7 +73,7 @@ def violation(directory: Path) -> Prepared | None:
 
 @contextmanager
 def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
-    """These, with shards that stand below a URI, if there is one."""
+    """Yield these, with shards that stand below a URI, if there is one."""
     from chaos.judging.shared import shared
 
     if not uri:
@@ -84,16 +84,16 @@ def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
 
 
 def _without_accidents(run: RunInput) -> RunInput:
-    """The same run, to be judged as if it had had no accident."""
+    """Return the same run, to be judged as if it had had no accident."""
     context = replace(run.context, without_accidents=True)
     return replace(run, context=context, examined=None)
 
 
 def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequence[Verdict]) -> Iterator[Verdict]:
-    """The verdicts of a run with these accidents. Laws take an accident for the fault that it is, and hold nothing
-    against the system that it explains. But nobody planned it, so what is kept only with that excuse is not proven to
-    be kept: a law that would find a violation ``as_if`` there had been no accident is UNKNOWN; others stay as they
-    are."""
+    """Yield the verdicts of a run with these accidents. Laws take an accident for the fault that it is, and hold
+    nothing against the system that it explains. But nobody planned it, so what is kept only with that excuse is not
+    proven to be kept: a law that would find a violation ``as_if`` there had been no accident is UNKNOWN; others stay as
+    they are."""
     broken = {law.law: law for law in as_if if law.validity is Validity.INVALID}
     for law in laws:
         if law.validity is not Validity.VALID or law.law not in broken:
@@ -133,8 +133,8 @@ def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, 
 
 
 def _permitted(laws: Sequence[Verdict], meta: RunMeta) -> tuple[Permitted, ...]:
-    """What the profile permits, the most frequent first. Where a law knows no more than the profile, all that is weaker
-    in that is the reason."""
+    """Return what the profile permits, the most frequent first. Where a law knows no more than the profile, all that is
+    weaker in that is the reason."""
     weak = ", ".join(meta.promises.weaknesses)
     numbers: Counter[tuple[str, str, str]] = Counter()
     for law in laws:
@@ -149,7 +149,8 @@ def _permitted(laws: Sequence[Verdict], meta: RunMeta) -> tuple[Permitted, ...]:
 
 
 def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
-    """What a law says where nothing may be lost by policy. What was found in a damaged run may come of the damage."""
+    """Return what a law says where nothing may be lost by policy. What was found in a damaged run may come of the
+    damage."""
     if not any(anomaly.by_policy for anomaly in law.anomalies):
         return law
     anomalies = tuple(replace(one, lawful=False) if one.by_policy else one for one in law.anomalies)
@@ -157,7 +158,7 @@ def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
 
 
 def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
-    """Why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
+    """Return why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
     experiment demands."""
     from chaos.judging.registry import registry
 
@@ -170,13 +171,14 @@ def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
 
 
 def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:
-    """The laws, and parts of laws, that nobody judged: those with one reason together, so that it is told once."""
+    """Yield the laws, and parts of laws, that nobody judged: those with one reason together, so that it is given
+    once."""
     for_reason: dict[str, list[str]] = {}
     for law in laws:
         if law.validity is Validity.NOT_APPLICABLE:
             for_reason.setdefault(law.why, []).append(law.law)
         for text in law.unjudged:
             part, _, reason = text.removesuffix(")").partition(" (")
-            told = (reason, f"{law.law} ({part})") if reason else (text, f"part of {law.law}")
-            for_reason.setdefault(told[0], []).append(told[1])
+            entry = (reason, f"{law.law} ({part})") if reason else (text, f"part of {law.law}")
+            for_reason.setdefault(entry[0], []).append(entry[1])
     yield from (f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in for_reason.items())

@@ -36,8 +36,8 @@ class _Family:
         return self.key == _shared(needs.key) and not any(_at_odds(needs, known) for known in self.needs)
 
     def split(self) -> list[_Family]:
-        """What takes its place where a queue has more rows than a shard should: the kernels that need whole queues, and
-        those that need an offset's rows together."""
+        """Return what takes its place where a queue has more rows than a shard should: the kernels that need whole
+        queues, and those that need an offset's rows together."""
         found: dict[Key, _Family] = {}
         if not self.parted and self.key == Key.QUEUE and any(map(_splits, self.needs)):
             for number, needs in zip(self.kernels, self.needs, strict=True):
@@ -111,7 +111,7 @@ def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] 
 
 
 def is_whole(names: Sequence[str]) -> bool:
-    """Whether these are the shards of a small run: one, with everything, that fits every plan."""
+    """Return whether these are the shards of a small run: one, with everything, that fits every plan."""
     return list(names) == [WHOLE]
 
 
@@ -140,12 +140,13 @@ def _shared(key: Key) -> Key:
 
 
 def _at_odds(one: Needs, other: Needs) -> bool:
-    """Whether some rows are wanted in full by one of them, and by key by the other: then one would count them twice."""
+    """Return whether some rows are wanted in full by one of them, and by key by the other: then one would count them
+    twice."""
     return any(_in_full(a) != _in_full(b) and _overlap(a, b) for a in one.rows for b in other.rows)
 
 
 def _in_full(reads: Reads) -> bool:
-    """Whether every shard has all of them, where queues are whole."""
+    """Return whether every shard has all of them, where queues are whole."""
     return reads.everywhere and not reads.beside
 
 
@@ -157,7 +158,7 @@ def _fitted(reads: Reads, meta: RunMeta | None) -> Reads:
 
 
 def _is_in_the_way(reads: Reads, family: Sequence[Reads]) -> bool:
-    """Whether a kernel wants some of these rows otherwise than their sieve keeps them."""
+    """Return whether a kernel wants some of these rows otherwise than their sieve keeps them."""
     if reads.sieve is None or not reads.sieve.together:
         return False
     mine = [one for one in family if one.sieve is reads.sieve]
@@ -170,20 +171,20 @@ def _overlap(one: Reads, other: Reads) -> bool:
 
 
 def _is_sifted(reads: Reads, one_clock: bool = False) -> bool:
-    """Whether a shard needs only some of its own rows of this kind, where a queue is parted, of nodes, or for the whole
-    run."""
+    """Return whether a shard needs only some of its own rows of this kind, where a queue is parted, of nodes, or for
+    the whole run."""
     if reads.sieve is None or (reads.sieve.many_clocks and one_clock):
         return False
     return not reads.everywhere and not reads.beside
 
 
 def _splits(needs: Needs) -> bool:
-    """Whether a kernel needs less than all rows of a queue together."""
+    """Return whether a kernel needs less than all rows of a queue together."""
     return needs.key in OF_QUEUES or any(map(_is_sifted, needs.rows))
 
 
 def _chosen(reads: Iterable[Reads]) -> tuple[Chosen, ...]:
-    """The rows that these declarations cover, as few choices as it takes."""
+    """Return the rows that these declarations cover, as few choices as it takes."""
     by_kind: dict[tuple[str, bool], set[str] | None] = {}
     for one in reads:
         key = (one.kind, one.queueless)

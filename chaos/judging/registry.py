@@ -25,19 +25,19 @@ KernelId = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Registry:
     """``kernels`` of all laws that can be used, and ``broken``: plug-in → why it can't. A broken plug-in's own law is
-    told under the plug-in's name, and is UNKNOWN."""
+    reported under the plug-in's name, and is UNKNOWN."""
 
     kernels: Mapping[KernelId, Law]
     broken: Mapping[str, str]
 
     @property
     def promises(self) -> tuple[Promise, ...]:
-        """One of each law, in the order in which verdicts tell them."""
+        """One of each law, in the order in which verdicts list them."""
         found = {law.promise.name: law.promise for law in self.kernels.values()}
         return tuple(sorted(found.values(), key=lambda promise: (promise.place, promise.name)))
 
     def of(self, law: str) -> tuple[KernelId, ...]:
-        """The kernels of one law."""
+        """Return the kernels of one law."""
         return tuple(number for number, kernel in self.kernels.items() if kernel.promise.name == law)
 
 
@@ -86,7 +86,7 @@ def _made(name: str, own: bool) -> Sequence[Law]:
 
 
 def _check(made: Sequence[Law], owners: Mapping[str, str]) -> None:
-    """Raises :class:`BadInput` for what is no law, or takes the name of another one's."""
+    """Check what a plug-in made. Raises :class:`BadInput` for what is no law, or takes the name of another one's."""
     if not made:
         raise BadInput("its create() made no law")
     promises: dict[str, Promise] = {}
@@ -116,7 +116,8 @@ def _typed(law: object, name: str, kind: type) -> Any:
 
 
 def _check_needs(needs: Needs) -> None:
-    """Raises ``ValueError`` or :class:`BadInput` for words that mean nothing: such rows would never be found."""
+    """Check what a kernel needs. Raises ``ValueError`` or :class:`BadInput` for words that mean nothing: such rows
+    would never be found."""
     Key(needs.key)
     for reads in needs.rows:
         if not isinstance(reads, Reads):

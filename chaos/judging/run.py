@@ -39,7 +39,7 @@ REPLANNED = "shards.judged"
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
     looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
-    the experiment; ``accidents`` tell what befell which nodes. It travels between processes."""
+    the experiment; ``accidents`` say what befell which nodes. It travels between processes."""
 
     directory: Path
     meta: RunMeta
@@ -72,8 +72,8 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
         with Spool(run) as rows:
-            told = _read(run, sealed, rows, damage)
-            ready = _prepared(run, meta, rows, told, damage, apart)
+            rare = _read(run, sealed, rows, damage)
+            ready = _prepared(run, meta, rows, rare, damage, apart)
             return _examined(ready, rows) if at_once else ready
     except DamagedHistory as error:
         whole, goals = (*sealed.damage, str(error)), _sightings(None, None, meta)
@@ -81,32 +81,32 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
 
 
 def _read(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Table:
-    """Read all rows of a run, a block at a time; returns those that tell whether it shows anything."""
+    """Read all rows of a run, a block at a time; return those that say whether it shows anything."""
     found: list[str] = []
-    told = Rare(PROBE)
+    rare = Rare(PROBE)
     try:
         for block in row_blocks(run, sealed, found):
             rows.add(block)
-            told.add(block)
+            rare.add(block)
     except FileNotFoundError:
         rows.in_order = False  # its shards are all that is left
     if not rows.in_order:
         table, found = read_rows(run, sealed)
         rows.start_over(table)
-        told = Rare(PROBE)
-        told.add(table)
+        rare = Rare(PROBE)
+        rare.add(table)
     damage += found
-    return told.table()
+    return rare.table()
 
 
-def _prepared(run: Path, meta: RunMeta, rows: Spool, told: pa.Table, damage: list[str], apart: Path | None) -> Prepared:
+def _prepared(run: Path, meta: RunMeta, rows: Spool, rare: pa.Table, damage: list[str], apart: Path | None) -> Prepared:
     expected = meta.rows
     if expected is not None and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
-    damage = [*damage, *evidence.odd_values(told)]
+    damage = [*damage, *evidence.odd_values(rare)]
     parts = _plan(rows, meta)
     made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
-    why = [*damage, *evidence.lacking(told, meta), *evidence.misunderstood(told)]
+    why = [*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)]
     return Prepared(
         directory=run,
         meta=meta,
@@ -114,13 +114,13 @@ def _prepared(run: Path, meta: RunMeta, rows: Spool, told: pa.Table, damage: lis
         digest=digest_of(rows),
         damage=tuple(damage),
         why=tuple(why),
-        goals=_sightings(rows, told, meta),
-        accidents=evidence.accidents(told),
+        goals=_sightings(rows, rare, meta),
+        accidents=evidence.accidents(rare),
     )
 
 
 def _examined(run: Prepared, rows: Spool) -> Prepared:
-    """A run whose rows are one shard, examined; any other one as it is."""
+    """Return a run whose rows are one shard, examined; any other one as it is."""
     from chaos.judging import engine as _engine
 
     table = rows.whole()
@@ -139,22 +139,23 @@ def _refuse_trimmed(run: Path, meta: RunMeta) -> None:
         )
 
 
-def _sightings(rows: Spool | None, told: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
-    """Which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an effect:
-    among many some find no moment. Without rows nobody knows."""
+def _sightings(rows: Spool | None, rare: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
+    """Return which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an
+    effect: among many some find no moment. Without rows that is unknown."""
     from chaos.judging.goals import Sighting, look
 
     wanted = meta.reach
     drawn = {name: f"effect of {name}" for name in meta.drawn_faults}
-    if rows is None or told is None:
+    if rows is None or rare is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
     seen = look(rows.blocks(), wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
-    effective = evidence.effective_faults(told) if drawn else Counter()
+    effective = evidence.effective_faults(rare) if drawn else Counter()
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
 
 def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> list[Path]:
-    """The rows as the laws want them. Where the shards are all that is left of the history they stay as they are."""
+    """Return the shards, with the rows as the laws want them. Where the shards are all that is left of the history they
+    stay as they are."""
     if guarded.is_there(run / STREAM):
         return sharding.write(run, rows, parts, sealed=sound)
     found = shards.paths(run)

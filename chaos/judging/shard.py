@@ -28,7 +28,7 @@ MOST_PARSED = 1 << 15
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
 
-#: One anomaly of one run as a row, for whoever joins and counts findings over many runs.
+#: One anomaly of one run as a row, for those who join and count findings over many runs.
 ANOMALIES = pa.schema(
     [
         ("run", pa.string()),
@@ -68,7 +68,7 @@ def are_accidents(table: pa.Table) -> pa.ChunkedArray:
 
 
 def seen_by(context: RunContext, table: pa.Table) -> pa.Table:
-    """The rows of a shard that laws are to see."""
+    """Return the rows of a shard that laws are to see."""
     return table.filter(pc.invert(are_accidents(table))) if context.without_accidents else table
 
 
@@ -105,7 +105,7 @@ class Shard:
         columns: Collection[str] = COLUMNS,
         seen: Callable[[pa.Table], pa.Table] = lambda table: table,
     ) -> Shard:
-        """Read these columns of a Parquet shard, and those by which rows are told apart; ``path`` may be a URI. The
+        """Read these columns of a Parquet shard, and those by which rows are distinguished; ``path`` may be a URI. The
         shard has those rows that ``seen`` leaves of them. Raises
         ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column,
         :class:`chaos.errors.BadInput` when it is no regular file."""
@@ -163,7 +163,7 @@ class Shard:
         return self._texts[column][code] if code >= 0 else ""
 
     def texts(self, column: str) -> list[str]:
-        """The texts behind the codes of a text column."""
+        """Return the texts behind the codes of a text column."""
         self.column(column)
         return self._texts[column]
 
@@ -201,7 +201,7 @@ class Shard:
         return self._where[key]
 
     def _in_few_bytes(self, name: str) -> npt.NDArray[Any]:
-        """A column to be compared with many codes: those of a few words fit into a byte."""
+        """Return a column to be compared with many codes: those of a few words fit into a byte."""
         column = self.column(name)
         if len(self._texts.get(name, ())) > np.iinfo(np.int8).max or name not in self._texts:
             return column
@@ -280,9 +280,10 @@ def _constants(metadata: pq.FileMetaData, names: Collection[str]) -> dict[str, i
 
 
 def _ends(metadata: pq.FileMetaData, group: int, column: int) -> tuple[Any, Any]:
-    """The lowest and the highest value of a column in a row group; None where unknown, or where some are null."""
-    told = metadata.row_group(group).column(column).statistics
-    return (told.min, told.max) if told is not None and told.has_min_max and told.null_count == 0 else (None, None)
+    """Return the lowest and the highest value of a column in a row group; None where unknown, or where some are
+    null."""
+    known = metadata.row_group(group).column(column).statistics
+    return (known.min, known.max) if known is not None and known.has_min_max and known.null_count == 0 else (None, None)
 
 
 def _integers(table: pa.Table, name: str) -> Positions:

@@ -19,8 +19,8 @@ from chaos.history import uris
 
 @contextmanager
 def shared(runs: Sequence[Sequence[Path]], uri: str) -> Iterator[list[list[str]]]:
-    """The URIs of copies of these shards, run by run, which stand below ``uri`` in a folder of their own. It is removed
-    at the end.
+    """Yield the URIs of copies of these shards, run by run, which stand below ``uri`` in a folder of their own. It is
+    removed at the end.
 
     Raises :class:`BadInput` for a URI that nobody can read, :class:`MachineError` when the shards can't be put there.
     """
@@ -56,7 +56,8 @@ def _put(files: Any, folder: str, shards: Sequence[Path]) -> None:
 
 
 def _remove(files: Any, folder: str) -> None:
-    """What is left behind by a store that is gone meanwhile can't be helped; its name says whose it was."""
+    """Remove a folder. What is left behind by a store that is gone meanwhile can't be helped; its name says whose it
+    was."""
     from pyarrow import ArrowException
 
     try:

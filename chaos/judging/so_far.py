@@ -1,4 +1,4 @@
-"""Judges a prefix of a run: what the laws that can tell from a part have found so far."""
+"""Judges a prefix of a run: what the laws that can judge a part have found so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chaos.judging.registry import Registry, registry
 from chaos.law import RunContext
 from chaos.verdict import Anomaly, Validity, Verdict
 
-#: What is told of a law whose promise nothing has broken yet.
+#: What is said of a law whose promise nothing has broken yet.
 NONE = "no violation so far"
 
 
@@ -27,7 +27,7 @@ NONE = "no violation so far"
 class SoFar:
     """What one law says of a run that goes on. ``violations``: those that stand whatever is still to come. ``state``:
     in a few words what is known; no promise counts as kept before its run has ended. ``is_open``: the law is about this
-    run, but there is not enough to tell anything yet."""
+    run, but there is not enough to say anything yet."""
 
     law: str
     violations: tuple[Anomaly, ...]
@@ -47,7 +47,7 @@ class SoFar:
 
 
 def able(known: Registry | None = None) -> Registry:
-    """The kernels that may be asked about a prefix of a run."""
+    """Return the kernels that may be asked about a prefix of a run."""
     every = known or registry()
     return Registry({number: law for number, law in every.kernels.items() if law.needs.on_prefix}, {})
 
@@ -60,7 +60,7 @@ def wanted(known: Registry) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
 
 
 def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = None) -> tuple[SoFar, ...]:
-    """Judge a prefix of a run, in the order in which verdicts tell the laws. ``context`` is that of the whole run. Many
+    """Judge a prefix of a run, in the order in which verdicts list the laws. ``context`` is that of the whole run. Many
     rows are parted as those of a whole run are, and looked at one part after the other."""
     asked = able(known)
     parts = shards.parts(rows, plan(asked.kernels, context.meta))

@@ -78,13 +78,13 @@ class Session:
             raise self._error
         if self._error is not None:
             raise MachineError(
-                f"Spark did not start at {self.master.url}: {sentence(self._error)}. `stormproof doctor` tells what is "
+                f"Spark did not start at {self.master.url}: {sentence(self._error)}. `stormproof doctor` shows what is "
                 "missing; `--engine local` judges without Spark"
             ) from self._error
 
     def map(self, work: Callable[[S], R], tasks: Sequence[S], on_progress: OnProgress | None = None) -> list[R]:
-        """``work(task)`` for each task, in one job; results in the order of the tasks. ``work`` is a function of a
-        module of ours that workers can import; ``on_progress`` is told how many of the tasks are done.
+        """Return ``work(task)`` for each task, in one job; results in the order of the tasks. ``work`` is a function of
+        a module of ours that workers can import; ``on_progress`` is called with how many of the tasks are done.
 
         After Ctrl-C the job is cancelled. Raises :class:`MachineError` when executors have other versions than this
         process, and :class:`JobFailed` when the job came to nothing for any other reason.
@@ -105,7 +105,7 @@ class Session:
 
     @classmethod
     def open_jvm(cls) -> Any:
-        """The JVM of the session that is up in this process, as py4j's view of it; None where none is up."""
+        """Return the JVM of the session that is up in this process, as py4j's view of it; None where none is up."""
         session = cls._open
         return None if session is None or session._context is None else session._context._jvm
 
@@ -203,9 +203,9 @@ def _new_context(master: Master, settings: Mapping[str, str], folder: Path, full
 
 
 def _worker_python(folder: Path) -> Path:
-    """A Python for the workers that imports pyspark as it is installed, with its bytecode.
+    """Return a Python for the workers that imports pyspark as it is installed, with its bytecode.
 
-    Spark puts a zipped copy of pyspark in front of the workers' path, which is compiled anew at every start: 0.8 s of
+    Spark puts a zipped copy of pyspark in front of the workers' path, which is compiled again at every start: 0.8 s of
     the first job on two cores. Our own packages come first, whatever the user's working directory holds.
     """
     import pyspark

@@ -52,6 +52,6 @@ def sentence(error: BaseException) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something: py4j begins with the call that failed."""
+    """Return the first line that says something: py4j begins with the call that failed."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
     return next((line for line in lines if line and not line.startswith("An error occurred while calling")), "")[:500]

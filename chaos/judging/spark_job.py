@@ -59,7 +59,8 @@ class _Job(threading.Thread):
 
 
 def collect(context: Any, rdd: Any, on_progress: OnProgress | None, tasks: int, patience_s: float | None) -> list[Any]:
-    """All elements of an RDD, in order. ``on_progress`` is told how many of the ``tasks`` that its parts hold are done.
+    """Return all elements of an RDD, in order. ``on_progress`` is called with how many of the ``tasks`` that its parts
+    hold are done.
 
     The job is cancelled when anything is raised here meanwhile, Ctrl-C above all. Raises :class:`JobFailed` when it
     fails, or when no executor works on any part of it for ``patience_s``.

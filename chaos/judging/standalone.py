@@ -106,11 +106,11 @@ class Cluster:
 
     def _write_files(self, folder: Path) -> None:
         secret = secrets.token_hex(32)
-        told = {"spark.authenticate": "true", SECRET: secret}
-        told |= {"spark.ui.killEnabled": "false", "spark.master.rest.enabled": "false"}  # they ask for no secret
+        settings = {"spark.authenticate": "true", SECRET: secret}
+        settings |= {"spark.ui.killEnabled": "false", "spark.master.rest.enabled": "false"}  # they ask for no secret
         for path, text in (
             (self.secret_file, f"{secret}\n"),
-            (folder / "spark.conf", "".join(f"{name} {value}\n" for name, value in told.items())),
+            (folder / "spark.conf", "".join(f"{name} {value}\n" for name, value in settings.items())),
             (folder / "log4j2.properties", LOGGING),
         ):
             path.touch(mode=0o600)
@@ -136,7 +136,7 @@ class Cluster:
         return Path(self._folder.name) / f"{name}.log"
 
     def _await(self, name: str, words: re.Pattern[str]) -> str:
-        """What a log says in the place of the words' first group, once it does."""
+        """Return what a log says in the place of the words' first group, once it does."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             text = self._log(name).read_text("utf-8", errors="replace")
@@ -157,7 +157,7 @@ def _end_with_parent() -> None:
 def _environment(folder: Path) -> dict[str, str]:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise MachineError("Spark is not installed: install stormproof anew")
+        raise MachineError("Spark is not installed: install stormproof again")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return {
         **kept,
@@ -182,14 +182,14 @@ def main() -> int:
     parser.add_argument("--cores", type=int, default=1, help="of each worker (default: 1)")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="of each worker (default: 1024)")
     given = parser.parse_args()
-    told = threading.Event()
+    stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stop.set())
     try:
         with Cluster(workers=given.workers, cores=given.cores, memory_mib=given.memory) as cluster:
             print(f"--master {cluster.url} --conf {SECRET_FILE}={cluster.secret_file}", flush=True)
             print(f"processes: {', '.join(map(str, cluster.pids))}; Ctrl-C ends them", file=sys.stderr, flush=True)
-            told.wait()
+            stop.wait()
     except ChaosError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3

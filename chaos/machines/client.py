@@ -10,7 +10,7 @@ from chaos.machines.machine import Streams
 from chaos.machines.proxy import CONNECTED, HOST, preamble
 from chaos.node import ONEWAY, Message
 
-#: What a driver is told that asks for messages of a cluster that has none.
+#: The error of a driver that asks for messages of a cluster that has none.
 NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its programs by `dial` and `endpoint`"
 
 
@@ -68,7 +68,7 @@ class ProcessConnection(asyncio.Protocol):
             answer.set_result(message)
 
     def broken(self, link: _Link) -> None:
-        """The link has ended, or never came to be."""
+        """Fail all requests that wait: the link has ended, or never came to be."""
         if link is self._link:
             self._link = None
             self._fail(sent=link.open)
@@ -104,7 +104,7 @@ class ProcessConnection(asyncio.Protocol):
 
 
 async def dial(proxy_port: int, client: str, node: str, port: str) -> Streams:
-    """A client's stream of bytes to a port of a program, by the proxy that listens there. Raises
+    """Return a client's stream of bytes to a port of a program, by the proxy that listens there. Raises
     :class:`Disconnected`."""
     try:
         reader, writer = await asyncio.open_connection(HOST, proxy_port)
@@ -173,7 +173,7 @@ class _Link(asyncio.Protocol):
         try:
             messages = self._codec.decode(self._buffer)
         except ValueError:
-            self.abort()  # what this node sends makes no sense: whoever waits learns that the connection broke
+            self.abort()  # what this node sends makes no sense: who waits learns that the connection broke
             return
         for message in messages:
             self._owner.answered(message)

@@ -16,7 +16,7 @@ Opener = Callable[[Address], Awaitable[socket.socket]]
 
 
 def come_about(begun: Sequence[socket.socket | None], within_s: float) -> list[bool]:
-    """Which of these connections come about in time; they are closed. None: it failed at once."""
+    """Return which of these connections come about in time; they are closed. None: it failed at once."""
     works = [False] * len(begun)
     deadline_s = time.monotonic() + within_s
     with ExitStack() as stack, selectors.DefaultSelector() as waiting:
@@ -32,8 +32,8 @@ def come_about(begun: Sequence[socket.socket | None], within_s: float) -> list[b
 
 
 def dialled(ports: Sequence[int], host: str, port: int) -> socket.socket | None:
-    """A connection that was begun from one of these ports; None if that failed. A port from which such a one has ended
-    just now can't be taken at once."""
+    """Return a connection that was begun from one of these ports; None if that failed. A port from which such a one has
+    ended just now can't be taken at once."""
     for own in ports:
         probe = socket.socket()
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

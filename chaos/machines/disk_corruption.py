@@ -16,10 +16,10 @@ class _Host(Protocol):
     async def kill(self, node: str) -> Mapping[str, object]: ...
 
     async def _life_of(self, node: str) -> int:
-        """The incarnation of a node that runs, else 0."""
+        """Return the incarnation of a node that runs, else 0."""
 
-    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        """:func:`chaos.effects.corruption.at_disk`, where the disk of this node is."""
+    async def _at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
+        """Call :func:`chaos.effects.corruption.at_disk` where the disk of this node is."""
 
 
 class HarmsDisks:
@@ -46,7 +46,7 @@ class HarmsDisks:
 
     async def roll_back_disk(self: _Host, node: str) -> Mapping[str, object]:
         ended = await self.kill(node)
-        told = await self._at_disk(node, AtDisk.PUT_BACK, {})
-        if not told["changed"]:
+        restored = await self._at_disk(node, AtDisk.PUT_BACK, {})
+        if not restored["changed"]:
             raise NotNow(f"the disk of {node} still holds what it held when it was copied")
-        return {**ended, "put_back": told}
+        return {**ended, "put_back": restored}

@@ -50,7 +50,7 @@ class Endpoint:
         return self.address.split(",")
 
     def is_at(self, address: Address) -> bool:
-        """Whether who dials this address dials this node."""
+        """Return whether who dials this address dials this node."""
         host, port = address
         first, _, last = self.ports.partition(":")
         return host in self.addresses and (not first or int(first) <= port <= int(last or first))
@@ -82,7 +82,7 @@ class Place:
 
 
 def run_chain(run_id: str) -> str:
-    """The stem of the names of a run's chains; a name has 28 characters at most."""
+    """Return the stem of the names of a run's chains; a name has 28 characters at most."""
     return f"stormproof-{crc32(run_id.encode()):08x}"
 
 
@@ -99,8 +99,8 @@ def setup(stem: str, table: Table = FILTER) -> str:
 
 
 def places(rule: LinkRule, endpoints: Mapping[str, Endpoint], table: Table = FILTER) -> list[Place]:
-    """Where a rule must stand to hold between these nodes (by name). Clients are no business of the filter. A copy can
-    only be sent from where the packet is."""
+    """Return where a rule must stand to hold between these nodes (by name). Clients are no business of the filter. A
+    copy can only be sent from where the packet is."""
     sources, targets = (_named(rule, names, endpoints) for names in (rule.sources, rule.targets))
     inward = "in" in table.hooks and len(targets) <= len(sources) and not isinstance(rule.action, Duplicate)
     at, others = (targets, sources) if inward else (sources, targets)
@@ -134,29 +134,30 @@ def take_down(stem: str, chain: str, place: Place, action: Action, table: Table 
 
 
 def restore(flavour: str) -> list[str]:
-    """The command that takes a batch from its standard input and does all of it or nothing."""
+    """Return the command that takes a batch from its standard input and does all of it or nothing."""
     return [f"{flavour}-restore", "--noflush", "-w", str(WAIT_S)]
 
 
 def listing(flavour: str, chain: str, table: Table = FILTER) -> list[str]:
-    """The command whose output :func:`packets` reads."""
+    """Return the command whose output :func:`packets` reads."""
     return [flavour, "-w", str(WAIT_S), "-t", table.name, "-n", "-v", "-x", "-L", chain]
 
 
 def packets(listed: str, action: Action = PASS) -> int:
-    """How many packets a rule has decided, or sorted. Copies pass the rule again: none of them is doubled, but they are
-    counted like others, so for ``Duplicate`` it is as many on average."""
+    """Return how many packets a rule has decided, or sorted. Copies pass the rule again: none of them is doubled, but
+    they are counted like others, so for ``Duplicate`` it is as many on average."""
     found = sum(_counts(listed))
     return found * 1000 // (1000 + action.per_mille) if isinstance(action, Duplicate) else found
 
 
 def stops_all(action: Action) -> bool:
-    """Whether no packet of its ways passes a rule that does this."""
+    """Return whether no packet of its ways passes a rule that does this."""
     return isinstance(action, Drop) or (isinstance(action, Reset) and action.per_mille >= 1000)
 
 
 def stopped(listed: str, place: Place) -> Mapping[Way, int]:
-    """How many packets of each way a rule has stopped that stops all; nothing if its chain is not as it was put up."""
+    """Return how many packets of each way a rule has stopped that stops all; nothing if its chain is not as it was put
+    up."""
     lines = [way for way in place.ways for _ in way[1].addresses]  # the filter makes a line for each address
     counts = _counts(listed)
     if len(counts) != len(lines):
@@ -168,13 +169,13 @@ def stopped(listed: str, place: Place) -> Mapping[Way, int]:
 
 
 def _counts(listed: str) -> list[int]:
-    """What each line that decides something has counted, in order."""
+    """Return what each line that decides something has counted, in order."""
     rows = (line.split() for line in listed.splitlines())
     return [int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit() and row[2] in _VERDICTS]
 
 
 def left_of(stem: str, saved: str, table: Table = FILTER) -> str:
-    """The batch that takes down all that is left of a run, as :func:`saving` lists it; "" if nothing is."""
+    """Return the batch that takes down all that is left of a run, as :func:`saving` lists it; "" if nothing is."""
     lines = [line for line in saved.splitlines() if line.startswith(("-N ", "-A "))]
     chains = [words[1] for line in lines if (words := line.split())[0] == "-N" and words[1].startswith(f"{stem}-")]
     leads = [
@@ -188,7 +189,7 @@ def left_of(stem: str, saved: str, table: Table = FILTER) -> str:
 
 
 def saving(flavour: str, table: Table = FILTER) -> list[str]:
-    """The command whose output :func:`left_of` reads."""
+    """Return the command whose output :func:`left_of` reads."""
     return [flavour, "-w", str(WAIT_S), "-t", table.name, "-S"]
 
 
@@ -197,7 +198,8 @@ def _named(rule: LinkRule, names: frozenset[str], endpoints: Mapping[str, Endpoi
 
 
 def _match(inward: bool, here: Endpoint, peer: Endpoint) -> tuple[str, str]:
-    """What tells the packets of one way from all others: the protocol, if that must be said, and the rest."""
+    """Return what sets the packets of one way apart from all others: the protocol, if that must be said, and the
+    rest."""
     match = f"{'-s' if inward else '-d'} {peer.address}"
     if not here.ports or not peer.ports:
         return "", match
@@ -234,7 +236,7 @@ def _sometimes(per_mille: int) -> str:
 
 
 def _leads(stem: str, place: Place, action: Action = PASS) -> str:
-    """The chain that leads to a rule's own."""
+    """Return the chain that leads to a rule's own."""
     return f"{stem}-{'in' if place.inward else 'out'}{_CUT if isinstance(action, Drop) else ''}"
 
 

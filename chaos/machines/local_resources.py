@@ -43,7 +43,7 @@ DEADLY = (Kind.MEMORY, Kind.DESCRIPTORS)
 class Pressure:
     """All that weighs on one node. ``gate``: a file; while it is there, no sync of the node's disk begins.
 
-    Where ``kept`` is a file, it tells whoever serves the node after this process what weighs on it; otherwise all ends
+    Where ``kept`` is a file, who serves the node after this process reads there what weighs on it; otherwise all ends
     with this process. ``environment``: what the processes that take a processor's time are started with."""
 
     def __init__(self, gate: Path, kept: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -55,9 +55,9 @@ class Pressure:
         self._children: list[subprocess.Popen[bytes]] = []
         self._processor = 0
         if kept is not None and kept.exists():
-            told = json.loads(kept.read_text("utf-8"))
-            self._held = {Kind(kind): int(amount) for kind, amount in told["held"].items()}
-            self._spinner, self._processor = Process.parse(told["spinner"]), int(told["processor"])
+            saved = json.loads(kept.read_text("utf-8"))
+            self._held = {Kind(kind): int(amount) for kind, amount in saved["held"].items()}
+            self._spinner, self._processor = Process.parse(saved["spinner"]), int(saved["processor"])
             if not self._marks().items() <= procfs.environment(self._spinner.pid).items():
                 self._spinner = Process(0, 0)  # never ours: a file may be wrong
 
@@ -66,7 +66,7 @@ class Pressure:
         return any(kind in self._held for kind in DEADLY)
 
     def starves(self, process: Process) -> bool:
-        """Whether this process has no descriptor left, for they are limited."""
+        """Return whether this process has no descriptor left, for they are limited."""
         if Kind.DESCRIPTORS in self._held:
             with suppress(OSError):
                 return rlimits.starved(process.pid)
@@ -100,7 +100,7 @@ class Pressure:
         return shown
 
     def born(self, process: Process) -> None:
-        """The node has begun another life: it feels what the one before felt."""
+        """Have the life that the node has begun feel what the one before felt."""
         for kind in self._held:
             with suppress(OSError):
                 self._weigh(kind, process)
@@ -161,7 +161,7 @@ class Pressure:
             time.sleep(POLL_S)
 
     def _marks(self) -> Mapping[str, str]:
-        """What the environment of each process that this one has started holds, besides what all inherit."""
+        """Return what the environment of each process that this one has started holds, besides what all inherit."""
         marks = (procfs.RUN, procfs.HOST_RUN)
         return {name: value for name, value in (self._environment or {}).items() if name in marks}
 
@@ -170,8 +170,8 @@ class Pressure:
             return
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         part = self._kept.with_suffix(".part")
-        told = {"held": self._held, "spinner": str(self._spinner), "processor": self._processor}
-        part.write_text(json.dumps(told), "utf-8")
+        saved = {"held": self._held, "spinner": str(self._spinner), "processor": self._processor}
+        part.write_text(json.dumps(saved), "utf-8")
         part.replace(self._kept)
 
 
@@ -190,7 +190,7 @@ def _free(kind: Kind, pid: int) -> None:
 
 
 def spinning(first: Process) -> int:
-    """How many processes of those that this one has started take the processor's time, itself included."""
+    """Return how many processes of those that this one has started take the processor's time, itself included."""
     return len(_crowd_of(first))
 
 

@@ -40,7 +40,7 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """The present or the last life of a node, as its machine tells it.
+    """The present or the last life of a node, as its machine reports it.
 
     ``state``: the machine's own word for how it runs, "" when no process of it lives; ``paused``: all of its processes
     are stopped. ``started``: when its first process began, in the machine's own words, so that two lives differ.
@@ -101,51 +101,53 @@ class Machine(Protocol):
         """In sentences: when it could not be reached. Nodes that have ended on such a machine have not crashed."""
 
     def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
-        """The life of each of these nodes; incarnation 0 for one that never lived."""
+        """Return the life of each of these nodes; incarnation 0 for one that never lived."""
 
     def start(self, launch: Launch) -> None:
         """Start the program of a node, unless it lives. The machine itself knows where the node's disk, its trace and
         its files are: it fills in those fields, ``clock`` if there is anything in it."""
 
     def signal(self, node: str, number: Signal) -> None:
-        """Send a signal to every process of the node; whether it has had its effect, ``lives`` tells. Raises NotNow
+        """Send a signal to every process of the node; ``lives`` shows whether it has had its effect. Raises NotNow
         when the node does not run; ``CONTINUE`` then does nothing."""
 
     def log(self, node: str) -> str:
-        """The end of what a node wrote, over all its lives."""
+        """Return the end of what a node wrote, over all its lives."""
 
     def places(self, node: str) -> Places:
-        """Where a node that is a program of others is at home."""
+        """Return where a node that is a program of others is at home."""
 
     def install(self, recipe: Installation) -> str:
-        """The folder in which nodes here find what this recipe has made; brought there if it lacks."""
+        """Return the folder in which nodes here find what this recipe has made; brought there if it lacks."""
 
     def runs_program(self, node: str) -> bool:
-        """Whether a node's own command runs by now, and not only what starts it."""
+        """Return whether a node's own command runs by now, and not only what starts it."""
 
     def says(self, node: str, pattern: str) -> bool:
-        """Whether a line that the node has written in its present life holds a match of this regular expression."""
+        """Return whether a line that the node has written in its present life holds a match of this regular
+        expression."""
 
     def listening(self, node: str) -> Sequence[str]:
-        """Where the processes of a node listen now, as ``HOST:PORT``."""
+        """Return where the processes of a node listen now, as ``HOST:PORT``."""
 
     def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
-        """The size of each regular file on a node's disk or in its home whose path there one of these matches."""
+        """Return the size of each regular file on a node's disk or in its home whose path there one of these
+        matches."""
 
     def read(self, node: str, path: str, begin: int, length: int) -> bytes:
-        """Up to so many bytes of such a file from this one on; nothing where there is none."""
+        """Return up to so many bytes of such a file from this one on; nothing where there is none."""
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
         """Replace one of the files of a node in one step; without content it is removed. The node need not live."""
 
     def get(self, node: str, file: NodeFile, begin: int) -> bytes:
-        """What is in one of the files of a node from this byte on; nothing when there is no such file."""
+        """Return what is in one of the files of a node from this byte on; nothing when there is no such file."""
 
     def wipe(self, node: str) -> int:
         """Empty the disk of a node that is down; how many files that were."""
 
-    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        """:func:`chaos.effects.corruption.at_disk`, where the disk of this node is."""
+    def at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
+        """Call :func:`chaos.effects.corruption.at_disk` where the disk of this node is."""
 
     def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         """Begin pressure of this kind; what shows it. It lasts over the node's lives. Raises NotNow."""
@@ -154,14 +156,14 @@ class Machine(Protocol):
         """End pressure of this kind; nothing happens when there is none."""
 
     def born(self, node: str) -> None:
-        """The node has begun another life: have it feel the pressure that the one before felt."""
+        """Have the life that the node has begun feel the pressure that the one before felt."""
 
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
         """Run a command where the links of the nodes here are filtered, with this on its standard input; its exit code
         and its output."""
 
     def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
-        """Which of these fresh connections come about in time, all begun at once."""
+        """Return which of these fresh connections come about in time, all begun at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +175,8 @@ class Seat:
     filter knows it, and ``dial_ports`` as in :class:`Launch`. Without: all links lead through the proxy at
     ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and can't be reached.
 
-    Of a node that is a program of others: ``ip`` and ``ports``, the numbers of its ports by name, are what other nodes
-    are told, and ``reached`` is where the harness finds each."""
+    Of a node that is a program of others: other nodes get its ``ip`` and ``ports``, the numbers of its ports by name,
+    and ``reached`` is where the harness finds each."""
 
     machine: Machine
     address: Address | None = None
@@ -210,8 +212,8 @@ class Fleet(Protocol):
         :class:`chaos.errors.MachineError` when the machines can't serve."""
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
-        """All seats and links are ready, and the first lives begin. ``on_return`` is awaited whenever a machine that
-        was lost can be reached again."""
+        """Watch the machines: all seats and links are ready, and the first lives begin. ``on_return`` is awaited
+        whenever a machine that was lost can be reached again."""
 
     async def add(self, spec: NodeSpec) -> Seat:
         """Have a seat ready for one node more. Raises NotNow when there is no place for it."""
@@ -221,7 +223,7 @@ class Fleet(Protocol):
 
 
 class Links(Protocol):
-    """The links of one run, whoever carries out their rules."""
+    """The links of one run, whatever carries out their rules."""
 
     @property
     def token(self) -> str:
@@ -234,10 +236,10 @@ class Links(Protocol):
     async def begin(
         self, codec: Codec | None, addresses: Mapping[str, Address], endpoints: Mapping[str, Endpoint]
     ) -> None:
-        """``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
+        """Begin. ``addresses`` and ``endpoints`` as in :class:`Seat`; nothing where there is no network."""
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
-        """One node more; the rules that stand hold for it from now on."""
+        """Take in one node more; the rules that stand hold for it from now on."""
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None: ...
 
@@ -246,21 +248,22 @@ class Links(Protocol):
     async def hits(self, rule_id: str) -> int: ...
 
     async def ends(self, rule_id: str) -> frozenset[str]:
-        """The ends, nodes and clients, of the links of clients on which a rule has hit something so far."""
+        """Return the ends, nodes and clients, of the links of clients on which a rule has hit something so far."""
 
     async def address(self, node: str) -> Address | None:
-        """Where the harness reaches a node; None while it listens nowhere."""
+        """Return where the harness reaches a node; None while it listens nowhere."""
 
     async def serve(self, node: str, ports: Mapping[str, Address]) -> None:
         """Take a node for a program of others: it is found at these ports, by name, and takes no first line."""
 
     async def try_client(self, client: str, node: str, within_s: float, port: str = "") -> Reach:
-        """What becomes in time of a fresh connection of this client with the node; without a network, also of a node.
-        ``port``: of a program, "" for its first."""
+        """Return what becomes in time of a fresh connection of this client with the node; without a network, also of a
+        node. ``port``: of a program, "" for its first."""
 
     async def stopped(self, dial: Dial) -> Mapping[object, int]:
-        """Of the rules that let no packet of this dial pass, or none of its answers: how many packets each has stopped
-        on that way so far. One that stops another packet there while the dial is under way stops the dial too."""
+        """Return, of the rules that let no packet of this dial pass, or none of its answers, how many packets each has
+        stopped on that way so far. One that stops another packet there while the dial is under way stops the dial
+        too."""
 
     async def dial(self, client: str, node: str, port: str) -> Streams:
         """See :meth:`chaos.driver.Dials.dial`."""
@@ -271,7 +274,7 @@ class Links(Protocol):
     def connect(self, client: str, node: str) -> Connection: ...
 
     def expose(self, client: str, node: str) -> Address:
-        """Where a client that knows nothing of us reaches this node."""
+        """Return where a client that knows nothing of us reaches this node."""
 
     def close(self) -> None:
         """End the clients' connections."""

@@ -29,7 +29,7 @@ _ROOT = re.compile(r"^qdisc (?P<kind>\S+) (?P<major>[0-9a-f]+): dev (?P<device>\
 
 
 def major(run_id: str) -> str:
-    """The handle of a run's htb, in hexadecimal digits; one that people hardly choose."""
+    """Return the handle of a run's htb, in hexadecimal digits; one that people hardly choose."""
     return f"{0x5000 + crc32(run_id.encode()) % 0x1000:x}"
 
 
@@ -57,8 +57,8 @@ def end(device: str) -> str:
 
 
 def leaf(actions: Sequence[Action]) -> str:
-    """The one netem that does all of these. Its jitter is to either side; ours is delay besides. What it shall not do
-    is said too: a netem that is changed goes on with whatever isn't mentioned."""
+    """Return the one netem that does all of these. Its jitter is to either side; ours is delay besides. What it shall
+    not do is said too: a netem that is changed goes on with whatever isn't mentioned."""
     delays = [action for action in actions if isinstance(action, Delay)]
     late_ns = sum(delay.delay_ns + delay.jitter_ns / 2 for delay in delays)
     jitter_ns = sum(delay.jitter_ns / 2 for delay in delays)
@@ -78,24 +78,24 @@ def leaf(actions: Sequence[Action]) -> str:
 
 
 def hits(action: Action, packets: int) -> int:
-    """How many of the packets on a rule's links it has struck, on average; the kernel counts only how many there
+    """Return how many of the packets on a rule's links it has struck, on average; the kernel counts only how many there
     were."""
     return packets * action.per_mille // 1000 if isinstance(action, Reorder | Corrupt) else packets
 
 
 def routes(addresses: Iterable[str]) -> str:
-    """What :data:`ROUTES` reads: through which device one gets to each of these."""
+    """Return what :data:`ROUTES` reads: through which device one gets to each of these."""
     return "".join(f"route get {address}\n" for address in addresses)
 
 
-def devices(told: str) -> list[str]:
-    """The device of each route, in order."""
-    return re.findall(r"^.*? dev (\S+)", told, re.MULTILINE)
+def devices(listed: str) -> list[str]:
+    """Return the device of each route, in order."""
+    return re.findall(r"^.*? dev (\S+)", listed, re.MULTILINE)
 
 
 def taken(shown: str, major: str) -> Iterator[tuple[str, str]]:
-    """Devices whose traffic somebody controls, as :data:`SHOW` tells: device, and by what (``""`` by this run). What
-    the kernel puts up by itself has the handle 0."""
+    """Yield the devices whose traffic somebody controls, as :data:`SHOW` lists them: device, and by what (``""`` by
+    this run). What the kernel puts up by itself has the handle 0."""
     for line in shown.splitlines():
         found = _ROOT.match(line)
         if found and int(found["major"], 16):

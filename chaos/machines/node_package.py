@@ -3,7 +3,7 @@
 It holds the nodes' shell, what acts for the harness beside them, and the packages that the nodes of a cluster name
 (``package`` of :class:`chaos.node.NodeSpec`), not the harness. It is made from the code that runs right now, whether
 that is a checkout or an installation, and needs no tool: a wheel is a zip archive with three files of metadata. The
-same code makes the same bytes, so the hash of a wheel tells whether a host has the code that the harness would test.
+same code makes the same bytes, so the hash of a wheel shows whether a host has the code that the harness would test.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
 
 
 def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
-    """The packages that these nodes need: those that hold the modules they name, and what these import in turn, as long
-    as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises :class:`BadInput`
-    when one that is named is not there."""
+    """Return the packages that these nodes need: those that hold the modules they name, and what these import in turn,
+    as long as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises
+    :class:`BadInput` when one that is named is not there."""
     found: dict[str, None] = {}
     waiting = sorted({spec.package.partition(".")[0] for spec in nodes if spec.package})
     while waiting:
@@ -85,13 +85,13 @@ def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
 
 @cache
 def _needed_by(package: str) -> tuple[str, ...]:
-    """The packages that the code of this one imports, but those that are everywhere."""
+    """Return the packages that the code of this one imports, but those that are everywhere."""
     imported = {name.partition(".")[0] for source in _files_of(package).values() for name in _imports(source)}
     return tuple(sorted(name for name in imported - _ALWAYS_THERE if _is_portable(name)))
 
 
 def _is_portable(package: str) -> bool:
-    """Whether there is a package of this name here that is nothing but Python."""
+    """Return whether there is a package of this name here that is nothing but Python."""
     try:
         folder = package_folder(package)
     except BadInput:
@@ -101,7 +101,7 @@ def _is_portable(package: str) -> bool:
 
 @cache
 def package_digest(package: str) -> str:
-    """The SHA-256 of a package's code (bare lower-case hex). Raises :class:`BadInput`."""
+    """Return the SHA-256 of a package's code (bare lower-case hex). Raises :class:`BadInput`."""
     code = sha256()
     for name, data in _files_of(package).items():
         code.update(f"{name} {_hash(data)}\n".encode())
@@ -109,7 +109,7 @@ def package_digest(package: str) -> str:
 
 
 def _shell() -> dict[str, bytes]:
-    """The code of :data:`ROOTS` and of all that it imports of ``chaos``, by its path in the archive."""
+    """Return the code of :data:`ROOTS` and of all that it imports of ``chaos``, by its path in the archive."""
     home = Path(chaos.__file__).parent.parent
     found: dict[str, bytes] = {}
     waiting = list(ROOTS)
@@ -125,7 +125,7 @@ def _shell() -> dict[str, bytes]:
 
 
 def _imports(source: bytes) -> list[str]:
-    """What some code imports by full names: modules, and names that may be modules."""
+    """Return what some code imports by full names: modules, and names that may be modules."""
     with _parsing:
         tree = ast.parse(source)
     found = []
@@ -145,7 +145,7 @@ def _files_of(package: str) -> dict[str, bytes]:
 
 
 def package_folder(package: str) -> Path:
-    """Where the code of a package lies. Raises :class:`BadInput` when there is none of this name."""
+    """Return where the code of a package lies. Raises :class:`BadInput` when there is none of this name."""
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise BadInput(f"there is no package {package!r} here, which the nodes would need")

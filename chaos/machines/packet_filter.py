@@ -63,7 +63,7 @@ class PacketFilter:
         await gather(*(self._begin(machine) for machine in machines))
 
     async def begin_again(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """The same, where these machines have lost all that stood there."""
+        """Make the run's chains again, where these machines have lost all that stood there."""
         self._endpoints = {**self._endpoints, **endpoints}
         await gather(*(self._begin(machine) for machine in sorted({found.machine for found in endpoints.values()})))
 
@@ -82,7 +82,7 @@ class PacketFilter:
         )
 
     def takes(self, rule: LinkRule) -> bool:
-        """Whether the rule holds between any two nodes."""
+        """Return whether the rule holds between any two nodes."""
         return bool(iptables.places(rule, self._endpoints, self._table))
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
@@ -112,13 +112,13 @@ class PacketFilter:
             await self._clear(rule_id)
 
     async def hits(self, rule_id: str) -> int:
-        """How many packets the rule has decided; 0 for one that is gone."""
+        """Return how many packets the rule has decided; 0 for one that is gone."""
         async with self._lock:
             return await self._hits(rule_id)
 
     async def stopped(self, source: str, target: Address) -> Mapping[object, int]:
-        """How many packets between a node and the one at this address, either way, each rule has stopped that stops all
-        of them; by chain and machine. It waits for no rule that is just put up or taken down."""
+        """Return how many packets between a node and the one at this address, either way, each rule has stopped that
+        stops all of them; by chain and machine. It waits for no rule that is just put up or taken down."""
         here = self._endpoints.get(source)
         ways = {way for peer in self._endpoints.values() if peer.is_at(target) for way in ((here, peer), (peer, here))}
         asked = [
@@ -157,7 +157,7 @@ class PacketFilter:
         raise DeploymentError(f"the packet filter of {machine} does not say how many packets it has dropped")
 
     async def _list(self, machine: str, chain: str) -> str | None:
-        """What the filter tells of this chain; None if it is not there, as after a restart of the machine."""
+        """Return what the filter lists of this chain; None if it is not there, as after a restart of the machine."""
         code, output = await self._run(machine, iptables.listing(self._flavours[machine], chain, self._table), "")
         return None if code else output
 

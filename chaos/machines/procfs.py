@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-#: Environment of every process of a run: :func:`mark` of its directory (its id tells it only from those below the same
-#: folder), ``PID:START`` of the harness that drives it, the node's name.
+#: Environment of every process of a run: :func:`mark` of its directory (its id sets it apart only from those below the
+#: same folder), ``PID:START`` of the harness that drives it, the node's name.
 RUN = "STORMPROOF_RUN"
 HARNESS_PROCESS = "STORMPROOF_HARNESS"
 NODE = "STORMPROOF_NODE"
@@ -43,8 +43,9 @@ class Process:
     started: int
 
     def state(self) -> str:
-        """The system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended. A zombie has,
-        unless other threads of it still run: until they end, its sockets take connections and its files are open."""
+        """Return the system's letter for its state (``R``, ``S``, ``T`` stopped, …); "" once it has ended. A zombie
+        has, unless other threads of it still run: until they end, its sockets take connections and its files are
+        open."""
         state, started, threads, *_ = _stat(self.pid)
         ended = state in _ENDED and threads <= 1
         return state if started == self.started and not ended else ""
@@ -76,9 +77,9 @@ class Process:
 
     @staticmethod
     def begun(pid: int) -> Process:
-        """A process that was just started with some environment, once that can be read or the process has ended.
+        """Return a process that was just started with some environment, once that can be read or the process has ended.
 
-        Whoever starts a process goes on before the kernel has filled its environment in. Until then it would pass for
+        Who starts a process goes on before the kernel has filled its environment in. Until then it would pass for
         a stranger's, and get no signal (see :func:`session_of`)."""
         process, deadline_s = Process.of(pid), time.monotonic() + _EXEC_S
         while _stat(pid).state not in _ENDED and not environment(pid) and time.monotonic() < deadline_s:
@@ -97,20 +98,21 @@ def harness() -> str:
     return str(Process.of(os.getpid()))
 
 
-def living(told: object) -> int:
-    """The id of the process that this text names, as ``str`` wrote it; 0 once it has ended, and for any other text."""
+def living(text: object) -> int:
+    """Return the id of the process that this text names, as ``str`` wrote it; 0 once it has ended, and for any other
+    text."""
     try:
-        process = Process.parse(str(told))
+        process = Process.parse(str(text))
     except ValueError:
         return 0
     return process.pid if process.state() else 0
 
 
 def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
-    """The living processes of the session that this process began, itself included.
+    """Return the living processes of the session that this process began, itself included.
 
     Its id names the session for as long as anybody is in it. The first process must hold these marks in its
-    environment, for a file that tells of it may be wrong; where it has ended, each of the others must: the id may have
+    environment, for a file that names it may be wrong; where it has ended, each of the others must: the id may have
     come to another session since."""
     state, started, *_ = _stat(leader.pid)
     if state and started != leader.started:
@@ -127,7 +129,7 @@ def session_of(leader: Process, marks: Mapping[str, str]) -> list[Process]:
 
 
 def _session(pid: str) -> int:
-    """The id of a process's session; -1 when it has ended."""
+    """Return the id of a process's session; -1 when it has ended."""
     try:
         return os.getsid(int(pid))
     except OSError:
@@ -150,7 +152,7 @@ def descendants(first: Process) -> list[Process]:
 
 
 def name_of(pid: int) -> str:
-    """What the kernel calls a process; "" when there is none."""
+    """Return what the kernel calls a process; "" when there is none."""
     try:
         return (_PROC / str(pid) / "comm").read_text("utf-8", "replace").strip()
     except OSError:
@@ -158,8 +160,8 @@ def name_of(pid: int) -> str:
 
 
 def marked(marks: Mapping[str, str]) -> list[Process]:
-    """The living processes of this user that hold these marks in their environment, whatever session they are in; none
-    without marks."""
+    """Return the living processes of this user that hold these marks in their environment, whatever session they are
+    in; none without marks."""
     found = []
     for pid in sorted(int(name) for name in os.listdir(_PROC) if name.isdigit()) if marks else ():
         process = Process.of(pid)
@@ -169,7 +171,7 @@ def marked(marks: Mapping[str, str]) -> list[Process]:
 
 
 def listening(processes: Sequence[Process]) -> list[str]:
-    """Where these processes listen over TCP, as ``HOST:PORT``, sorted."""
+    """Return where these processes listen over TCP, as ``HOST:PORT``, sorted."""
     inodes, found = set(), set()
     for process in processes:
         with suppress(OSError):
@@ -185,7 +187,7 @@ def listening(processes: Sequence[Process]) -> list[str]:
 
 
 def listeners(table: str) -> list[tuple[str, str]]:
-    """The sockets that listen, of the kernel's table of TCP sockets: address and inode of each."""
+    """Return the sockets that listen, of the kernel's table of TCP sockets: address and inode of each."""
     found = []
     for line in table.splitlines()[1:]:
         words = line.split()
@@ -221,7 +223,7 @@ class _Stat(NamedTuple):
 
 
 def _stat(pid: int) -> _Stat:
-    """State "", started -1 and no threads when there is no such process."""
+    """Return what the kernel says of a process: state "", started -1 and no threads when there is no such process."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
@@ -231,8 +233,8 @@ def _stat(pid: int) -> _Stat:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment that a process was started with; empty if it may not be read, and for one that has no memory
-    (:func:`has_memory`) or whose program is just being loaded."""
+    """Return the environment that a process was started with; empty if it may not be read, and for one that has no
+    memory (:func:`has_memory`) or whose program is just being loaded."""
     try:
         data = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -242,14 +244,14 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def has_memory(pid: int) -> bool:
-    """Whether a process still has memory. One that ends loses it, and its environment with it, a moment before its
-    state shows that it has ended; on a busy machine that moment may be long."""
+    """Return whether a process still has memory. One that ends loses it, and its environment with it, a moment before
+    its state shows that it has ended; on a busy machine that moment may be long."""
     return _stat(pid).memory_bytes > 0
 
 
 def oom_kills() -> Mapping[str, int]:
-    """How many processes the kernel has killed so far for want of memory: on this machine (``/proc/vmstat``), and in
-    the control group of this process, if it has one of its own. What can't be read is left out."""
+    """Return how many processes the kernel has killed so far for want of memory: on this machine (``/proc/vmstat``),
+    and in the control group of this process, if it has one of its own. What can't be read is left out."""
     found = {}
     for path in (_PROC / "vmstat", _CGROUP / _own_cgroup() / "memory.events"):
         with suppress(OSError, ValueError):
@@ -259,7 +261,8 @@ def oom_kills() -> Mapping[str, int]:
 
 
 def _own_cgroup() -> str:
-    """Where the control group of this process stands below their root, with one hierarchy of them; "" for the root."""
+    """Return where the control group of this process stands below their root, with one hierarchy of them; "" for the
+    root."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text("utf-8").splitlines()
     except OSError:
@@ -268,7 +271,7 @@ def _own_cgroup() -> str:
 
 
 def module_of(pid: int) -> str:
-    """The module that a Python runs as its program; "" for any other process."""
+    """Return the module that a Python runs as its program; "" for any other process."""
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
@@ -277,7 +280,8 @@ def module_of(pid: int) -> str:
 
 
 def ours(pid: int) -> bool:
-    """Whether a process belongs to the user that this one belongs to; root may read what others' processes say."""
+    """Return whether a process belongs to the user that this one belongs to; root may read what others' processes
+    say."""
     try:
         status = (_PROC / str(pid) / "status").read_text("utf-8", "replace")
     except OSError:
@@ -287,17 +291,17 @@ def ours(pid: int) -> bool:
 
 
 def mark(directory: Path) -> str:
-    """What tells the run in this directory from all others on this machine."""
+    """Return what sets the run in this directory apart from all others on this machine."""
     return str(directory.resolve())
 
 
 def of_run(directory: Path) -> list[Process]:
-    """The living processes that belong to the run in this directory, but this one."""
+    """Return the living processes that belong to the run in this directory, but this one."""
     return of_runs().get(mark(directory), [])
 
 
 def of_runs() -> dict[str, list[Process]]:
-    """All living processes of this user that belong to a run, but this one, by the mark of the run."""
+    """Return all living processes of this user that belong to a run, but this one, by the mark of the run."""
     found: dict[str, list[Process]] = {}
     for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         process = Process.of(pid)

@@ -85,7 +85,7 @@ class Proxy:
         return await self._serve(lambda: _Side(self).impatient())
 
     def address_of(self, node: str, port: str) -> tuple[str, int] | None:
-        """Where a node listens, by the name of the port if it is a program ("": its main one); None: nowhere."""
+        """Return where a node listens, by the name of the port if it is a program ("": its main one); None: nowhere."""
         if node not in self.programs:
             return self.addresses.get(node)
         ports = self.programs[node]
@@ -97,17 +97,17 @@ class Proxy:
 
     async def expose(self, client: str, node: str) -> int:
         """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
-        connections gets a name of its own, and the node is told under which addresses this client knows all nodes."""
+        connections gets a name of its own, and the node gets the addresses under which this client knows all nodes."""
         port = await self._serve(lambda: _Side(self, route=(client, node, "")))
         self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
         return port
 
     def preamble(self, source: str, target: str) -> bytes:
-        """The first line for the node."""
+        """Return the first line for the node."""
         return preamble(source, target, self._token)
 
     def stranger(self, client: str, node: str) -> bytes:
-        """The first line for the node, of one more connection that comes by an exposed port."""
+        """Return the first line for the node, of one more connection that comes by an exposed port."""
         self._strangers += 1
         addresses = self.exposed.get(client, {})
         return preamble(f"{client}/{self._strangers}", node, self._token, addresses=addresses)
@@ -138,7 +138,7 @@ class Proxy:
             self._apply_rules()
 
     def ruling(self, source: str, target: str) -> Ruling:
-        """What the rules do to this direction now."""
+        """Return what the rules do to this direction now."""
         return ruling(self._rules, source, target)
 
     def hit(self, rule_id: str, ends: tuple[str, str]) -> None:
@@ -170,7 +170,7 @@ class _Side(asyncio.Protocol):
         self.relay: Relay | None = None
         self.full = False
         self.gone = False
-        self.known = False  # whoever it is has said so, and needs no relay
+        self.known = False  # it has said who it is, and needs no relay
         self._silenced = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -179,10 +179,10 @@ class _Side(asyncio.Protocol):
         transport.set_write_buffer_limits(high=MAX_WRITING_BYTES)
         if self._route is not None:
             source, target, port = self._route
-            Relay(self._proxy, source, target, self, tell=False, port=port)
+            Relay(self._proxy, source, target, self, has_preamble=False, port=port)
 
     def impatient(self) -> _Side:
-        """Somebody dials us, and must say soon whom it wants."""
+        """Drop this side unless it says soon whom it wants; return it."""
         asyncio.get_running_loop().call_later(PREAMBLE_S, self._late)
         return self
 
@@ -217,7 +217,7 @@ class _Side(asyncio.Protocol):
         except (ValueError, TypeError, KeyError, RecursionError, OSError):
             self.abort()
             return
-        Relay(self._proxy, source, target, self, tell=True, probe=probe, port=port)
+        Relay(self._proxy, source, target, self, has_preamble=True, probe=probe, port=port)
         if rest and self.out is not None:
             self.out.put(rest)
 
@@ -257,14 +257,23 @@ class _Side(asyncio.Protocol):
 
 
 class Relay:
-    """One connection from ``source`` to ``target``: two sides, two pipes."""
+    """One connection from ``source`` to ``target``: two sides, two pipes. ``has_preamble``: who dials has sent a first
+    line, and waits for the byte that says that the target has accepted."""
 
     def __init__(
-        self, proxy: Proxy, source: str, target: str, dialler: _Side, *, tell: bool, probe: bool = False, port: str = ""
+        self,
+        proxy: Proxy,
+        source: str,
+        target: str,
+        dialler: _Side,
+        *,
+        has_preamble: bool,
+        probe: bool = False,
+        port: str = "",
     ) -> None:
         self._proxy = proxy
         self._source, self._target = source, target
-        self._tell = tell
+        self._has_preamble = has_preamble
         self._probe = probe
         self._port = port
         self._dialler = dialler
@@ -280,7 +289,7 @@ class Relay:
         self.forward.put(_DIAL)
 
     def dial(self) -> None:
-        """The dial has reached the target's machine."""
+        """Connect with the target: the dial has reached its machine."""
         address = self._proxy.address_of(self._target, self._port)
         if address is None:
             self.back.put(_END)
@@ -299,7 +308,7 @@ class Relay:
             return
         assert self._acceptor.transport is not None
         foreign = self._target in self._proxy.programs
-        if self._tell:
+        if self._has_preamble:
             if not self._probe and not foreign:
                 self._acceptor.transport.write(self._proxy.preamble(self._source, self._target))
             self.back.put(CONNECTED)
@@ -309,7 +318,7 @@ class Relay:
         self.forward.pump()
 
     def lost(self, side: _Side) -> None:
-        """A side's connection has ended: the other side hears of it when the link lets it."""
+        """Pass on that a side's connection has ended: the other side hears of it when the link lets it."""
         if self.over or side.out is None:
             return
         side.gone = True
@@ -322,7 +331,7 @@ class Relay:
             side.out.put(_END)
 
     def stopped(self) -> bool:
-        """A rule keeps this connection from coming about. A probe is told, and has its answer; whether it was one."""
+        """Answer a probe whose connection a rule keeps from coming about; return whether this is one."""
         if self._probe and self._dialler.transport is not None:
             self._finish()
             self._dialler.transport.write(CUT)
@@ -331,7 +340,7 @@ class Relay:
         return self._probe
 
     def ended(self, pipe: Pipe) -> None:
-        """The end has come through a pipe: its sink is closed after what is still to be written."""
+        """Close the sink of a pipe through which the end has come, after what is still to be written."""
         if pipe.sink.transport is not None:
             pipe.sink.transport.close()
         self._finish()
@@ -400,7 +409,8 @@ class Pipe:
         self._proxy.hit(rule_id, self._names)
 
     def _due_s(self, arrives_s: float, chunk: _Chunk) -> float:
-        """When the next chunk may go on, by the loop's clock, if it comes to the end of the link at this time."""
+        """Return when the next chunk may go on, by the loop's clock, if it comes to the end of the link at this
+        time."""
         due_s = arrives_s
         if chunk is _END:
             due_s += self._ruling.end_delay_ns / 1e9
@@ -457,7 +467,7 @@ class Pipe:
 
 
 def flipped(chunk: bytes, rng: Random) -> bytes:
-    """The same bytes, but for one bit."""
+    """Return the same bytes, but for one bit."""
     bit = rng.randrange(8 * len(chunk))
     changed = bytearray(chunk)
     changed[bit // 8] ^= 1 << bit % 8
@@ -465,7 +475,7 @@ def flipped(chunk: bytes, rng: Random) -> bytes:
 
 
 def preamble(source: str, target: str, token: str = "", **more: object) -> bytes:
-    """The first line of a connection."""
+    """Return the first line of a connection."""
     secret = {"token": token} if token else {}
     return json.dumps({"from": source, "to": target, **secret, **more}).encode() + b"\n"
 

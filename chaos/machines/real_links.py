@@ -72,8 +72,8 @@ class RealLinks:
     async def begin(
         self, codec: Codec | None, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, Endpoint]
     ) -> None:
-        """``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another. Raises
-        :class:`MachineError` when a kernel there can't do what is expected."""
+        """Begin. ``addresses``: where the harness reaches each node; ``endpoints``: where nodes stand for one another.
+        Raises :class:`MachineError` when a kernel there can't do what is expected."""
         self._codec = codec
         if self._rules_expected:
             _check_apart(endpoints)
@@ -104,19 +104,19 @@ class RealLinks:
         return self._proxy.addresses
 
     async def address(self, node: str) -> tuple[str, int] | None:
-        """Where the harness reaches a node."""
+        """Return where the harness reaches a node."""
         return self._proxy.addresses.get(node)
 
     async def admit(self, node: str, address: tuple[str, int] | None, endpoint: Endpoint | None) -> None:
-        """One node more; the rules that stand hold for it from now on, and go on holding for all others meanwhile."""
+        """Take in one node more; the rules that stand hold for it from now on, and hold for all others meanwhile."""
         assert address is not None and endpoint is not None, "it stands on a network"
         async with self._lock:
             await self._filter.begin({node: endpoint})
             await self._hold_for(node, address, endpoint)
 
     async def move(self, node: str, address: tuple[str, int], endpoint: Endpoint | None) -> None:
-        """The machine of a node has another network now, with nothing of ours in it; the rules that stand hold for it
-        again. Without an endpoint no rule ever does."""
+        """Follow a node whose machine has another network now, with nothing of ours in it; the rules that stand hold
+        for it again. Without an endpoint no rule ever does."""
         async with self._lock:
             if endpoint is None:
                 self._proxy.addresses[node] = address
@@ -175,7 +175,7 @@ class RealLinks:
         self._parts.pop(rule_id, None)
 
     def _holder(self, rule_id: str) -> PacketFilter | Shaper:
-        """Who carries the rule out between nodes; a rule that comes and goes keeps its place."""
+        """Return who carries the rule out between nodes; a rule that comes and goes keeps its place."""
         return self._holders.get(rule_id, self._filter)
 
     async def serve(self, node: str, ports: Mapping[str, tuple[str, int]]) -> None:
@@ -199,7 +199,8 @@ class RealLinks:
             return known
 
     def connect(self, client: str, node: str) -> ProcessConnection:
-        """The connection of this client with this node; raises :class:`DeploymentError` for a client named like one."""
+        """Return the connection of this client with this node; raises :class:`DeploymentError` for a client named like
+        one."""
         if client in self._proxy.addresses:
             raise DeploymentError(f"client {client!r} has the name of a node")
         known = self._connections.get((client, node))
@@ -211,7 +212,7 @@ class RealLinks:
         return known
 
     def expose(self, client: str, node: str) -> tuple[str, int]:
-        """Where a client that knows nothing of us reaches this node."""
+        """Return where a client that knows nothing of us reaches this node."""
         return self._proxy.addresses[node]
 
     def close(self) -> None:
@@ -222,15 +223,15 @@ class RealLinks:
 
 
 def _parts_for(node: str, rule: LinkRule) -> list[LinkRule]:
-    """What a rule says of the links of this one node."""
+    """Return what a rule says of the links of this one node."""
     one = frozenset({node})
     sends = [replace(rule, sources=one)] if rule.holds(node, rule.sources) else []
     return [*sends, replace(rule, targets=one)] if rule.holds(node, rule.targets) else sends
 
 
 def _check_apart(endpoints: Mapping[str, Endpoint]) -> None:
-    """Raises :class:`BadInput` for a program that shares its address with another node: it dials from any port, so that
-    nobody could tell whose packets are whose."""
+    """Raise :class:`BadInput` for a program that shares its address with another node: it dials from any port, so that
+    it would be unknown whose packets are whose."""
     for node, endpoint in endpoints.items():
         shared = [other for other, its in endpoints.items() if other != node and its.address == endpoint.address]
         if shared and not endpoint.ports:
@@ -241,7 +242,7 @@ def _check_apart(endpoints: Mapping[str, Endpoint]) -> None:
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of nodes. Raises :class:`DeploymentError` when two are one."""
+    """Return the names of nodes. Raises :class:`DeploymentError` when two are one."""
     if len(set(names)) < len(names):
         raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
     return tuple(names)

@@ -125,7 +125,7 @@ class Tail:
             for line in filter(None, whole.split(b"\n")):
                 try:
                     row = self._decoders[name].decode(line)
-                except ValueError:  # whoever reads the run tells it as damage
+                except ValueError:  # who reads the run reports it as damage
                     continue
                 if row is not None:
                     self._on_trace(row)
@@ -173,22 +173,23 @@ async def _streams(host: str, port: int, opener: Opener | None) -> tuple[asyncio
 
 
 async def ask_clocks(host: str, port: int, within_s: float, opener: Opener | None = None) -> dict[str, int]:
-    """What the clocks of the node that listens there show. Raises :class:`NotNow` when it doesn't tell."""
+    """Return what the clocks of the node that listens there show. Raises :class:`NotNow` when it doesn't say so."""
     try:
         async with asyncio.timeout(within_s):
             reader, writer = await _streams(host, port, opener)
             try:
                 writer.write(clocks.ASK + b"\n")
-                told: dict[str, int] = json.loads(await reader.readline())
-                return told
+                shown: dict[str, int] = json.loads(await reader.readline())
+                return shown
             finally:
                 writer.close()
     except (OSError, TimeoutError, ValueError) as error:
-        raise NotNow(f"it does not tell its clocks within {within_s:g} s") from error
+        raise NotNow(f"it does not report its clocks within {within_s:g} s") from error
 
 
 async def ping(host: str, port: int, within_s: float, opener: Opener | None = None) -> bool:
-    """Whether the node that listens there answers; one that is stopped doesn't, though its machine takes the call."""
+    """Return whether the node that listens there answers; one that is stopped doesn't, though its machine takes the
+    call."""
     try:
         async with asyncio.timeout(within_s):
             reader, writer = await _streams(host, port, opener)

@@ -1,7 +1,7 @@
 """Limits that the kernel sets to one process: memory and descriptors that it can't get beyond what it has.
 
 Only who a process belongs to, or root, may limit it. ``python -m chaos.machines.rlimits KIND AMOUNT`` limits the
-first process of a container, or without an amount takes its limit away, and tells on a line of JSON what is so then.
+first process of a container, or without an amount takes its limit away, and prints on a line of JSON what is so then.
 Imports only the standard library, for it runs where nodes do.
 """
 
@@ -19,8 +19,8 @@ MIB = 1024 * 1024
 
 
 def limit(pid: int, kind: str, amount: int) -> dict[str, object]:
-    """Let a process have only ``amount`` MiB of memory more than now, or no descriptor more; what the kernel says of
-    it then. Raises ``OSError``."""
+    """Let a process have only ``amount`` MiB of memory more than now, or no descriptor more; return what the kernel
+    says of it then. Raises ``OSError``."""
     what = KINDS[kind]
     if kind == MEMORY:
         used = int((PROC / str(pid) / "statm").read_text().split()[0]) * resource.getpagesize()
@@ -32,7 +32,7 @@ def limit(pid: int, kind: str, amount: int) -> dict[str, object]:
 
 
 def starved(pid: int) -> bool:
-    """Whether a process has no descriptor left below its limit. Raises ``OSError``."""
+    """Return whether a process has no descriptor left below its limit. Raises ``OSError``."""
     return {*range(soft(pid, DESCRIPTORS))} <= _descriptors(pid)
 
 
@@ -42,7 +42,7 @@ def unlimit(pid: int, kind: str) -> None:
 
 
 def soft(pid: int, kind: str) -> int:
-    """Raises ``OSError``."""
+    """Return the limit of a process that is in force. Raises ``OSError``."""
     return resource.prlimit(pid, KINDS[kind])[0]
 
 
@@ -60,11 +60,11 @@ def _set_soft(pid: int, what: int, wanted: int) -> None:
 def main() -> None:
     kind, *amount = sys.argv[1:]
     if amount:
-        told = limit(1, kind, int(amount[0]))
+        shown = limit(1, kind, int(amount[0]))
     else:
         unlimit(1, kind)
-        told = {"limit": soft(1, kind)}
-    print(json.dumps(told))
+        shown = {"limit": soft(1, kind)}
+    print(json.dumps(shown))
 
 
 if __name__ == "__main__":

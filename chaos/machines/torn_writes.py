@@ -26,7 +26,7 @@ class _Host(Protocol):
     async def undo(self, step: Undo) -> None: ...
 
     async def _life_of(self, node: str) -> int:
-        """The incarnation of a node that runs, else 0."""
+        """Return the incarnation of a node that runs, else 0."""
 
 
 class LosesWrites:

@@ -63,7 +63,7 @@ class Shaper:
             await self._shape(self._ways(rule) if rule else ())
 
     async def hits(self, rule_id: str) -> int:
-        """How many packets the rule has struck; 0 for one that is gone."""
+        """Return how many packets the rule has struck; 0 for one that is gone."""
         action = self._actions.get(rule_id)
         return netem.hits(action, await self._filter.hits(rule_id)) if action else 0
 
@@ -73,10 +73,10 @@ class Shaper:
         fresh = [way for way in self._all_ways() if way[0].machine == machine and way not in self._devices]
         if not fresh:
             return
-        told = await self._ask(machine, netem.ROUTES, netem.routes(peer.address for _, peer in fresh))
-        found = netem.devices(told)
+        listed = await self._ask(machine, netem.ROUTES, netem.routes(peer.address for _, peer in fresh))
+        found = netem.devices(listed)
         if len(found) != len(fresh):
-            raise DeploymentError(f"{machine} does not tell how it gets to the other nodes: {told}")
+            raise DeploymentError(f"{machine} does not say how it gets to the other nodes: {listed}")
         for way, device in zip(fresh, found, strict=True):
             self._devices[way] = device
             self._numbers[way] = len(self._numbers) + 1
@@ -101,7 +101,7 @@ class Shaper:
 
     async def _shape(self, ways: Iterable[Way]) -> None:
         """Have the classes of these links do what all rules together ask. A machine that can't be reached is left to
-        the packet filter to tell of."""
+        the packet filter to report."""
         lines: dict[str, list[str]] = defaultdict(list)
         for way in ways:
             asked = [rule.action for rule in self._rules.values() if way in self._ways(rule)]

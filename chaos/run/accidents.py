@@ -1,8 +1,8 @@
 """Accidents of the machine: a node that neither a fault nor itself has ended is an unplanned fault on that node.
 
 Its rows are those of any fault (:mod:`chaos.run.ledger`), under the name :data:`chaos.fault.ACCIDENT`. Its effects are
-``takes_down`` and ``may_crash``, its undo starts the node again, at once, as whoever looks after a machine does. What
-it excuses is undecided (:mod:`chaos.judging.outcome`).
+``takes_down`` and ``may_crash``, its undo starts the node again, at once, as an operator of a machine does. What it
+excuses is undecided (:mod:`chaos.judging.outcome`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOK_S = 0.25
 #: What has ended a node that had an accident, for people.
 WHY = {
     EndedBy.MACHINE: "the kernel killed it for want of memory",
-    EndedBy.UNKNOWN: "Stormproof did not send that signal, and nothing tells who did",
+    EndedBy.UNKNOWN: "Stormproof did not send that signal, and nothing shows who did",
 }
 
 

@@ -22,7 +22,8 @@ RETRY_S = 0.2
 
 
 async def check_empty(driver: Driver, network: Network) -> None:
-    """Raises :class:`BadInput` where a queue holds messages of somebody else, which look like invented ones."""
+    """Check that all queues are empty. Raises :class:`BadInput` where a queue holds messages of somebody else, which
+    look like invented ones."""
     client = driver.client(network, HARNESS) if driver.queues() else None
     if client is None:
         return
@@ -46,7 +47,7 @@ async def check_empty(driver: Driver, network: Network) -> None:
 
 
 async def _end(client: Client, queue: QueueRef) -> int:
-    """The offset after the last message, -1 while nobody tells."""
+    """Return the offset after the last message, -1 while it is unknown."""
     try:
         return max(0, (await client.bounds(queue)).maximum)
     except (Failed, Unknown):

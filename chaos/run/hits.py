@@ -16,7 +16,8 @@ RULES = (Verb.CLEAR_RULE, Verb.CLEAR_DISK, Verb.MEND_TIER)
 
 
 def rules(injection: Injection) -> list[Undo]:
-    """The steps whose rules prove by their hits that the injection was effective; of others the injection proves it."""
+    """Return the steps whose rules prove by their hits that the injection was effective; of others the injection proves
+    it."""
     return [step for step in injection.undo if step.verb in RULES]
 
 
@@ -25,7 +26,7 @@ def on_links(injection: Injection) -> list[Undo]:
 
 
 class RuleHits:
-    """Asks whoever enforces a rule how often it has hit something."""
+    """Asks the deployment or the driver, whichever enforces a rule, how often it has hit something."""
 
     def __init__(self, deployment: Deployment, driver: Driver) -> None:
         self._deployment = deployment
@@ -41,7 +42,8 @@ class RuleHits:
         return {step.subject: await self._of(step) for step in steps}
 
     async def clients(self, injection: Injection) -> frozenset[str] | None:
-        """The clients that a fault on all clients has hit; None where it is none, or the deployment can't tell."""
+        """Return the clients that a fault on all clients has hit; None where it is none, or the deployment can't
+        say."""
         if CLIENT not in injection.targets or not isinstance(self._deployment, TellsClients):
             return None
         found = [await self._deployment.clients_hit(step.subject) for step in on_links(injection)]
@@ -51,6 +53,6 @@ class RuleHits:
         if step.verb is Verb.CLEAR_DISK:
             return await cast(CanRuleDisks, self._deployment).disk_rule_hits(step.subject)
         if step.verb is Verb.MEND_TIER:
-            told = await cast(CanBreakTier, self._driver).tier_hits(self._deployment, step.subject)
-            return max(told, self._of_tier[step.subject])  # a store that has ended meanwhile knows of none
+            hits = await cast(CanBreakTier, self._driver).tier_hits(self._deployment, step.subject)
+            return max(hits, self._of_tier[step.subject])  # a store that has ended meanwhile knows of none
         return await cast(CanRuleLinks, self._deployment).rule_hits(step.subject)

@@ -52,8 +52,8 @@ class Injector:
         return (await self._try(name, fault, rng))[0]
 
     async def _try(self, name: str, fault: Fault, rng: Random) -> tuple[Active | None, str]:
-        """What is to be undone later; or None, and why it can't be planned now ("" when it was planned, recorded, and
-        had no effect)."""
+        """Return what is to be undone later; or None, and why it can't be planned now ("" when it was planned,
+        recorded, and had no effect)."""
         try:
             injection = fault.plan(self._world.view, rng, self._ledger.next_process)
         except NotNow as reason:
@@ -116,7 +116,8 @@ class Injector:
         await self._undoer.let_join()
 
     async def _probe(self, active: Active) -> Seen:
-        """What is seen of it now. Connections that it tries may run into rules of others; these hits prove nothing."""
+        """Return what is seen of it now. Connections that it tries may run into rules of others; these hits prove
+        nothing."""
         if not isinstance(active.fault, Probes):
             return {}
         others = [other for other in self._ledger.active if other is not active] if on_links(active.injection) else []
@@ -131,8 +132,8 @@ class Injector:
         return sum((await self._hits.of(on_links(active.injection))).values())
 
     async def _probe_until_gone(self, active: Active) -> tuple[Seen, bool | None]:
-        """What is seen after the undo, for the history, and whether nothing of the fault shows any more: not told while
-        other faults last, whose effect may look the same. A probe that fails must not keep anything from being
+        """Return what is seen after the undo, for the history, and whether nothing of the fault shows any more: None
+        while other faults last, whose effect may look the same. A probe that fails must not keep anything from being
         undone."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + GONE_WITHIN_S

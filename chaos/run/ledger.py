@@ -43,7 +43,7 @@ class Active:
     acted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def holds(self, step: Undo) -> bool:
-        """Whether what this step undoes is to last for as long as the injection does."""
+        """Return whether what this step undoes is to last for as long as the injection does."""
         return step in self.injection.undo and not (step.verb is Verb.START and step.subject in self.up)
 
     def prove(self, effects: Effects) -> None:
@@ -89,7 +89,7 @@ class Ledger:
         return (active for active in self.active if active.injection is injection)
 
     def holds(self, step: Undo) -> bool:
-        """Whether an injection that lasts has promised to undo this later."""
+        """Return whether an injection that lasts has promised to undo this later."""
         return any(active.holds(step) for active in self.active)
 
     def holder(self, node: str) -> Active | None:
@@ -104,7 +104,8 @@ class Ledger:
     # What becomes of an injection
 
     def refused(self, name: str, reason: str) -> None:
-        """A fault could not even be planned, so that it had no effect, whatever it declares of those that are."""
+        """Record that a fault could not even be planned, so that it had no effect, whatever it declares of those that
+        are."""
         process = self._next()
         self._record("fault", type=OpType.INVOKE, f=name, process=process, value={"targets": [], "effects": {}})
         self._record("fault", type=OpType.FAIL, f=name, process=process, value={"reason": reason})
@@ -127,14 +128,14 @@ class Ledger:
         self._row(active, OpType.OK, {**value, **self._newly_proven(active), **_probed(active.seen)})
 
     def failed(self, active: Active, reason: str) -> None:
-        """It had no effect, and was taken back."""
+        """Record that it had no effect, and was taken back."""
         self._row(active, OpType.FAIL, {"reason": reason, **self._newly_proven(active)})
 
     def undone(self, active: Active, *, effective: bool, proof: Seen, probe: Seen, restored: bool | None) -> None:
-        """``restored``: whether nothing of it shows any more; None when that can't be told."""
+        """Record its undo. ``restored``: whether nothing of it shows any more; None when that is unknown."""
         value = {"phase": "undo", "effective": effective, "proof": dict(proof), **self._newly_proven(active)}
-        told = {} if restored is None else {"restored": restored}
-        self._row(active, OpType.OK, {**value, **_probed(probe), **told})
+        outcome = {} if restored is None else {"restored": restored}
+        self._row(active, OpType.OK, {**value, **_probed(probe), **outcome})
 
     @contextmanager
     def closing(self, active: Active) -> Iterator[None]:

@@ -83,7 +83,7 @@ class NemesisRunner:
         return frozenset(action for _, actions in self._between_nodes() for action in actions)
 
     def asking(self, actions: frozenset[type]) -> list[str]:
-        """The names of the faults that will do one of these to links between nodes, in the order of the file."""
+        """Return the names of the faults that will do one of these to links between nodes, in the order of the file."""
         return list(dict.fromkeys(name for name, used in self._between_nodes() if actions & {*used}))
 
     def _between_nodes(self) -> Iterator[tuple[str, Sequence[type]]]:
@@ -174,8 +174,8 @@ class NemesisRunner:
                 self._set_off_so_far[other] += 1
 
     async def _fire_by_priority(self, group: Group, moment: float) -> None:
-        """From that moment on inject what had no effect so far: whoever asks for a fault shall have it on every seed.
-        One by one, since together they would leave no node for each other."""
+        """From that moment on inject what had no effect so far: an experiment that asks for a fault shall have it on
+        every seed. One by one, since together they would leave no node for each other."""
         await self._rest(moment)
         for number, spec in enumerate(self._specs):
             for step, (which, fault) in enumerate(self._steps(number) if spec.schedule.mean_s else ()):
@@ -185,8 +185,8 @@ class NemesisRunner:
                     await self._rest(PRIORITY_EVERY_S)
 
     def _gives_way(self, number: int) -> bool:
-        """Whether this fault waits because there is one at random moments that is still without effect, as it is not:
-        among many faults some find no moment, such as one that needs all replicas in sync."""
+        """Return whether this fault waits because there is one at random moments that is still without effect, as it is
+        not: among many faults some find no moment, such as one that needs all replicas in sync."""
         if not self._specs[number].schedule.mean_s:
             return False
         wanted = {step.name for spec in self._specs if spec.schedule.mean_s for step in spec.steps()}
@@ -201,7 +201,7 @@ class NemesisRunner:
         return draws if draws and "/" not in draws else str(number)
 
     def _time(self, number: int, turn: int, step: int, spec: FaultSpec) -> str:
-        """The same of one time that it fires, and of one step."""
+        """Return the same of one time that it fires, and of one step."""
         if "/" in spec.draws:
             return f"{spec.draws}/again/{turn}" if turn else spec.draws
         return f"{self._which(number)}/{turn}" + (f"/{step}" if step else "")
@@ -262,7 +262,7 @@ class NemesisRunner:
 
 
 def _aimed(spec: FaultSpec, fault: Fault, node: str) -> Fault:
-    """The fault, with the node of the event as its target where it asks for that."""
+    """Return the fault, with the node of the event as its target where it asks for that."""
     if getattr(spec.use.options, "target", "") != Target.EVENT_NODE:
         return fault
     aimed: Fault = replace(spec.use, options=replace(spec.use.options, target=node)).build()

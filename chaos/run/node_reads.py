@@ -17,8 +17,8 @@ CATCH_UP_S = 15.0
 
 @dataclass(slots=True)
 class _Copy:
-    """How far a copy was read: ``following`` is the next offset, -1 before the first answer; ``ended`` tells whether
-    the node has called that its end in the last round, ``why`` what was wrong if it has not."""
+    """How far a copy was read: ``following`` is the next offset, -1 before the first answer; ``ended`` says whether the
+    node has called that its end in the last round, ``why`` what was wrong if it has not."""
 
     node: str
     client: Client

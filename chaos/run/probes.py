@@ -1,9 +1,9 @@
 """What shows from outside whether a fault has its effect: nodes that don't answer, connections that fail.
 
-A fault's ``probe`` asks these while it lasts and again after its undo. What they tell has ``effect`` besides what was
+A fault's ``probe`` asks these while it lasts and again after its undo. What they report has ``effect`` besides what was
 seen: ``full`` when all of it shows the fault, ``part`` when some does, ``none`` when nothing does, and ``unclear`` when
 connections fail, but nothing shows that the fault is why. Where the deployment can't probe
-(:class:`chaos.deployment.CanProbe`), nothing is told.
+(:class:`chaos.deployment.CanProbe`), nothing is reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ async def silence(world: World, nodes: Sequence[str]) -> Mapping[str, object]:
 
 
 async def must_answer(world: World, node: str) -> None:
-    """Raises :class:`NotNow` for a node that is down or held still: what it would feel would not be this fault's."""
+    """Check that a node answers. Raises :class:`NotNow` for one that is down or held still: what it would feel would
+    not be this fault's."""
     prober = world.deployment
     if isinstance(prober, CanProbe) and not await prober.answers(node):
         raise NotNow(f"{node} does not answer")
@@ -58,24 +59,24 @@ async def must_answer(world: World, node: str) -> None:
 async def severance(world: World, cuts: Sequence[Cut]) -> Mapping[str, object]:
     """Try connections through the cuts, which a rule must stop, and others between nodes of one side, which must work
     (``within``; they say nothing of the effect). A way is written ``broker-0 > broker-1``. None stands for one through
-    a cut that fails without a rule that is seen to stop it, where the deployment can tell."""
+    a cut that fails without a rule that is seen to stop it, where the deployment can see that."""
     prober = world.deployment
     if not isinstance(prober, CanProbe):
         return {}
     across, within = ways(cuts, world.view)
     found = await gather(*(_tried(prober, way) for way in (*across, *within)))
-    told = [(f"{source}{TO}{target}", works) for (source, target), works in zip((*across, *within), found, strict=True)]
+    seen = [(f"{source}{TO}{target}", works) for (source, target), works in zip((*across, *within), found, strict=True)]
     if not across:
         return {}
     return {
-        EFFECT: str(_severed([works for _, works in told[: len(across)]])),
-        ACROSS: dict(told[: len(across)]),
-        WITHIN: {way: bool(works) for way, works in told[len(across) :]},
+        EFFECT: str(_severed([works for _, works in seen[: len(across)]])),
+        ACROSS: dict(seen[: len(across)]),
+        WITHIN: {way: bool(works) for way, works in seen[len(across) :]},
     }
 
 
 async def _tried(prober: CanProbe, way: tuple[str, str]) -> bool | None:
-    """Whether this connection works; None if it does not, and it is not known to be cut."""
+    """Return whether this connection works; None if it does not, and it is not known to be cut."""
     if not isinstance(prober, CanTellCuts):
         return await prober.reaches(*way)
     found = await prober.try_link(*way)
@@ -124,7 +125,8 @@ def _across(cuts: Sequence[Cut], nodes: Sequence[str]) -> list[tuple[str, str]]:
 def _through(
     sources: Sequence[str], targets: Sequence[str], nodes: Sequence[str], tried: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Connections that the cut stops, those between nodes that were not tried yet first; only nodes are dialled."""
+    """Return connections that the cut stops, those between nodes that were not tried yet first; only nodes are
+    dialled."""
     names = {name for way in tried for name in way}
     found = []
     for source in _expand(sources, nodes):

@@ -71,7 +71,7 @@ from chaos.workload import LONG_WAIT_S, Worker, Workload, body_hash, next_messag
 
 POLL_S = 0.5
 READY_S = 60.0
-#: How long workloads may take to end once they are told to.
+#: How long workloads may take to end once they are asked to.
 STOP_S = 15.0
 #: After Ctrl-C they have this time; then faults are undone without waiting for them any longer.
 INTERRUPT_S = 5.0
@@ -80,7 +80,7 @@ LAG_EVERY_S = 0.1
 STALL_S = 0.25
 RETRY_S = 0.1
 
-#: What is told as a phase between Ctrl-C and the end of what was under way.
+#: What is reported as a phase between Ctrl-C and the end of what was under way.
 STOPPING = "stopping"
 
 #: Called with the phase, and the seconds since the run began, at each phase and each poll.
@@ -97,8 +97,8 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """How a run went, as far as the harness can tell. ``recovered_s`` is -1 when the system didn't recover in time (or
-    the run never came so far: then ``phases`` ends before ``recover``)."""
+    """How a run went, as far as the harness knows. ``recovered_s`` is -1 when the system didn't recover in time (or the
+    run never came so far: then ``phases`` ends before ``recover``)."""
 
     phases: tuple[str, ...]
     recovered: bool
@@ -166,8 +166,8 @@ async def bring_up(
 
 
 def after_role(view: ClusterView, row: Mapping[str, object]) -> ClusterView:
-    """The view after a trace row ``role``. A row of a system with several groups names the one that it is about in
-    ``value.group``; without that, the node's only group is meant, and nothing changes where it has several."""
+    """Return the view after a trace row ``role``. A row of a system with several groups names the one that it is about
+    in ``value.group``; without that, the node's only group is meant, and nothing changes where it has several."""
     value, epoch, node = row.get("value"), row.get("epoch", -1), str(row["node"])
     if not isinstance(value, Mapping) or value.get("role") != "master" or not isinstance(epoch, int):
         return view
@@ -201,7 +201,7 @@ class _Load:
         self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
 
     def recorded_by(self, record: Record) -> _Load:
-        """The same load, of which this one takes the rows."""
+        """Return the same load, of which this one takes the rows."""
         other = copy(self)
         other.record = record
         return other
@@ -211,7 +211,7 @@ class _Load:
         return self._over.is_set()
 
     def stop(self) -> None:
-        """The load is over, also for all that were made of this one: whoever has long to wait is woken."""
+        """End the load, also for all that were made of this one: workloads that have long to wait are woken."""
         self._over.set()
 
     @property
@@ -334,14 +334,14 @@ class _Run:
     async def _interruptible(self) -> None:
         """All phases. Whatever of them goes on after an interruption, as a client library has swallowed the
         cancellation, is left alone and records nothing any more."""
-        self._abandoned = await interruptible(self._all_phases(), INTERRUPT_S, lambda: self._tell(STOPPING))
+        self._abandoned = await interruptible(self._all_phases(), INTERRUPT_S, lambda: self._report(STOPPING))
         if self._abandoned:
             self._beside.cancel()
             raise asyncio.CancelledError
 
     def _record(self, kind: str, **columns: Any) -> int:
-        """Raises ``RuntimeError`` in a task that was abandoned, another cancellation it would swallow, too; and in all
-        once the run is over."""
+        """Record a row. Raises ``RuntimeError`` in a task that was abandoned, another cancellation it would swallow,
+        too; and in all once the run is over."""
         if self._ended or (self._abandoned and asyncio.current_task() in self._abandoned):
             raise RuntimeError("the run is over")
         return self._recorder.record(kind, **columns)
@@ -544,7 +544,7 @@ class _Run:
     def _phase(self, phase: str) -> None:
         self._phases.append(phase)
         self._record("harness", f="phase", value={"phase": phase})
-        self._tell(phase)
+        self._report(phase)
 
-    def _tell(self, phase: str) -> None:
+    def _report(self, phase: str) -> None:
         self._on_progress(phase, asyncio.get_running_loop().time() - self._began_s)

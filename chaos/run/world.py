@@ -63,8 +63,8 @@ class RunWorld:
         return replace(view, settled=False) if self._switching or old or self._ledger.holds_any_down() else view
 
     async def switch(self, target: str, *, group: str = "", forced: bool = False) -> Mapping[str, object]:
-        """Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now would become the
-        only one who is sure to hold everything."""
+        """Have a node lead. Raises :class:`NotNow` also for a node that a fault holds down: one that is wiped right now
+        would become the only one who is sure to hold everything."""
         if (holder := self._ledger.holder(target)) is not None:
             raise NotNow(f"{target} is down ({holder.process})")
         group = group or next((one.name for one in self.view.groups_of(target)), "")
@@ -85,7 +85,7 @@ class RunWorld:
             raise NotNow(error.reason) from error
 
     async def add(self, node: str) -> Mapping[str, object]:
-        """The history gets a row ``node_added`` once the group has taken it in, or should have."""
+        """Add a node. The history gets a row ``node_added`` once the group has taken it in, or should have."""
         driver = cast(CanAddBrokers, self._driver)
         spec = driver.broker(node, self._mutant)
         begun = await cast(CanAddNodes, self._deployment).add(spec)

@@ -15,7 +15,7 @@ class CanReaddress(Protocol):
     """Optional power of a codec whose messages hold addresses."""
 
     def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
-        """The answer to a request of this code, with these addresses in the place of nodes' names."""
+        """Return the answer to a request of this code, with these addresses in the place of nodes' names."""
 
 
 class AddressRewriter:

@@ -39,21 +39,21 @@ class Skew:
     drift_ppm: int = 0
 
     def content(self) -> bytes:
-        """The file that says so."""
+        """Return the file that says so."""
         return f"{_DRIFT} {self.drift_ppm}\n{self.jumped_ns / 1e9:+.9f}\n".encode("ascii")
 
     def after(self, *, jump_ns: int, drift_ppm: int) -> Skew:
-        """A jump from where the wall clock is by now, and another drift."""
+        """Return the skew after a jump from where the wall clock is by now, with another drift."""
         return Skew(self.jumped_ns + jump_ns, max(_SLOWEST_PPM, drift_ppm))
 
 
 def installed() -> bool:
-    """Whether libfaketime is on this machine."""
+    """Return whether libfaketime is on this machine."""
     return any(any(Path("/").glob(place.lstrip("/"))) for place in _PLACES)
 
 
 def environment(file: str) -> dict[str, str]:
-    """The environment of a program whose clocks are what the file says.
+    """Return the environment of a program whose clocks are what the file says.
 
     A thread that waits for Python's lock waits until some time of the monotonic clock, which libfaketime (0.9.10) takes
     for a time of the wall clock: it would wake up at once, over and over. ``FAKETIME_WAIT_MS`` gives it a fixed wait.
@@ -100,11 +100,11 @@ class Clocks:
         return self._at(now_ns)
 
     def true_s(self, delay_ns: int) -> float:
-        """How many seconds it takes this monotonic clock to show that ``delay_ns`` have passed."""
+        """Return how many seconds it takes this monotonic clock to show that ``delay_ns`` have passed."""
         return max(0, delay_ns) / 1e9 * _MILLION / (_MILLION + self._ppm)
 
     def to_json(self) -> bytes:
-        """What they show, as a line of JSON."""
+        """Return what they show, as a line of JSON."""
         readings = {"wall_ns": self.wall_ns(), "mono_ns": self.mono_ns(), "drift_ppm": self._ppm}
         return json.dumps(readings).encode() + b"\n"
 

@@ -32,7 +32,7 @@ MAX_PREAMBLE_BYTES = 4096
 MAX_NAME_CHARACTERS = 255
 #: A connection whose first line isn't there by then is dropped.
 PREAMBLE_S = 10.0
-#: Bytes of all that is no whole message yet, over all connections; whoever sends more is dropped.
+#: Bytes of all that is no whole message yet, over all connections; who sends more is dropped.
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 #: Connections that others may hold with us, and the share of this process's descriptors that they may take.
 MAX_CONNECTIONS, DESCRIPTORS_SHARE = 4096, 0.5
@@ -50,7 +50,7 @@ class CanTellInternal(Protocol):
     """Optional power of a codec whose messages are not all for everybody."""
 
     def is_internal(self, message: Message) -> bool:
-        """Whether only nodes of the cluster and the harness may say this."""
+        """Return whether only nodes of the cluster and the harness may say this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +82,13 @@ class Connections:
         self._dials = 7 * launch.incarnation  # peers may not know yet that connections of the last life are over
 
     async def listen(self) -> asyncio.Server:
-        """Bind the port that the launch says; nobody is accepted until the server is told to serve."""
+        """Bind the port that the launch says; nobody is accepted until the server is asked to serve."""
         return await self.loop.create_server(
             lambda: _Accepted(self), *self.launch.listens, backlog=512, start_serving=False
         )
 
     def frame(self, to: str, message: Message) -> bytes:
-        """What goes to this peer on the wire. Raises whatever the codec raises."""
+        """Return what goes to this peer on the wire. Raises whatever the codec raises."""
         rewriter = self.rewriters.get(to)
         return self.codec.encode(message if rewriter is None else rewriter.rewritten(message))
 
@@ -103,19 +103,19 @@ class Connections:
         peer.send(frame)
 
     def endpoints(self, name: str) -> tuple[Address, Address]:
-        """Where the connection that this peer has opened comes from, and where it has reached us."""
+        """Return where the connection that this peer has opened comes from, and where it has reached us."""
         peer = self.peers.get(name)
         accepted = peer.accepted if peer is not None else None
         return accepted.endpoints() if accepted is not None else (NOWHERE, NOWHERE)
 
     def disconnect(self, name: str) -> None:
-        """Drop the connections with this peer, and what waits for it; nobody is told."""
+        """Drop the connections with this peer, and what waits for it; nobody is informed."""
         peer = self.peers.get(name)
         if peer is not None:
             peer.drop()
 
     def accepted(self, name: str, connection: Connection) -> None:
-        """A peer has dialled us. If it had done so before, it has given up that connection."""
+        """Take the connection of a peer that has dialled us. If it had done so before, it has given up that one."""
         peer = self.peers.get(name)
         if peer is not None and peer.accepted is not None:
             peer.lost()
@@ -146,7 +146,7 @@ class Connections:
         raise OSError(f"no port is free of {first} to {last}")
 
     def _knows(self, name: str) -> bool:
-        """Whether a node is called so, also one that has joined since our start."""
+        """Return whether a node is called so, also one that has joined since our start."""
         if name in self.launch.foreign:
             return True
         if name not in self.launch.nodes and (joined := self._members.changed()):
@@ -194,7 +194,7 @@ class Peer:
             self.connected(connection)
 
     def connected(self, connection: Connection) -> None:
-        """Our dial was answered: what waited for it leaves."""
+        """Send what waited for our dial, which was answered."""
         self._speaks = connection
         connection.write(b"".join(self._waiting))
         self._waiting.clear()
@@ -216,7 +216,7 @@ class Peer:
             self._loop.call_soon(self.lost)
 
     def lost(self) -> None:
-        """Some connection with this peer broke, or was refused: all of them are over, and the node hears of it."""
+        """Drop all connections with this peer, since one broke, or was refused, and let the node hear of it."""
         if not self._over:
             self.drop()
             self._connections.listener.closed(self.name)
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
             self.take(self.peer.name, message)
 
     def take(self, source: str, message: Message) -> None:
-        """A whole message has come."""
+        """Hand on a whole message that has come."""
         self.connections.listener.message(source, message)
 
     def _refuse(self, error: ValueError) -> None:
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
         return self._transport.get_write_buffer_size()
 
     def endpoints(self) -> tuple[Address, Address]:
-        """Its far end and its near end."""
+        """Return its far end and its near end."""
         (far, far_port, *_), (near, near_port, *_) = map(self._transport.get_extra_info, ("peername", "sockname"))
         return (far, far_port), (near, near_port)
 
@@ -358,9 +358,9 @@ class _Accepted(Connection):
         return True
 
     def _accept_outsider(self) -> None:
-        """No frame begins as a first line does, so where no proxy stands between us, what begins otherwise comes from
-        a client that speaks the system's protocol only: its address is its name, and it knows no secret. A program
-        among the nodes reaches them as they reach each other."""
+        """Accept who sends no first line. No frame begins as one does, so where no proxy stands between us, what begins
+        otherwise comes from a client that speaks the system's protocol only: its address is its name, and it knows no
+        secret. A program among the nodes reaches them as they reach each other."""
         launch = self.connections.launch
         self._trusted = False
         (host, port), _ = self.endpoints()
@@ -392,7 +392,7 @@ class _Accepted(Connection):
 
 
 def _read_hello(line: bytes, launch: Launch) -> tuple[str, Mapping[str, str]]:
-    """Who a first line says that it is, and under which addresses it knows the nodes. Raises ``ValueError``."""
+    """Return who a first line says that it is, and under which addresses it knows the nodes. Raises ``ValueError``."""
     try:
         hello = json.loads(line)
         name, addresses = hello["from"], hello.get("addresses", {})

@@ -53,7 +53,7 @@ class ReadRules(DiskRules):
 
 
 def content(rules: Mapping[str, DiskAction]) -> bytes:
-    """The file of these rules, by their ids; nothing when there are none."""
+    """Return the file of these rules, by their ids; nothing when there are none."""
     return json.dumps({rule_id: to_json(action) for rule_id, action in rules.items()}).encode() if rules else b""
 
 
@@ -67,7 +67,7 @@ class Hits:
         self.read_bytes = 0
 
     def read_on(self, more: bytes) -> None:
-        """What the file holds from ``read_bytes`` on; the node may not have written all of the last line."""
+        """Take what the file holds from ``read_bytes`` on; the node may not have written all of the last line."""
         whole = more[: more.rfind(b"\n") + 1]
         self.read_bytes += len(whole)
         for line in whole.decode("utf-8", "replace").split("\n")[:-1]:

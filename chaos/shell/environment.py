@@ -27,7 +27,7 @@ ADDRESSES, EXPOSED, FOREIGN, DISK, TRACE, SEED, MUTANT, TOKEN = (
 COMMON: Mapping[str, str] = {
     ADDRESSES: "NAME=HOST:PORT of every node of the cluster, this one included",
     EXPOSED: "NAME=HOST:PORT, where clients reach the nodes; without it, as above",
-    FOREIGN: "HOST:PORT of each program of others that the node tells something unasked, as brokers of RocketMQ",
+    FOREIGN: "HOST:PORT of each program of others that the node sends something unasked, as brokers of RocketMQ",
     DISK: "the folder that holds the node's files",
     TRACE: "the file that gets the node's trace; without it, none",
     SEED: "seeds the node's random numbers; 0 unless given",
@@ -46,7 +46,8 @@ _SHAPES = {str: "TEXT", int: "NUMBER", bool: "true or false", list: "NAME NAME â
 
 
 def launch_by_hand(package: str, options: Options, words: Sequence[str], environ: Mapping[str, str]) -> Launch:
-    """The launch of the node whose role and name are ``words``. Exits with help, or with a sentence about an error."""
+    """Return the launch of the node whose role and name are ``words``. Exits with help, or with a sentence about an
+    error."""
     if len(words) == 1 and words[0] in HELP:
         print(usage(package, options))
         sys.exit()
@@ -57,7 +58,7 @@ def launch_by_hand(package: str, options: Options, words: Sequence[str], environ
 
 
 def launch_in(package: str, options: Options, words: Sequence[str], environ: Mapping[str, str]) -> Launch:
-    """The same, but raises ``ValueError`` with the sentence."""
+    """Return the same as :func:`launch_by_hand`, but raise ``ValueError`` with the sentence."""
     if len(words) != 2:
         raise ValueError(f"expected a role and a name; `python -m {package} --help` says more")
     role, name = words
@@ -84,7 +85,7 @@ def launch_in(package: str, options: Options, words: Sequence[str], environ: Map
 
 
 def addresses_in(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where the nodes are, by their names. Raises ``ValueError``."""
+    """Return where the nodes are, by their names. Raises ``ValueError``."""
     if not environ.get(ADDRESSES):
         raise ValueError(f"{ADDRESSES} is missing: {COMMON[ADDRESSES]}")
     found = _pairs(ADDRESSES, environ[ADDRESSES])
@@ -105,12 +106,12 @@ def _foreign(text: str) -> tuple[str, ...]:
 
 
 def variable(option: str) -> str:
-    """The variable that holds this option."""
+    """Return the variable that holds this option."""
     return PREFIX + option.upper()
 
 
 def text_of(value: object) -> str:
-    """An option's value as its variable holds it. Raises ``ValueError`` for what no variable can hold."""
+    """Return an option's value as its variable holds it. Raises ``ValueError`` for what no variable can hold."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int):
@@ -123,7 +124,7 @@ def text_of(value: object) -> str:
 
 
 def usage(package: str, options: Options) -> str:
-    """What ``python -m PACKAGE --help`` prints."""
+    """Return what ``python -m PACKAGE --help`` prints."""
     lines = [f"python -m {package} ROLE NAME", "", "Starts one node by hand. The environment says how:", ""]
     lines += [f"  {name:<20} {meaning}" for name, meaning in COMMON.items()]
     for role, known in options.items():
@@ -134,7 +135,7 @@ def usage(package: str, options: Options) -> str:
 
 
 def _options(role: str, known: Mapping[str, Option], environ: Mapping[str, str]) -> dict[str, object]:
-    """The options of this role that are set; a variable that is none of them would be a typing error."""
+    """Return the options of this role that are set; a variable that is none of them would be a typing error."""
     wanted = {variable(option): (option, kind) for option, (kind, _) in known.items()}
     found: dict[str, object] = {}
     for name, text in environ.items():
@@ -148,7 +149,7 @@ def _options(role: str, known: Mapping[str, Option], environ: Mapping[str, str])
 
 
 def _read(name: str, text: str, kind: type) -> Any:
-    """The value in a variable; ``name`` is the variable's. Raises ``ValueError``."""
+    """Return the value in a variable; ``name`` is the variable's. Raises ``ValueError``."""
     if kind is str:
         return text
     if kind is list:

@@ -18,7 +18,7 @@ MOST_DEPTH = 32
 
 @contextmanager
 def folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The open folder that holds the file of this relative path below ``root``, and the file's name in it. Raises
+    """Yield the open folder that holds the file of this relative path below ``root``, and the file's name in it. Raises
     ``OSError``."""
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or PurePosixPath(path).is_absolute():
@@ -49,7 +49,7 @@ def write(root: Path, path: str, content: bytes) -> None:
 
 
 def read(root: Path, path: str, begin: int, length: int) -> bytes:
-    """Up to so many bytes of a regular file from this one on. Raises ``OSError``."""
+    """Return up to so many bytes of a regular file from this one on. Raises ``OSError``."""
     with folder_of(root, path) as (folder, name):
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         with os.fdopen(found, "rb") as file:
@@ -60,8 +60,8 @@ def read(root: Path, path: str, begin: int, length: int) -> bytes:
 
 
 def matching(root: Path, globs: Sequence[str]) -> dict[str, int]:
-    """The size of each regular file below ``root`` whose path one of these matches, sorted by path. ``*`` stands for
-    any part of a name, ``**`` for any folders."""
+    """Return the size of each regular file below ``root`` whose path one of these matches, sorted by path. ``*`` stands
+    for any part of a name, ``**`` for any folders."""
     wanted = [re.compile(_expression(glob)) for glob in globs]
     found = {}
     for path, size in _walk(root):
@@ -84,7 +84,7 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _expression(glob: str) -> str:
-    """The regular expression of a glob."""
+    """Return the regular expression of a glob."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
     known = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
     return "".join(known.get(part, re.escape(part)) for part in parts)

@@ -1,4 +1,4 @@
-"""What a node's process is told at its start. Imports only the standard library."""
+"""What a node's process is given at its start. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """All that a node's process is told. ``nodes``: the names that can be dialled; others are clients.
+    """All that a node's process is given. ``nodes``: the names that can be dialled; others are clients.
 
     Behind a proxy: ``proxy_port`` leads to everybody, and ``parent`` is the supervisor's process id; the node dies
     with it. On a machine or in a container of its own: ``addresses`` (node → ``HOST:PORT``) lead to the peers, the
@@ -29,7 +29,7 @@ class Launch:
     these alone, so to other nodes too they are names: who sends to one dials it, without a first line. ``clock``: the
     file of :mod:`chaos.shell.clocks`; nothing where clocks are left alone. ``program``: the
     node is a program of others (:mod:`chaos.shell.exec_program`), started in the folder ``home``; what is said above
-    of proxies, peers and secrets it is not told.
+    of proxies, peers and secrets it is not given.
     """
 
     spec: NodeSpec
@@ -53,12 +53,12 @@ class Launch:
     program: Rendered | None = None
 
     def joined_by(self, addresses: Mapping[str, str]) -> Launch:
-        """The same with more nodes, each with its address."""
+        """Return the same with more nodes, each with its address."""
         nodes = tuple(dict.fromkeys((*self.nodes, *addresses)))
         return replace(self, nodes=nodes, addresses={**self.addresses, **addresses} if self.addresses else {})
 
     def address_of(self, node: str) -> tuple[str, int]:
-        """Where to dial for this node."""
+        """Return where to dial for this node."""
         return address(self.addresses.get(node, node)) if self.addresses else (HOST, self.proxy_port)
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def content(addresses: Mapping[str, str]) -> bytes:
-    """The file that names all nodes that have joined so far. An address is ``HOST:PORT``; "" for one behind the
+    """Return the file that names all nodes that have joined so far. An address is ``HOST:PORT``; "" for one behind the
     proxy."""
     return json.dumps(dict(addresses)).encode()
 
@@ -25,7 +25,7 @@ class MembershipFile:
         self._read = (0, 0)  # which file that was: its number, and when it was written
 
     def changed(self) -> Mapping[str, str]:
-        """What the file says, if it has changed since it was last read; otherwise nothing."""
+        """Return what the file says, if it has changed since it was last read; otherwise nothing."""
         if not self._path:
             return {}
         try:

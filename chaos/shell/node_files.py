@@ -1,5 +1,5 @@
-"""The small files between a node and the harness: by these a node is told something while it runs or is down, and tells
-what it has noticed.
+"""The small files between a node and the harness: by these a node is sent something while it runs or is down, and
+reports what it has noticed.
 
 There are no others, and the harness names them: nothing that a node says ever becomes a path. Imports only the standard
 library.
@@ -12,7 +12,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-#: Whoever a node's program belongs to, it may read what it is told.
+#: A node's program may read what it is sent, no matter to which user it belongs.
 _READABLE = 0o644
 
 
@@ -28,7 +28,7 @@ class NodeFile(StrEnum):
 
 
 def file_of(folder: Path, node: str, file: NodeFile) -> Path:
-    """Where it is, in the folder that holds the files of this node."""
+    """Return where it is, in the folder that holds the files of this node."""
     return folder / f"{node}.{file}"
 
 
@@ -47,7 +47,7 @@ def put(path: Path, content: bytes) -> None:
 
 
 def get(path: Path, begin: int = 0) -> bytes:
-    """What is in the file from this byte on; nothing when there is no file. Raises ``OSError``."""
+    """Return what is in the file from this byte on; nothing when there is no file. Raises ``OSError``."""
     try:
         with open(path, "rb", opener=_own_file) as file:
             file.seek(begin)

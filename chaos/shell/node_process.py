@@ -40,7 +40,7 @@ SWITCH_S = 0.0005
 
 
 def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], options: Options = NO_OPTIONS) -> None:
-    """Be the node that the command line asks for, until killed, or told by SIGTERM to end in good order.
+    """Be the node that the command line asks for, until killed, or asked by SIGTERM to end in good order.
 
     ``options``: by role, what people can say of a node that they start (:mod:`chaos.shell.environment`).
     """
@@ -103,7 +103,7 @@ class Shell:
         await self._register(server.sockets[0].getsockname()[1])
 
     def _open_disk(self) -> StrictDisk:
-        """The node's disk; its own thread calls us back when a sync is done or has failed."""
+        """Return the node's disk; its own thread calls us back when a sync is done or has failed."""
         launch = self.launch
 
         def call_back(call: Callable[..., object], *arguments: object) -> None:
@@ -118,7 +118,7 @@ class Shell:
         )
 
     async def _register(self, port: int) -> None:
-        """Tell the supervisor where we listen, and stay for as long as it does."""
+        """Report to the supervisor where we listen, and stay for as long as it does."""
         reader, writer = await asyncio.open_connection(HOST, self.launch.proxy_port)
         hello = {
             "node": self.launch.spec.name,
@@ -155,12 +155,12 @@ class Shell:
             self.connections.send(to, b"".join(frames))
 
     def _forget(self, peer: str) -> None:
-        """What would leave for this peer is lost with the connection."""
+        """Drop what would leave for this peer: it is lost with the connection."""
         self._leaving = [(to, frame) for to, frame in self._leaving if to != peer]
 
     def _frame(self, to: str, message: Message) -> bytes:
-        """What goes on the wire. An answer that makes no frame, for it is too large, becomes one that says so; a node
-        that asks for what makes none has failed. Raises whatever the codec raises."""
+        """Return what goes on the wire. An answer that makes no frame, for it is too large, becomes one that says so; a
+        node that asks for what makes none has failed. Raises whatever the codec raises."""
         try:
             return self.connections.frame(to, message)
         except ValueError as error:
@@ -170,7 +170,7 @@ class Shell:
             return self.connections.frame(to, refused)
 
     def crash(self, error: Exception) -> None:
-        """An exception of the node's own code, or of its disk, ends the process; nothing of this step leaves, nor of
+        """End the process on an exception of the node's own code, or of its disk; nothing of this step leaves, nor of
         those just before it."""
         try:
             self.life.crash(error)

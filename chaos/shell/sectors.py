@@ -11,7 +11,8 @@ Change = tuple[int, bytes | None]
 
 
 def torn_writes(changes: Iterable[Change], size: int, rng: Random) -> list[Change]:
-    """Some sectors of these changes to a file of this size; the last change sets one of the sizes it had meanwhile."""
+    """Return some sectors of these changes to a file of this size; the last change sets one of the sizes it had
+    meanwhile."""
     share = rng.random()
     sizes = [size]
     kept: list[Change] = []

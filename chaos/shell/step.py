@@ -23,17 +23,17 @@ START, MESSAGE, TIMER, DONE, CLOSED = range(5)
 Event = tuple[Any, ...]
 #: How many frames of a traceback the trace row of a crash holds.
 CRASH_FRAMES = 4
-#: How many refused messages a life traces: whoever sends more of them must not fill the disk.
+#: How many refused messages a life traces: who sends more of them must not fill the disk.
 REFUSALS_TRACED = 100
-#: So much of what is wrong with a message is told.
-TOLD_CHARACTERS = 300
+#: So much of what is wrong with a message is shown.
+SHOWN_CHARACTERS = 300
 
 
 class Host(Protocol):
     """What a shell does for its node; everything else that a node may do is the same in all shells."""
 
     def now_ns(self) -> int:
-        """The time of the run, for trace rows."""
+        """Return the time of the run, for trace rows."""
 
     def record(self, row: Mapping[str, object]) -> None:
         """Keep a trace row. It must be kept before any message of the step leaves."""
@@ -97,7 +97,7 @@ class Outbox:
         self.sends = [(to, message) for to, message in self.sends if to != peer]
 
     def take(self) -> list[tuple[str, Message]]:
-        """The messages that leave now; the outbox keeps those that are held."""
+        """Return the messages that leave now; the outbox keeps those that are held."""
         sends, self.sends = self.sends, []
         return sends
 
@@ -114,14 +114,14 @@ class Life:
         #: The last step that traced anything.
         self.traced = 0
         self.outbox = Outbox()
-        #: By name, the ticket of each timer that is set. One that was set anew or cancelled has another or none.
+        #: By name, the ticket of each timer that is set. One that was set again or cancelled has another or none.
         self.timers: dict[str, int] = {}
         self._node = node
         self._refused = 0
         self._env = StepEnv(self, host, name=name, incarnation=incarnation, rng=rng, disk=disk, clock=clock)
 
     def take(self, event: Event) -> bool:
-        """Run one step; False if there was nothing to do, since the timer was set anew or cancelled meanwhile.
+        """Run one step; False if there was nothing to do, since the timer was set again or cancelled meanwhile.
 
         Raises whatever the node's code raises.
         """
@@ -134,7 +134,7 @@ class Life:
                 if self.outbox.sends or self.traced == self.step:
                     raise  # it had begun to act on what it did not understand
                 self._refused += 1
-                refuse(self._node, self._env, event[1], event[2], error, tell=self._refused <= REFUSALS_TRACED)
+                refuse(self._node, self._env, event[1], event[2], error, traced=self._refused <= REFUSALS_TRACED)
         elif kind == TIMER:
             name = event[1]
             if self.timers.get(name) != event[2]:
@@ -167,10 +167,11 @@ class Life:
         return what, at
 
 
-def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed, *, tell: bool = True) -> None:
-    """The node can't understand this message: answer a request, end the connection otherwise. ``tell``: trace it."""
-    text = str(error)[:TOLD_CHARACTERS]
-    if tell:
+def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed, *, traced: bool = True) -> None:
+    """Refuse a message that the node can't understand: answer a request, end the connection otherwise. ``traced``:
+    trace it."""
+    text = str(error)[:SHOWN_CHARACTERS]
+    if traced:
         env.trace(events.MalformedMessage(source=source, code=message.code, error=text))
     if message.is_response or message.is_oneway:
         env.close(source)

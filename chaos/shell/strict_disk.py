@@ -197,7 +197,7 @@ class StrictDisk:
             raise DiskFull(f"{path}: no room for {growth} bytes more ({max(0, free)} are free)")
 
     def _take_entries(self, wanted: dict[str, None]) -> _Entries:
-        """All pending directory changes that touch these names, and what those changes build on."""
+        """Return all pending directory changes that touch these names, and what those changes build on."""
         names = dict(wanted)
         taken: _Entries = []
         left: _Entries = []
@@ -271,7 +271,7 @@ class _Writer:
         os._exit(KILLED)  # as by SIGKILL, which the first process of a container can't send itself
 
     def _waiting(self) -> list[_Job | None]:
-        """All syncs that wait, at least one: they share their fsyncs. None, always the last, ends the thread."""
+        """Return all syncs that wait, at least one: they share their fsyncs. None, always the last, ends the thread."""
         jobs = [self.jobs.get()]
         while jobs[-1] is not None and not self.jobs.empty():
             jobs.append(self.jobs.get())
@@ -303,7 +303,7 @@ class _Writer:
             os.close(handle)
 
     def _home(self, inode: _Inode) -> Path:
-        """Where the file is; one that has no durable name yet waits for it under a name of ours."""
+        """Return where the file is; one that has no durable name yet waits for it under a name of ours."""
         home = self.homes.get(inode.number)
         if home is None:
             home = self.homes[inode.number] = self._root / f"{_PENDING}{inode.number}"
@@ -326,7 +326,7 @@ class _Writer:
 
 
 def _changes(jobs: list[_Job]) -> _Changes:
-    """What all of them do to files, file by file."""
+    """Return what all of them do to files, file by file."""
     files: dict[int, tuple[_Inode, list[Change]]] = {}
     for job in jobs:
         for inode, changes in job.files:

@@ -113,7 +113,7 @@ class WatchedSim(SimDeployment):
         return tuple(self._nodes)
 
     def life(self, node: str) -> int:
-        """The number of the node's lives, this one included."""
+        """Return the number of the node's lives, this one included."""
         return self._nodes[node].incarnation
 
     async def undo(self, step: Undo) -> None:
@@ -128,8 +128,8 @@ class WatchedSim(SimDeployment):
 
 
 def _noting(name: str) -> Any:
-    """The method of that name, which notes that it was called once it has acted. A clock is set also when the node
-    doesn't tell."""
+    """Return the method of that name, which notes that it was called once it has acted. A clock is set also when the
+    node doesn't report that."""
     original = getattr(SimDeployment, name)
 
     async def noted(self: WatchedSim, on: str, *args: object, **kwargs: object) -> Any:
@@ -186,7 +186,7 @@ def play(
     seed: int,
     on_row: Callable[[WatchedSim, Row], None] = lambda sim, row: None,
 ) -> Play:
-    """One whole run, as ``stormproof run --on sim`` has it, but for the verdict."""
+    """Play one whole run, as ``stormproof run --on sim`` has it, but for the verdict."""
     sim = WatchedSim(seed)
     memory = Memory(sim.now_ns, lambda row: on_row(sim, row))
     experiment = Experiment(

@@ -116,7 +116,7 @@ async def _use_powers(world: World) -> None:
 
 
 def _check_files(world: World, directory: Path) -> None:
-    """What must be left of a run that has ended."""
+    """Check what must be left of a run that has ended."""
     for node in NODES:
         log = directory / "logs" / f"{node}.log"
         world.require(log.is_file() and SAYS in log.read_text("utf-8"), f"logs/{node}.log lacks what {node} has said")
@@ -127,12 +127,12 @@ def _check_files(world: World, directory: Path) -> None:
 def _check_heal(world: World, create: Create, directory: Path, heal: Callable[[Path], list[str]]) -> None:
     """Kill a harness while a node is held still, then heal what it has left."""
     context = multiprocessing.get_context("spawn")
-    told, telling = context.Pipe(duplex=False)
-    harness = context.Process(target=_abandon, args=(create, directory, telling))
+    receiver, sender = context.Pipe(duplex=False)
+    harness = context.Process(target=_abandon, args=(create, directory, sender))
     harness.start()
-    telling.close()
+    sender.close()
     try:
-        begun = told.recv() if told.poll(BEGIN_S) else ""
+        begun = receiver.recv() if receiver.poll(BEGIN_S) else ""
     except EOFError:
         begun = ""
     if begun:
@@ -147,15 +147,15 @@ def _check_heal(world: World, create: Create, directory: Path, heal: Callable[[P
     world.require(heal(directory) == [], "heal finds something to do again after it has healed")
 
 
-def _abandon(create: Create, directory: Path, telling: Connection) -> None:
-    """What is killed: a harness that has brought nodes up and holds one of them still."""
+def _abandon(create: Create, directory: Path, sender: Connection) -> None:
+    """Be the harness that is killed, once it has brought nodes up and holds one of them still."""
     host = create(run_id=directory.name, directory=directory, seed=1)
 
     async def main() -> int:
         await host.start(cluster(), lambda row: None)
         if isinstance(host, CanPause):
             await host.pause(ZERO)
-        telling.send("paused")
+        sender.send("paused")
         await asyncio.sleep(BEGIN_S)
         return 0
 

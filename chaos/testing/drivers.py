@@ -20,8 +20,8 @@ from chaos.testing._drivers.bench import Bench, Ended
 from chaos.testing._drivers.powers import check_events, check_powers
 from chaos.testing._drivers.queues import Queues
 
-#: Which rows show that a driver tells what it declares (see ``docs/history.md``): kind and ``f``, any of them. What may
-#: well not happen in a short run (retention) is not here.
+#: Which rows show that a driver reports what it declares (see ``docs/history.md``): kind and ``f``, any of them. What
+#: may well not happen in a short run (retention) is not here.
 SHOWN_BY: Mapping[Evidence, Sequence[tuple[str, str]]] = {
     Evidence.POLLS: (("poll", "state"), ("poll", "controller"), ("poll", "route")),
     Evidence.FINAL_LOGS: (("final", "log"),),
@@ -116,14 +116,14 @@ def _queues(bench: Bench) -> tuple[QueueRef, ...]:
 
 
 async def _collect(bench: Bench) -> None:
-    """Everything answers, so every replica can be read to its end."""
+    """Check ``collect`` while everything answers, so that every replica can be read to its end."""
     view = await bench.settled("before collect")
     begin = len(bench.rows)
     await bench.call("collect", bench.driver.collect(bench.network, bench.record))
     rows = [row for row in bench.rows[begin:] if row["kind"] == "final"]
     complete = [str(row.get("node", "")) for row in rows if row.get("f") == "complete"]
     if not rows and not _declared(bench) & {Evidence.FINAL_LOGS, Evidence.FINAL_METADATA, Evidence.TIER}:
-        bench.unchecked.append("collect: it tells nothing, and the driver declares nothing that it would tell")
+        bench.unchecked.append("collect: it records nothing, and the driver declares nothing that it would record")
         return
     text = "collect ended without any complete row: what replicas hold in the end would stay UNKNOWN in every run"
     if not bench.require(bool(complete), text):
@@ -140,7 +140,7 @@ async def _collect(bench: Bench) -> None:
 
 
 async def _while_nobody_answers(bench: Bench) -> None:
-    """A view of nothing, and nothing collected."""
+    """Check that the view shows nothing, and that nothing is collected."""
     bench.network.silent = True
     try:
         view = await bench.view()
@@ -154,7 +154,7 @@ async def _while_nobody_answers(bench: Bench) -> None:
 
 
 def _declared(bench: Bench) -> frozenset[Evidence]:
-    """What the driver declares; nothing, and a problem noted, where that means nothing."""
+    """Return what the driver declares; nothing, and a problem noted, where that means nothing."""
     try:
         return tells(bench.driver)
     except BadInput as error:
@@ -163,7 +163,7 @@ def _declared(bench: Bench) -> frozenset[Evidence]:
 
 
 def _check_tells(bench: Bench) -> None:
-    """What the driver declares to tell must have come."""
+    """Check that what the driver declares to report has come."""
     declared = _declared(bench)
     seen = {(str(row["kind"]), str(row.get("f", ""))) for row in bench.rows if row.get("type") != "invoke"}
     seen |= {("trace", event) for event in bench.traced}

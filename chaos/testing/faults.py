@@ -22,7 +22,7 @@ from chaos.workload import Load, Worker, body_hash, next_message
 
 #: The fault begins after so long, and lasts so long unless it is over by itself; the load goes on for so long besides.
 BEGINS_S, LASTS_S, ENDS_S = 2.0, 1.5, 4.0
-#: What is left of a fault shows so long after its undo; before that nodes start and connections are made anew.
+#: What is left of a fault shows so long after its undo; before that nodes start and connections are made again.
 GRACE_NS = 2_000_000_000
 LOOK_S, SEND_S = 0.2, 0.1
 #: So many messages a client sends before it closes its connections.
@@ -87,7 +87,7 @@ def check_fault(
     """Inject a fault into a simulated cluster under load, undo it, and look at all of it from outside.
 
     ``plugin`` is the fault's module (``create``, and ``Options`` if it has any), ``options`` its options, ``driver``
-    makes the system under test anew for each run. The fault lasts ``lasts_s`` seconds, or until it is over by itself if
+    makes a new system under test for each run. The fault lasts ``lasts_s`` seconds, or until it is over by itself if
     that is earlier. Effects in ``rarely`` need not show. ``vary`` names, for options where that can't be guessed,
     another value that must make a difference; None for one that can make none here.
 
@@ -127,7 +127,7 @@ class _Watch:
     async def drain(self, load: Load) -> None: ...
 
     async def _send(self, load: Load) -> None:
-        """Each client sends a few messages and hangs up, and another one comes."""
+        """Have clients send, one after the other: each sends a few messages and hangs up."""
         worker, turn = Worker(load, "producer"), 0
         while load.queues and not load.stopping:
             client = load.client("producer")
@@ -244,7 +244,7 @@ class _Trial:
             if row["kind"] == "fault" and (row.get("value") or {}).get("phase") == "undo":
                 left[:] = [f"{what}: no step {step.verb} {step.subject}" for step, what in sim.holding.items()]
 
-        whole_s = BEGINS_S + 2 * self._lasts_s + ENDS_S  # twice: what hits nothing at first is injected anew
+        whole_s = BEGINS_S + 2 * self._lasts_s + ENDS_S  # twice: what hits nothing at first is injected again
         spec = FaultSpec(use=use, schedule=Schedule(at_s=(BEGINS_S,)), for_s=self._lasts_s)
         played = play(
             self._driver(), workload=load, faults=[spec], duration_s=whole_s, seed=self._seed, on_row=on_row
@@ -342,7 +342,7 @@ def _of_options(
 
 
 def _others(now: Any, option: Any) -> Iterator[Any]:
-    """Other values of an option, those first that are likely to make a difference."""
+    """Yield other values of an option, those first that are likely to make a difference."""
     if isinstance(now, Enum):
         yield from (member for member in type(now) if member is not now)
     elif isinstance(now, bool):
@@ -359,8 +359,8 @@ def _others(now: Any, option: Any) -> Iterator[Any]:
 
 
 def _first_difference(first: _Run, second: _Run) -> int | None:
-    """The first row that is another one, -1 if the deployment was asked for something else; None if there is none. What
-    a fault merely says of itself is no difference."""
+    """Return the first row that is another one, -1 if the deployment was asked for something else; None if there is
+    none. What a fault merely says of itself is no difference."""
     if first.play.sim.deeds != second.play.sim.deeds:
         return -1
     one, other = [_effective(row) for row in first.play.rows], [_effective(row) for row in second.play.rows]

@@ -72,7 +72,8 @@ def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: Run
 
 
 def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
-    """What a kernel finds does not change when all that it doesn't declare is gone, and it never asks for that."""
+    """Check that what a kernel finds does not change when all that it doesn't declare is gone, and that it never asks
+    for that."""
     try:
         strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
     except Undeclared as error:
@@ -86,7 +87,8 @@ def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
 
 
 def _check_prefixes(known: Registry, table: pa.Table, context: RunContext) -> None:
-    """No matter how far a run is, nothing is told that its rest excuses. Rows of one operation come together."""
+    """Check that, no matter how far a run is, nothing is reported that its rest excuses. Rows of one operation come
+    together."""
     asked = able(known)
     if not asked.kernels:
         return
@@ -97,7 +99,7 @@ def _check_prefixes(known: Registry, table: pa.Table, context: RunContext) -> No
         prefix = table.slice(0, end_of_whole_steps(table.slice(0, end)))
         found = _violations(_judge(asked, [(shards.WHOLE, prefix)], replace(context, unfinished=True)))
         assert found <= whole, (
-            f"after {end} rows it tells {sorted(found - whole)}, which the whole history doesn't show"
+            f"after {end} rows it reports {sorted(found - whole)}, which the whole history doesn't show"
         )
 
 
@@ -117,7 +119,7 @@ def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:
 
 
 def _same(one: Partial, other: Partial) -> bool:
-    def told(partial: Partial) -> Mapping[str, object]:
+    def fields(partial: Partial) -> Mapping[str, object]:
         return {
             "counts": dict(partial.counts),
             "anomalies": list(partial.anomalies),
@@ -125,4 +127,4 @@ def _same(one: Partial, other: Partial) -> bool:
             "gaps": list(partial.gaps),
         }
 
-    return told(one) == told(other)
+    return fields(one) == fields(other)

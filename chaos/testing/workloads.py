@@ -20,7 +20,7 @@ from chaos.ops import OpType, Unknown
 from chaos.plugins import PluginKind
 from chaos.testing._bench import Made, Play, Row, play
 
-#: The load goes on for so long; in its middle whoever serves stands still for a while, so that outcomes
+#: The load goes on for so long; in its middle the nodes that serve stand still for a while, so that outcomes
 #: are unknown.
 LASTS_S, HUNG_AT_S, HANGS_S = 7.0, 2.0, 3.0
 #: Operations that only look.
@@ -42,7 +42,7 @@ def check_workload(
     """Run a workload in the simulator against a system whose master hangs for a while, and look at what it recorded.
 
     ``plugin`` is the workload's module (``create``, and ``Options`` if it has any), ``options`` its options, ``driver``
-    makes the system under test anew for each run. One that never writes is ``reads_only``.
+    makes a new system under test for each run. One that never writes is ``reads_only``.
 
     Raises ``AssertionError`` with everything that is wrong: an operation without an end, an unknown outcome that is not
     recorded as ``info``, a process that acts after one or does two things at a time, a load or drain that doesn't end
@@ -162,7 +162,7 @@ def _ops(it: Play) -> list[Row]:
 
 
 def _of_operations(it: Play) -> Iterator[str]:
-    """Each process does one thing after another, all of them end, and none acts after an unknown outcome."""
+    """Yield where a process does two things at a time, ends one never, or acts after an unknown outcome."""
     under_way: dict[str, Row] = {}
     retired: set[str] = set()
     for row in _ops(it):
@@ -187,7 +187,7 @@ def _of_outcomes(it: Play, raised: Counter[str]) -> Iterator[str]:
     recorded = sum(row["type"] == OpType.INFO for row in _ops(it))
     if recorded < sum(raised.values()):
         calls = ", ".join(f"{count} of {name}" for name, count in sorted(raised.items()))
-        yield f"clients told of unknown outcomes ({calls}), but only {recorded} are recorded as info"
+        yield f"clients reported unknown outcomes ({calls}), but only {recorded} are recorded as info"
 
 
 def _of_end(it: Play) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Clock:
         return self.mono_ns() + self._wall_offset_ns + self._jumped_ns
 
     def true_ns(self, delay_ns: int) -> int:
-        """How long this clock takes to show that ``delay_ns`` have passed."""
+        """Return how long this clock takes to show that ``delay_ns`` have passed."""
         return max(0, delay_ns) * 1_000_000 // (1_000_000 + self._ppm)
 
     def skew(self, *, jump_ns: int, drift_ppm: int) -> None:

@@ -253,7 +253,7 @@ class SimDisk:
         return token
 
     def finish(self, token: int) -> None:
-        """The sync has ended: all that it covers is durable."""
+        """End a sync: all that it covers is durable."""
         ended = self._syncs.pop(token)
         for inode, last_change in ended.inodes:
             inode.settle(last_change)
@@ -296,16 +296,16 @@ class SimDisk:
         return at_stake
 
     def durable_names(self) -> Sequence[str]:
-        """The files that no crash could take away now, sorted."""
+        """Return the files that no crash could take away now, sorted."""
         return sorted(self._durable_names)
 
     def durable_size(self, path: str) -> int:
-        """How many bytes of a file no crash could take away now; 0 if it could take the file."""
+        """Return how many bytes of a file no crash could take away now; 0 if it could take the file."""
         inode = self._durable_names.get(path)
         return 0 if inode is None else len(inode.durable)
 
     def durable(self, path: str) -> bytes:
-        """What of one of them no crash could take away."""
+        """Return what of one of them no crash could take away."""
         return bytes(self._durable_names[path].durable)
 
     def replace(self, path: str, content: bytes | None) -> None:
@@ -325,7 +325,7 @@ class SimDisk:
         return inode
 
     def _entries_behind(self, wanted: dict[str, None]) -> _Entries:
-        """All pending directory changes that touch these names, and what those changes build on."""
+        """Return all pending directory changes that touch these names, and what those changes build on."""
         names = dict.fromkeys(wanted)
         chosen = []
         for entry in reversed(self._entries):

@@ -57,7 +57,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise DeploymentError(f"{func!r} asked for a thread; simulated code must stay on the one virtual-time loop")
 
     def _write_to_self(self) -> None:
-        """Nothing to wake: this loop never sleeps."""
+        """Do nothing: this loop never sleeps, so there is nothing to wake."""
 
     def _run_once(self) -> None:
         """Run events until somebody stops the loop; replaces the select-and-run round of the base class."""

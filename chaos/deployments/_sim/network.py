@@ -43,7 +43,7 @@ class Host(Protocol):
         """Take one message."""
 
     def lost(self, peer: str, refused: bool) -> None:
-        """The connection with ``peer`` is gone; ``refused``: nothing of it ever reached the peer."""
+        """Note that the connection with ``peer`` is gone; ``refused``: nothing of it ever reached the peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Pipe:
 
     ``dialled``: the source holds a connection. ``accepted``: the target has seen it. ``void``: the target has dropped
     it, the source doesn't know yet, what it sends is lost. ``delivered``: a target has taken something of what the
-    source takes for one connection, whatever became of that target since. ``generation`` tells chunks under way from
-    lost ones. ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind them;
+    source takes for one connection, whatever became of that target since. ``generation`` sets chunks under way apart
+    from lost ones. ``blocked``: chunks wait in ``waiting``, each until its own time, and later ones queue up behind;
     ``holding``: rules say so. ``floor_ns``: no chunk arrives earlier; ``free_ns``: by then a throttled link has carried
     all. ``partial``: bytes that are no whole frame yet, or never will be, since a bit of them was flipped. ``closing``:
     an end that is held back since ``closing_ns``. ``rng`` draws what happens to its chunks, and to no other link's: to
@@ -122,7 +122,7 @@ class Pipe:
         self.base_ns, self.jitter_ns, self.ns_per_byte = EVEN_LATENCY_NS, 0, 0
 
     def drawn(self, links: Collection[str]) -> bool:
-        """Whether these links, written as experiments have them, are or hold this one."""
+        """Return whether these links, written as experiments have them, are or hold this one."""
         source, target = (CLIENT if end.is_client else end.name for end in (self.source, self.target))
         return source in links or f"{source}>{target}" in links
 
@@ -199,17 +199,17 @@ class SimNet:
         heappush(loop.queue, (at_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, message)))
 
     def addresses(self) -> dict[str, str]:
-        """What a client from outside calls the nodes."""
+        """Return what a client from outside calls the nodes."""
         nodes = sorted(name for name, host in self._hosts.items() if not host.is_client)
         return {name: f"10.0.0.{number}:10911" for number, name in enumerate(nodes, start=1)}
 
     def leave(self, host: Host, *, lose_sent: bool) -> None:
-        """The host's process is gone: all its connections break; ``lose_sent``: also what it had sent."""
+        """Break all connections of a host whose process is gone; ``lose_sent``: what it had sent is lost too."""
         for pipe in host.pipes.values():
             self._break(pipe, lose_sent=lose_sent)
 
     def close(self, host: Host, peer: str) -> None:
-        """The host drops its connection with this peer; what is under way is lost in both directions."""
+        """Drop the host's connection with this peer; what is under way is lost in both directions."""
         pipe = host.pipes.get(peer)
         if pipe is not None:
             self._break(pipe, lose_sent=True)
@@ -228,8 +228,8 @@ class SimNet:
         return self._hits.get(rule_id, 0)
 
     def passes(self, source: str, target: str, *, within_ns: int) -> bool:
-        """Whether the rules let a fresh connection of these two come about in this time; as a dial needs an answer,
-        both ways count. Takes no time and draws nothing, so that to ask changes nothing."""
+        """Return whether the rules let a fresh connection of these two come about in this time; as a dial needs an
+        answer, both ways count. Takes no time and draws nothing, so that to ask changes nothing."""
         if source in self.full or target in self.full:
             return False
         late_ns = 0
@@ -310,7 +310,7 @@ class SimNet:
         pipe.waiting.append((due_ns, chunk))
 
     def _release(self, pipe: Pipe) -> None:
-        """What waited arrives, in order: all of it at once, or what a throttled link has carried by now."""
+        """Deliver what waited, in order: all of it at once, or what a throttled link has carried by now."""
         if pipe.ruling.cut:
             return
         until_ns = self._loop.now_ns if pipe.ruling.bytes_per_s else None
@@ -356,11 +356,12 @@ class SimNet:
                 pipe.target.arrive(pipe.source.name, one)
 
     def _turns_away(self, pipe: Pipe) -> bool:
-        """Whether the target has no room for this connection, which would be a new one."""
+        """Return whether the target has no room for this connection, which would be a new one."""
         return pipe.target.name in self.full and not (pipe.accepted or pipe.back.accepted)
 
     def _refuse(self, pipe: Pipe) -> None:
-        """Nobody listens at the target: its machine answers so at once, and forgets what the dead process knew."""
+        """Refuse what nobody listens for: the target's machine answers so at once, and forgets what the dead process
+        knew."""
         refused = not pipe.delivered
         pipe.lose()
         pipe.accepted = pipe.back.dialled = pipe.back.void = False
@@ -368,7 +369,7 @@ class SimNet:
         self._notify(pipe.back, _Gone(refused))
 
     def _break(self, pipe: Pipe, *, lose_sent: bool) -> None:
-        """The source drops the connection; the target learns of it in the order of the bytes."""
+        """Drop the connection at its source; the target learns of it in the order of the bytes."""
         back = pipe.back
         known_there = pipe.dialled or pipe.accepted or back.dialled or back.void
         refused = not back.delivered
@@ -382,7 +383,7 @@ class SimNet:
             self._notify(pipe, _Gone(refused))
 
     def _reset(self, pipe: Pipe) -> None:
-        """A rule breaks the connection: the source learns of it now, the target in its time."""
+        """Break the connection as a rule says: the source learns of it now, the target in its time."""
         refused = not pipe.delivered
         self._break(pipe, lose_sent=True)
         self._loop.post(0, pipe.source.lost, pipe.target.name, refused)
@@ -407,7 +408,7 @@ class SimNet:
         pipe.closing = None
 
     def _learn(self, pipe: Pipe, gone: _Gone) -> None:
-        """The target hears that the source has dropped the connection."""
+        """Let the target hear that the source has dropped the connection."""
         back = pipe.back
         known = back.dialled or pipe.accepted
         back.dialled = back.delivered = back.void = pipe.accepted = False

@@ -231,9 +231,9 @@ class SimNode:
     def record(self, row: Mapping[str, object]) -> None:
         if row["f"] not in FREE_ROWS:
             self._work_ns += ROW_NS
-        told = row["value"]
-        if told and isinstance(told, dict) and "file" in told:  # what a node says of its disk, the disk knows better
-            told["disk"] = self.disk.durable_size(str(told["file"]))
+        value = row["value"]
+        if value and isinstance(value, dict) and "file" in value:  # the disk knows better what is on it than the node
+            value["disk"] = self.disk.durable_size(str(value["file"]))
         try:
             self.on_trace(row)
         except Exception as error:
@@ -301,7 +301,7 @@ class SimNode:
             heappush(loop.queue, (at_ns, next(loop.ticket), self._step_over, (self._deaths,)))
 
     def _step_over(self, deaths: int) -> None:
-        """The step is over: its messages leave, and the next event is taken."""
+        """End the step: its messages leave, and the next event is taken."""
         if deaths != self._deaths:
             return
         self._end_posted = False
@@ -316,7 +316,7 @@ class SimNode:
             pass
 
     def _take(self, event: Event) -> bool:
-        """Run one step; False if there was nothing to do (a timer that was set anew meanwhile)."""
+        """Run one step; False if there was nothing to do (a timer that was set again meanwhile)."""
         life, disk = self._life, self.disk
         outbox = life.outbox
         handled_bytes = disk.moved_bytes + outbox.sent_bytes
@@ -329,7 +329,7 @@ class SimNode:
             if self._harness_error is not None:  # the recorder failed, not the node
                 raise self._harness_error from None
             if not self.disk_rules.broken:  # if it is, the node stops, as it must when its disk fails
-                self._tell_crash(error)
+                self._report_crash(error)
             self.die()
             return True
         handled_bytes = disk.moved_bytes + outbox.sent_bytes - handled_bytes
@@ -342,8 +342,8 @@ class SimNode:
             self._post_end()
         return True
 
-    def _tell_crash(self, error: Exception) -> None:
-        """An exception in node code ends the process."""
+    def _report_crash(self, error: Exception) -> None:
+        """Report the exception in node code that ends the process."""
         what, at = self._life.crash(error)
         crash = Crash(
             node=self.name,

@@ -61,8 +61,8 @@ def _size(batch: _Table, body: memoryview) -> int:
         if offset < 0 or not 0 <= length <= len(body) - offset:
             raise ValueError("a buffer lies outside of its message")
         if is_compressed and length:
-            (told,) = struct.unpack_from("<q", body, offset)
-            length = told if told >= 0 else length
+            (unpacked,) = struct.unpack_from("<q", body, offset)
+            length = unpacked if unpacked >= 0 else length
         size += length
     return size
 
@@ -87,7 +87,7 @@ class _Table:
         return self._place(field) > 0
 
     def number(self, field: int, form: str) -> int:
-        """A number; 0, which is the default, where there is none. Raises ``ValueError`` for one below that."""
+        """Return a number; 0, which is the default, where there is none. Raises ``ValueError`` for one below that."""
         place = self._place(field)
         found = self._read(form, place) if place else 0
         if found < 0:
@@ -99,7 +99,7 @@ class _Table:
         return _Table(self._data, place + self._read("<I", place))
 
     def pairs(self, field: int) -> list[tuple[int, int]]:
-        """A vector of structures of two numbers each."""
+        """Return a vector of structures of two numbers each."""
         if not self.has(field):
             return []
         place = self._there(field)

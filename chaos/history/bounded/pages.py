@@ -31,7 +31,7 @@ class Page:
 
 
 def pages(handle: int, begin: int, length: int) -> Iterator[Page]:
-    """The pages in this part of an open file. Raises ``ValueError`` where something else stands."""
+    """Yield the pages in this part of an open file. Raises ``ValueError`` where something else stands."""
     at, end = begin, begin + length
     while at < end:
         header, taken = _header(os.pread(handle, min(LONGEST_HEADER, end - at), at))
@@ -44,8 +44,8 @@ def pages(handle: int, begin: int, length: int) -> Iterator[Page]:
 
 def _encoding(header: Mapping[int, Any]) -> int:
     for kind, field in ((_DATA, 2), (_DATA_V2, 4)):
-        if isinstance(told := header.get(kind), dict):
-            return int(told.get(field, -1))
+        if isinstance(of_data := header.get(kind), dict):
+            return int(of_data.get(field, -1))
     return -1
 
 

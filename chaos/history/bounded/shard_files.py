@@ -34,8 +34,8 @@ _NUMBERS, _TEXTS = ("INT32", "INT64", "BOOLEAN"), ("BYTE_ARRAY",)
 
 
 def measured(path: Path) -> Extent:
-    """The rows of a shard, and what its pages take once they are decompressed, and its rows as columns, with each text
-    once. Raises :class:`BadInput` for what is no regular file, or is larger than anything that is read,
+    """Return the rows of a shard, and what its pages take once they are decompressed, and its rows as columns, with
+    each text once. Raises :class:`BadInput` for what is no regular file, or is larger than anything that is read,
     :class:`DamagedHistory` for what is no shard."""
     with guarded.opened(path, guarded.LARGEST_STREAM) as file:
         try:
@@ -103,7 +103,7 @@ class Budget:
         self._most = self._left = most
 
     def take(self, size: int) -> None:
-        """Raises :class:`BadInput` when nothing is left."""
+        """Take so many bytes. Raises :class:`BadInput` when nothing is left."""
         self._left -= size
         if self._left < 0:
             raise BadInput(
@@ -113,8 +113,8 @@ class Budget:
 
 
 def batches(path: Path, columns: Collection[str] = COLUMNS, budget: Budget | None = None) -> Iterator[pa.Table]:
-    """The rows of a measured shard with these columns, as a history has them, some at a time; what they take is taken
-    from the budget before it is. Raises what pyarrow does for what is no shard, ``KeyError`` for a column that it
+    """Yield the rows of a measured shard with these columns, as a history has them, some at a time; what they take is
+    taken from the budget before it is. Raises what pyarrow does for what is no shard, ``KeyError`` for a column that it
     lacks."""
     schema = pa.schema([SCHEMA.field(name) for name in COLUMNS if name in columns])
     file = pq.ParquetFile(path, read_dictionary=[*WORDS, VALUE], page_checksum_verification=True)
@@ -129,7 +129,7 @@ def batches(path: Path, columns: Collection[str] = COLUMNS, budget: Budget | Non
 
 
 def _plain_size(batch: pa.RecordBatch) -> int:
-    """What a batch takes as a history's columns, in which each row has its own ``value``."""
+    """Return what a batch takes as a history's columns, in which each row has its own ``value``."""
     size = batch.num_rows * WIDTH * batch.num_columns
     if VALUE not in batch.schema.names or not batch.num_rows:
         return size

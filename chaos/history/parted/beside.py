@@ -17,7 +17,7 @@ HELD_ROWS = 1 << 18
 
 
 class Beside:
-    """Tells for each shard of a part which rows stand beside its own.
+    """Says for each shard of a part which rows stand beside its own.
 
     The blocks of a run are given from the last one to the first: once each to :meth:`learn`, then any number of times
     to :meth:`places`, from the last one again. ``number`` gives for each row of a block the shard that it is an own row
@@ -33,7 +33,7 @@ class Beside:
 
     @property
     def learns(self) -> bool:
-        """Whether anything depends on what stands in the shards."""
+        """Return whether anything depends on what stands in the shards."""
         return bool(self._part.summaries or self._part.callers or self._part.of_queues)
 
     def learn(self, block: pa.Table, chooser: Chooser, number: Ints) -> None:
@@ -197,7 +197,7 @@ class Summary:
             self._most = max(HELD_ROWS, 2 * self._rows)
 
     def kept(self) -> Ints:
-        """The ``index`` of all rows that are kept."""
+        """Return the ``index`` of all rows that are kept."""
         self._fold()
         return np.concatenate([np.empty(0, np.int64), *(one["index"].to_numpy() for (one,) in self._held.values())])
 

@@ -17,7 +17,7 @@ from chaos.history.parted import numbers
 from chaos.history.parted import places as _places
 from chaos.history.parted.words import coded
 
-#: Columns by which rows are chosen and told apart.
+#: Columns by which rows are chosen and distinguished.
 ALWAYS = ("index", "kind", "f", "queue")
 #: Columns by which the rows of a node are ordered.
 LIVED = ("node", "incarnation", "step")
@@ -87,7 +87,7 @@ class Part:
 
     @property
     def has_beside(self) -> bool:
-        """Whether its shards tell their own rows from others."""
+        """Whether its shards distinguish their own rows from others."""
         return bool(self.beside or self.callers or self.of_queues or self.summaries)
 
 
@@ -201,7 +201,7 @@ class Chooser:
         return self._words[column]
 
     def keys(self, key: str) -> Ints:
-        """A number for each row that rows of one key share, also in another process."""
+        """Return a number for each row that rows of one key share, also in another process."""
         if key not in self._keys:
             self._keys[key] = self._found(key)
         return self._keys[key]

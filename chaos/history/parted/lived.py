@@ -69,7 +69,7 @@ class Lived:
         self._kept.append(block["index"].to_numpy()[chosen & disordered[codes]])
 
     def kept(self) -> Ints:
-        """The ``index`` of all rows that are kept, ascending."""
+        """Return the ``index`` of all rows that are kept, ascending."""
         last = [] if self._known is None else [self._sieve.keep(self._known)]
         return numbers.distinct(np.concatenate([*self._kept, *last]))
 

@@ -20,11 +20,11 @@ MESSAGES = 1 << 12
 HASHES = 1 << 12
 #: Rows that stand at their own offset, not at that of the operation which they belong to.
 DELIVERED = "delivered"
-#: Operations whose ends tell where a queue ends; they stand at the last offset before that.
-TELLING = ("pull", "bounds")
+#: Operations whose ends say where a queue ends; they stand at the last offset before that.
+NAMING_END = ("pull", "bounds")
 #: What a place depends on.
 COLUMNS = ("index", "kind", "type", "f", "op", "queue", "offset", "message", VALUE)
-#: Ranges of one queue that are told apart; what lies above stands with the last one.
+#: Ranges of one queue that are distinguished; what lies above stands with the last one.
 _MOST = (1 << 40) - 2
 
 Ints = npt.NDArray[np.int64]
@@ -43,15 +43,15 @@ class Places:
         self._op, self._place = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def of(self, block: pa.Table) -> Ints:
-        """The numbers of these rows, which have the columns :data:`COLUMNS`."""
+        """Return the numbers of these rows, which have the columns :data:`COLUMNS`."""
         index, op, queue, offset = (
             np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op", "queue", "offset")
         )
         is_op = among(block, "kind", ("op",))
-        telling = np.flatnonzero(is_op & among(block, "f", TELLING))
-        if len(telling):
+        naming = np.flatnonzero(is_op & among(block, "f", NAMING_END))
+        if len(naming):
             offset = offset.copy()
-            offset[telling] = _maximum(block[VALUE].take(pa.array(telling)).combine_chunks().cast(pa.string())) - 1
+            offset[naming] = _maximum(block[VALUE].take(pa.array(naming)).combine_chunks().cast(pa.string())) - 1
         place = (queue + 1) * (1 << 40) + np.clip(offset // self._offsets, -1, _MOST) + 1
         paired = np.flatnonzero(is_op & ~among(block, "f", (DELIVERED,)))
         begins = among(block, "type", ("invoke",))[paired]
@@ -92,8 +92,8 @@ class Places:
 
 
 def _maximum(values: pa.Array) -> Ints:
-    """The ends of queues that these values tell, -1 where they tell none, or one of more than 64 bits: the kernels say
-    then what is wrong with it."""
+    """Return the ends of queues that these values give, -1 where they give none, or one of more than 64 bits: the
+    kernels say then what is wrong with it."""
     try:
         return whole_numbers(values, "maximum")
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""The agent: what starts, signals, presses and reads the nodes that are processes of its machine, as it is told to.
+"""The agent: what starts, signals, presses and reads the nodes that are processes of its machine, as it is asked to.
 
 There is one for all machines. The supervisor of a run on this machine serves its commands over a loopback connection
 (:mod:`chaos.machines.local.supervisor`), a host's agent over its SSH channel (:mod:`chaos.machines.ssh.agent`), each
@@ -59,7 +59,7 @@ POLL_S = 0.005
 LOG_TAIL_BYTES = 4096
 #: So much of a file goes into one answer.
 MOST_READ = 1 << 20
-#: In the folder of a run; a node's disk is a folder itself, beside it are the files that it is told things by.
+#: In the folder of a run; a node's disk is a folder itself, beside it are the files by which it is sent things.
 DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
 HOMES = "homes"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
@@ -108,8 +108,8 @@ class Agent:
     # Lives
 
     def do_start(self, launch: Mapping[str, Any], port: int) -> None:
-        """Start the next life of a node, unless it lives. ``launch``: all that its program is told, but for its files;
-        ``clock`` in it is only whether it has one. ``port``: where it will listen; 0 if it chooses."""
+        """Start the next life of a node, unless it lives. ``launch``: all that its program is given, but for its
+        files; ``clock`` in it is only whether it has one. ``port``: where it will listen; 0 if it chooses."""
         spec, incarnation = launch["spec"], int(launch["incarnation"])
         node = str(spec["name"])
         if self.state(node):
@@ -120,7 +120,7 @@ class Agent:
         clock = str(self._file(node, NodeFile.CLOCK)) if launch.get("clock") else ""
         marks = {NODE: node, **({STARTING: node} if launch.get("program") else {})}
         surroundings = {**self.environment, **marks, **(clocks.environment(clock) if clock else {})}
-        told = self.run / LAUNCH / f"{node}.json"
+        launch_file = self.run / LAUNCH / f"{node}.json"
         files = {
             "disk": str(self.run / DISKS / node),
             "trace": str(self.run / TRACES / f"{node}.jsonl"),
@@ -131,11 +131,11 @@ class Agent:
             "parent": os.getpid() if self._shelters else 0,
             "home": self.do_places(node)["home"],
         }
-        told.write_text(json.dumps({**launch, **files}), "utf-8")
+        launch_file.write_text(json.dumps({**launch, **files}), "utf-8")
         with (self.run / LOGS / f"{node}.log").open("ab") as output:
             log_begin = output.tell()
             popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", str(spec["package"]), str(told)],
+                [sys.executable, "-P", "-m", str(spec["package"]), str(launch_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -157,8 +157,8 @@ class Agent:
         part.replace(self._life_file(node))
 
     def do_status(self, nodes: Sequence[str]) -> dict[str, object]:
-        """The life of each of these nodes, as :class:`chaos.machines.machine.Life` has it."""
-        return {node: self._told(node) for node in nodes}
+        """Return the life of each of these nodes, as :class:`chaos.machines.machine.Life` has it."""
+        return {node: self._status(node) for node in nodes}
 
     def do_signal(self, node: str, name: str) -> None:
         """Send a signal to all processes of a node: to its session, with whatever it has started there."""
@@ -169,7 +169,7 @@ class Agent:
         signal_each(lambda: self._members(node), SIGNALS[name])
 
     def do_log(self, node: str) -> str:
-        """The end of what the node wrote, over all its lives."""
+        """Return the end of what the node wrote, over all its lives."""
         return logs.end_of(self.run / LOGS / f"{node}.log", LOG_TAIL_BYTES)
 
     def do_rest_of_log(self, node: str, begin: int) -> str:
@@ -177,32 +177,32 @@ class Agent:
         return b64encode(logs.rest_of(self.run / LOGS / f"{node}.log", begin)).decode()
 
     def do_runs_program(self, node: str) -> bool:
-        """Whether the node's process has become its program, which is started without the mark of a start."""
+        """Return whether the node's process has become its program, which is started without the mark of a start."""
         process = self._living(node)
         # One that ends without having become its program has no environment any more: its memory is looked at last.
         return process is not None and STARTING not in environment(process.pid) and has_memory(process.pid)
 
     def do_says(self, node: str, pattern: str) -> bool:
-        """Whether a line of the node's log, in this life, holds a match."""
+        """Return whether a line of the node's log, in this life, holds a match."""
         return logs.says(self.run / LOGS / f"{node}.log", self._life(node).log_begin, pattern)
 
     def do_listening(self, node: str) -> list[str]:
-        """Where the processes of a node listen, as ``HOST:PORT``."""
+        """Return where the processes of a node listen, as ``HOST:PORT``."""
         return listening(self._members(node))
 
     # Files
 
     def do_places(self, node: str) -> dict[str, str]:
-        """Where a program of others is at home."""
+        """Return where a program of others is at home."""
         return {"disk": str(self.run / DISKS / node), "home": str(self.run / HOMES / node)}
 
     def do_files(self, node: str, globs: Sequence[str]) -> dict[str, int]:
-        """The size of each file on the node's disk or in its home that one of these matches."""
+        """Return the size of each file on the node's disk or in its home that one of these matches."""
         disk, home = (Path(place) for place in self.do_places(node).values())
         return {**files_below.matching(home, globs), **files_below.matching(disk, globs)}
 
     def do_read_file(self, node: str, path: str, begin: int, length: int) -> str:
-        """Some bytes of such a file, in base 64; none where there is no file."""
+        """Return some bytes of such a file, in base 64; none where there is no file."""
         for place in self.do_places(node).values():
             with suppress(OSError):
                 return b64encode(files_below.read(Path(place), path, begin, min(length, MOST_READ))).decode()
@@ -213,20 +213,20 @@ class Agent:
         node_files.put(self._file(node, NodeFile(file)), b64decode(content))
 
     def do_get(self, node: str, file: str, begin: int) -> str:
-        """What is in one of the files of a node from this byte on, in base 64."""
+        """Return what is in one of the files of a node from this byte on, in base 64."""
         return b64encode(node_files.get(self._file(node, NodeFile(file)), begin)).decode()
 
     # Pressure and disks
 
     def do_press(self, node: str, kind: str, amount: int) -> Mapping[str, object]:
-        """Begin pressure of this kind; what shows it."""
+        """Begin pressure of this kind; return what shows it."""
         shown = self._pressure(node).press(Kind(kind), amount, self._living(node))
         if "refused" in shown:
             raise Refused(f"{node}: {shown['refused']}")
         return shown
 
     def do_born(self, node: str) -> None:
-        """The node has begun another life: it feels what the one before felt."""
+        """Have the life that the node has begun feel what the one before felt."""
         process = self._living(node)
         if process is not None:
             self._pressure(node).born(process)
@@ -236,11 +236,11 @@ class Agent:
         self._pressure(node).release(Kind(kind), self._living(node))
 
     def do_spinning(self, first: str) -> int:
-        """How many processes take a processor's time, of those that this one has started."""
+        """Return how many processes take a processor's time, of those that this one has started."""
         return spinning(Process.parse(first))
 
     def do_wipe(self, node: str) -> int:
-        """Empty the disk of a node that is down; how many files that were."""
+        """Empty the disk of a node that is down; return how many files that were."""
         if self.state(node):
             raise Refused(f"{node} is running")
         disk = self.run / DISKS / node
@@ -264,7 +264,7 @@ class Agent:
             self._powered[node] = disk
 
     def do_cut_power(self, node: str) -> Mapping[str, object]:
-        """Cut the power of the disk of a node that is down, and give it power again; what it has lost."""
+        """Cut the power of the disk of a node that is down, and give it power again; return what it has lost."""
         if self.state(node):
             raise Refused(f"{node} is running")
         return self._powered[node].cut_power()
@@ -278,7 +278,8 @@ class Agent:
     # What is known of a node
 
     def state(self, node: str) -> str:
-        """The system's letter for how a node runs: ``T`` when all of its processes are stopped, "" when none lives.
+        """Return the system's letter for how a node runs: ``T`` when all of its processes are stopped, "" when none
+        lives.
 
         A node whose first process has ended has ended: whatever that has left in its session is ended with it."""
         life = self._life(node)
@@ -297,7 +298,7 @@ class Agent:
         return next((found for found in others if found != "T"), "T")
 
     def life(self, node: str) -> Process:
-        """The first process of the node's present or last life."""
+        """Return the first process of the node's present or last life."""
         return self._life(node).process
 
     def cap_logs(self) -> None:
@@ -318,15 +319,15 @@ class Agent:
             self._powered.popitem()[1].give_back()
 
     def _members(self, node: str) -> list[Process]:
-        """The living processes of a node: its session, and what a program of others has started and let leave it. Who
-        they are is told by their marks, but for a living child of ours, which may have written over its own."""
+        """Return the living processes of a node: its session, and what a program of others has started and let leave
+        it. Their marks show which they are, but for a living child of ours, which may have written over its own."""
         life, marks = self._life(node), self._marks(node)
         child = self._children.get(life.process)
         ours = child is not None and child.poll() is None
         found = session_of(life.process, {} if ours else marks)
         return list(dict.fromkeys((*found, *marked(marks)))) if life.program else found
 
-    def _told(self, node: str) -> Mapping[str, object]:
+    def _status(self, node: str) -> Mapping[str, object]:
         life = self._life(node)
         child = self._children.get(life.process)
         state = self.state(node)
@@ -343,7 +344,7 @@ class Agent:
         }
 
     def _oom_killed(self, process: Process, *, alive: bool) -> bool:
-        """Whether the kernel has killed a process for want of memory since this one was last seen alive."""
+        """Return whether the kernel has killed a process for want of memory since this one was last seen alive."""
         if alive:
             self._oom_kills[process] = oom_kills()
             return False
@@ -354,29 +355,29 @@ class Agent:
 
     def _life(self, node: str) -> Kept:
         try:
-            told = json.loads(self._life_file(node).read_text("utf-8"))
-            told["process"] = Process.parse(told["process"])
-            return Kept(**told)
+            fields = json.loads(self._life_file(node).read_text("utf-8"))
+            fields["process"] = Process.parse(fields["process"])
+            return Kept(**fields)
         except (OSError, ValueError, KeyError, TypeError):
             return _NEVER
 
     def _living(self, node: str) -> Process | None:
-        """The node's first process, if it lives."""
+        """Return the node's first process, if it lives."""
         return self._life(node).process if self.state(node) else None
 
     def _marks(self, node: str) -> Mapping[str, str]:
-        """What the environment of each process of a node holds."""
+        """Return what the environment of each process of a node holds."""
         return {**{name: self.environment[name] for name in (RUN, HOST_RUN) if name in self.environment}, NODE: node}
 
     def _pressure(self, node: str) -> Pressure:
-        """What weighs on a node; where nodes outlive this agent, since this boot, as one before has left it."""
+        """Return what weighs on a node; where nodes outlive this agent, since this boot, as one before has left it."""
         if not self._shelters:
             kept = self.run / PRESSURE / f"{node}-{boot_id()}.json"
             return Pressure(self._gate(node), kept, self.environment)
         return self._pressures.setdefault(node, Pressure(self._gate(node), environment=self.environment))
 
     def _gate(self, node: str) -> Path:
-        """While this file is there, no sync of the node's disk begins."""
+        """Return the file of the gate: while it is there, no sync of the node's disk begins."""
         return self.run / DISKS / f"{node}.gate"
 
     def _file(self, node: str, file: NodeFile) -> Path:
@@ -387,26 +388,26 @@ class Agent:
 
 
 def command_of(parts: Sequence[object], line: bytes) -> tuple[str, Callable[[], Any]]:
-    """What a line asks of these, which together hold all commands: its name, and the call that does it. Raises
+    """Return what a line asks of these, which together hold all commands: its name, and the call that does it. Raises
     ``ValueError`` for a command that none of them has."""
-    told = json.loads(line)
-    name = told.pop("do")
+    arguments = json.loads(line)
+    name = arguments.pop("do")
     for part in parts:
         do: Callable[..., Any] | None = getattr(part, f"do_{name}", None)
         if do is not None:
-            return name, partial(do, **told)
+            return name, partial(do, **arguments)
     raise ValueError(f"there is no command {name!r}")
 
 
 def failure(error: Exception) -> dict[str, object]:
-    """The answer when a command could not be done."""
+    """Return the answer when a command could not be done."""
     if isinstance(error, Refused):
         return {"refused": str(error)}
     return {"error": str(error) or type(error).__name__}
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from all others."""
+    """Return what sets this boot of the machine apart from all others."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -414,7 +415,7 @@ def boot_id() -> str:
 
 
 def until(there: Callable[[], bool], within_s: float = EFFECT_S) -> bool:
-    """Look again and again, and sleep meanwhile; whether it came to hold in time."""
+    """Look again and again, and sleep meanwhile; return whether it came to hold in time."""
     deadline_s = time.monotonic() + within_s
     while not there():
         if time.monotonic() > deadline_s:
@@ -431,7 +432,7 @@ def _check_free(port: int) -> None:
 
 
 def _taken(port: int) -> str:
-    """Why nobody can listen there; "" if somebody can."""
+    """Return why nobody can listen there; "" if somebody can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

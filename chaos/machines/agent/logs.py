@@ -22,7 +22,7 @@ _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 
 def end_of(path: Path, length: int) -> str:
-    """The last bytes of a log as text; "" where there is none."""
+    """Return the last bytes of a log as text; "" where there is none."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - length))
@@ -32,7 +32,8 @@ def end_of(path: Path, length: int) -> str:
 
 
 def rest_of(path: Path, begin: int) -> bytes:
-    """The end of what follows the first ``begin`` bytes of a log, behind a line that says how much is left out."""
+    """Return the end of what follows the first ``begin`` bytes of a log, behind a line that says how much is left
+    out."""
     try:
         with path.open("rb") as file:
             left = max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES - begin)
@@ -48,7 +49,8 @@ def _left_out(length: int) -> bytes:
 
 
 def says(path: Path, begin: int, pattern: str) -> bool:
-    """Whether a line from this byte on holds a match; of a log that is too long, a line of its beginning or its end."""
+    """Return whether a line from this byte on holds a match; of a log that is too long, a line of its beginning or its
+    end."""
     wanted = re.compile(pattern)
     try:
         with path.open("rb") as file:
@@ -67,10 +69,10 @@ def cap(path: Path) -> None:
     """Give the middle of a log back to the disk, if it takes more than it may; where the file system can't do that, it
     stays."""
     try:
-        told = path.stat()
-        if told.st_blocks * 512 <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
+        status = path.stat()
+        if status.st_blocks * 512 <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
             return
-        length = (told.st_size - HEAD_BYTES - TAIL_BYTES) // _BLOCK * _BLOCK
+        length = (status.st_size - HEAD_BYTES - TAIL_BYTES) // _BLOCK * _BLOCK
         with path.open("rb+") as file:
             _fallocate(file.fileno(), HEAD_BYTES, length)
     except OSError:
@@ -80,14 +82,14 @@ def cap(path: Path) -> None:
 def close_up(path: Path) -> None:
     """Take the hole out of the log of a node that has ended, and say how much is missing there."""
     try:
-        told = path.stat()
-        if told.st_size <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
+        status = path.stat()
+        if status.st_size <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
             return
         part = path.with_suffix(".part")
         with path.open("rb") as file, part.open("wb") as short:
             short.write(file.read(HEAD_BYTES))
-            short.write(_left_out(told.st_size - HEAD_BYTES - TAIL_BYTES))
-            file.seek(told.st_size - TAIL_BYTES)
+            short.write(_left_out(status.st_size - HEAD_BYTES - TAIL_BYTES))
+            file.seek(status.st_size - TAIL_BYTES)
             short.write(file.read(TAIL_BYTES))
         part.replace(path)
     except OSError:

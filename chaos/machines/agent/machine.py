@@ -36,7 +36,7 @@ class AgentMachine:
         return ()
 
     def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
-        return {node: Life(**told) for node, told in self._ask("status", nodes=list(nodes)).items()}
+        return {node: Life(**fields) for node, fields in self._ask("status", nodes=list(nodes)).items()}
 
     def start(self, launch: Launch) -> None:
         port = launch.listens[1] if launch.addresses else 0
@@ -52,7 +52,7 @@ class AgentMachine:
         return Places(**self._ask("places", node=node))
 
     def install(self, recipe: Installation) -> str:
-        """It is this machine, unless a subclass says otherwise."""
+        """Return the folder on this machine, which is the nodes' too, unless a subclass says otherwise."""
         return str(recipe.folder)
 
     def runs_program(self, node: str) -> bool:
@@ -79,8 +79,8 @@ class AgentMachine:
     def wipe(self, node: str) -> int:
         return int(self._ask("wipe", node=node))
 
-    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
-        return self._ask("at_disk", node=node, what=do, told=told)
+    def at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
+        return self._ask("at_disk", node=node, what=do, told=arguments)
 
     def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         shown: Mapping[str, object] = self._ask("press", node=node, kind=kind, amount=amount)
@@ -103,14 +103,15 @@ class AgentMachine:
         self._ask("born", node=node)
 
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:
-        raise DeploymentError(f"nobody runs commands as root on {self.name}")
+        raise DeploymentError(f"no agent on {self.name} can run commands as root")
 
     def reach(self, dials: Sequence[Dial], within_s: float) -> list[bool]:
-        raise DeploymentError(f"nobody dials for nodes on {self.name}")
+        raise DeploymentError(f"no agent on {self.name} can open connections for nodes")
 
 
 def result_of(answer: Mapping[str, Any], who: str) -> Any:
-    """What an agent has answered. Raises :class:`NotNow` when it refuses, :class:`DeploymentError` when it failed."""
+    """Return what an agent has answered. Raises :class:`NotNow` when it refuses, :class:`DeploymentError` when it
+    failed."""
     if "refused" in answer:
         raise NotNow(str(answer["refused"]))
     if "error" in answer:

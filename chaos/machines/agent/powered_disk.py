@@ -55,8 +55,8 @@ def leave_mounts() -> None:
 
 
 def begin(run: Path) -> None:
-    """:func:`leave_mounts`, and then cut the power of a small disk in the folder of the run, to see that it can be
-    done. Raises :class:`MachineError` with what lacks."""
+    """Call :func:`leave_mounts`, and then cut the power of a small disk in the folder of the run, to see that it can
+    be done. Raises :class:`MachineError` with what lacks."""
     try:
         if os.geteuid() != 0:
             raise OSError("only root may mount a file system")
@@ -82,8 +82,8 @@ def _try(folder: Path) -> None:
 
 
 def room_of_each(folder: Path, disks: int) -> int:
-    """How many bytes each of so many disks gets: files of this size that take only the room of what is written to them.
-    Raises ``OSError`` where there is too little."""
+    """Return how many bytes each of so many disks gets: files of this size that take only the room of what is written
+    to them. Raises ``OSError`` where there is too little."""
     free = shutil.disk_usage(folder).free
     room = min(MOST_ROOM, free // 2 // max(1, disks)) // BLOCK * BLOCK
     if room < LEAST_ROOM:
@@ -119,8 +119,8 @@ class PoweredDisk:
             (self._folder / "lost+found").rmdir()  # not the program's
 
     def cut_power(self) -> dict[str, object]:
-        """Shut the file system down, as it is, and mount it again; what that took away, as far as it was compared:
-        files that are gone, files that are there again, blocks of the others that are not what they were."""
+        """Shut the file system down, as it is, and mount it again; return what that took away, as far as it was
+        compared: files that are gone, files that are there again, blocks of the others that are not what they were."""
         names = _by_age(self._folder)
         before = _contents(self._folder, names)
         with _opened(self._folder) as folder:
@@ -188,7 +188,7 @@ class PoweredDisk:
 
 
 def _by_age(folder: Path) -> list[str]:
-    """The names of all regular files below it, those first that were changed last."""
+    """Return the names of all regular files below it, those first that were changed last."""
     found = []
     for here, _, names in os.walk(folder):
         for name in names:
@@ -199,7 +199,7 @@ def _by_age(folder: Path) -> list[str]:
 
 
 def _contents(folder: Path, names: list[str]) -> _Content:
-    """Of as many of these as are compared."""
+    """Return the content of as many of these as are compared."""
     found, left = {}, MOST_COMPARED
     for name in names:
         blocks = dict(_blocks(folder / name, left))
@@ -210,7 +210,7 @@ def _contents(folder: Path, names: list[str]) -> _Content:
 
 
 def _blocks(path: Path, most: int) -> Iterator[tuple[int, int]]:
-    """Number and checksum of each block of a file, but for its holes; about so many bytes of them."""
+    """Yield number and checksum of each block of a file, but for its holes; about so many bytes of them."""
     with path.open("rb", buffering=0) as file:
         at = 0
         while most > 0:
@@ -227,12 +227,12 @@ def _blocks(path: Path, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _devices(image: Path) -> list[str]:
-    """The loop devices that are this file."""
+    """Return the loop devices that are this file."""
     found = []
-    for told in Path("/sys/block").glob("loop*/loop/backing_file"):
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
-            if told.read_text("utf-8", "replace").strip() == str(image):
-                found.append(told.parts[3])
+            if backing.read_text("utf-8", "replace").strip() == str(image):
+                found.append(backing.parts[3])
     return found
 
 

@@ -56,7 +56,7 @@ async def follow(fleet: Attached) -> None:
     while True:
         for node, machine in fleet.machines.items():
             before = machine.life
-            with suppress(DeploymentError):  # whoever needs it learns of it
+            with suppress(DeploymentError):  # who needs it learns of it
                 await fleet.off(machine.look)
             if machine.life != before and fleet.on_life is not None:
                 with suppress(HostLost):
@@ -110,7 +110,7 @@ class AttachedFleet:
         return {node: replace(self.seat(node), endpoint=None) for node in self.machines}
 
     def seat(self, node: str) -> Seat:
-        """Where a node is in its present life. Raises :class:`HostLost` while it is down."""
+        """Return where a node is in its present life. Raises :class:`HostLost` while it is down."""
         machine = self.machines[node]
         network, ports = machine.network(), machine.found.ports
         main = next(iter(ports.values()), 0)
@@ -126,7 +126,7 @@ class AttachedFleet:
         )
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:
-        """Containers don't come back from being lost: ``on_return`` is never awaited."""
+        """Watch the containers. They don't come back from being lost: ``on_return`` is never awaited."""
         self._watching = asyncio.get_running_loop().create_task(follow(self))
 
     async def add(self, spec: NodeSpec) -> Seat:

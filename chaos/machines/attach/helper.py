@@ -19,7 +19,7 @@ class Helper:
     network also when the container is started again, in another one. All calls block."""
 
     def __init__(self, client: DockerClient, target: str, node: str, labels: Mapping[str, str]) -> None:
-        """Raises :class:`HostLost` when the container doesn't run."""
+        """Raise :class:`HostLost` when the container doesn't run."""
         from docker.errors import APIError
 
         with told():
@@ -54,13 +54,13 @@ class Helper:
         return self._shell.run(command, given)
 
     def succeeds(self, command: Sequence[str]) -> bool:
-        """Run a command there, whatever else runs; whether it ended well."""
+        """Run a command there, whatever else runs; return whether it ended well."""
         with told():
             return bool(self._container.exec_run(list(command)).exit_code == 0)
 
     def clear(self, stem: str) -> bool:
-        """Take down all chains of a run in this network; whether there were any. To ask a flavour makes its tables, so
-        the next one is asked only when the first has nothing."""
+        """Take down all chains of a run in this network; return whether there were any. To ask a flavour makes its
+        tables, so the next one is asked only when the first has nothing."""
         for flavour in iptables.FLAVOURS:
             code, saved = self.run(iptables.saving(flavour))
             batch = iptables.left_of(stem, saved) if code == 0 else ""

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def placed(attach: Attach, programs: Mapping[str, Program], inventory: Inventory) -> dict[str, Host]:
-    """The host of each node. Raises :class:`BadInput` with everything that is wrong with what was written."""
+    """Return the host of each node. Raises :class:`BadInput` with everything that is wrong with what was written."""
     attach.check(programs)
     if not inventory:
         raise BadInput(
@@ -71,7 +71,7 @@ def placed(attach: Attach, programs: Mapping[str, Program], inventory: Inventory
 
 
 def _ports(attach: Attach, node: str, program: Program) -> dict[str, int]:
-    """The number of each port; 0 for one that nobody tells."""
+    """Return the number of each port; 0 for an unknown one."""
     given = attach.ports
     return {name: given.get(f"{node}.{name}") or given.get(name) or number for name, number in program.ports.items()}
 
@@ -134,7 +134,8 @@ class HostFleet:
         return replace(seat, endpoint=Endpoint(node, seat.ip)) if self.cuts else seat
 
     def seat(self, node: str) -> Seat:
-        """Where a node is; its rules stay when it begins another life. Raises :class:`HostLost` while it is down."""
+        """Return where a node is; its rules stay when it begins another life. Raises :class:`HostLost` while it is
+        down."""
         if not self.machines[node].look()["process"]:
             raise HostLost(f"{node} is down")
         return self._seat(node)

@@ -23,7 +23,7 @@ from chaos.machines.node_package import node_wheel
 from chaos.machines.ssh.heal import clear_filter, way_to
 from chaos.machines.ssh.host import SshHost
 
-#: So long a program may take until its owner's command tells its process, and a pause between two looks.
+#: So long a program may take until its owner's command names its process, and a pause between two looks.
 BORN_S, LOOK_S = 5.0, 0.05
 _NAME = re.compile(r"(?!\.)[\w.-]+")
 
@@ -57,7 +57,7 @@ class ProgramsLeft(Held):
         return found
 
     def check(self) -> None:
-        """Raises ``ValueError`` for what can't have been written."""
+        """Raise ``ValueError`` for what can't have been written."""
         if not _NAME.fullmatch(self.tag):
             raise ValueError("tag is a name")
         hosts = {host.name for host in self.hosts}
@@ -68,8 +68,8 @@ class ProgramsLeft(Held):
 
 
 def start(host: SshHost, program: Running, name: str) -> bool:
-    """Have the program started by its owner's command; whether it is there soon. Raises :class:`DeploymentError` when
-    that command fails."""
+    """Have the program started by its owner's command; return whether it is there soon. Raises
+    :class:`DeploymentError` when that command fails."""
     host.as_root("start_program", start=list(program.start))
     deadline_s = time.monotonic() + BORN_S
     while not (there := host.as_root("program", pid=list(program.pid), known="").get("name") == name):
@@ -80,9 +80,9 @@ def start(host: SshHost, program: Running, name: str) -> bool:
 
 
 def heal(run_directory: Path) -> list[str]:
-    """Have the programs be as they were before a killed harness hurt them; what was done, in sentences. A run whose
-    harness still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't be
-    healed."""
+    """Have the programs be as they were before a killed harness hurt them; return what was done, in sentences. A run
+    whose harness still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't
+    be healed."""
     directory = run_directory.resolve()
     left = ProgramsLeft.read(directory)
     if left is None:
@@ -95,7 +95,7 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it."""
+    """Heal every run in this folder and below it, as :func:`heal` does."""
     return each(heal, ProgramsLeft.runs(runs_root))
 
 

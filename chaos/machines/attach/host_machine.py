@@ -21,9 +21,9 @@ _SIGNALS = {Signal.KILL: "SIGKILL", Signal.TERMINATE: "SIGTERM", Signal.STOP: "S
 
 
 class HostedProgram(Untouched):
-    """Implements :class:`chaos.machines.machine.Machine`. Each process that its owner's command tells is a life of the
-    node; ``life`` tells them apart. What happens to it that is not the run's doing is a loss: nobody sees how a process
-    of others has ended, so that a crash can't be told from somebody's kill."""
+    """Implements :class:`chaos.machines.machine.Machine`. Each process that its owner's command names is a life of the
+    node; ``life`` keeps them apart. What happens to it that is not the run's doing is a loss: nobody sees how a process
+    of others has ended, so that a crash can't be distinguished from somebody's kill."""
 
     def __init__(self, node: str, watch: Watch, program: Running) -> None:
         self.name = node
@@ -51,35 +51,35 @@ class HostedProgram(Untouched):
     def found(self) -> None:
         """Take it as it is. Raises :class:`BadInput` when it does not run, or was stopped."""
         who = f"attach, programs: node {self.name} on host {self.watch.host.name}"
-        told = self._told()
-        if "problem" in told:
-            raise BadInput(f"{who}: {told['problem']}: start it first, or mend `pid`")
-        if told["paused"]:
-            pid = str(told["process"]).partition(":")[0]
+        report = self._report()
+        if "problem" in report:
+            raise BadInput(f"{who}: {report['problem']}: start it first, or fix `pid`")
+        if report["paused"]:
+            pid = str(report["process"]).partition(":")[0]
             raise BadInput(f"{who}: process {pid} was stopped: let it go on first (`kill -CONT {pid}`)")
-        self.named = str(told["name"])
+        self.named = str(report["name"])
         self.look()
 
     def look(self) -> Mapping[str, Any]:
-        """What runs of it now; an empty ``process`` when nothing does."""
+        """Return what runs of it now; an empty ``process`` when nothing does."""
         with self._lock:
-            told = {"process": "", "paused": False, **self._told()}
-            if told.get("name") != self.named:
-                told["process"] = ""
-            if not told["process"]:
+            report = {"process": "", "paused": False, **self._report()}
+            if report.get("name") != self.named:
+                report["process"] = ""
+            if not report["process"]:
                 if not self._ending:
                     self._lose("has ended, and not by this run: it crashed, or somebody ended it")
-                return told
-            if told["process"] != self.life:
+                return report
+            if report["process"] != self.life:
                 if self.life and not self._ending:
                     self._lose("was started again, and not by this run")
-                self.life, self._ending = str(told["process"]), False
+                self.life, self._ending = str(report["process"]), False
                 self._incarnation += 1
-            if told["paused"] and not self._pausing:
+            if report["paused"] and not self._pausing:
                 self._lose("was stopped, and not by this run")
-            return told
+            return report
 
-    def _told(self) -> Mapping[str, Any]:
+    def _report(self) -> Mapping[str, Any]:
         return dict(self._as_root("program", pid=list(self.program.pid), known=self.life))
 
     def _as_root(self, do: str, **arguments: object) -> Any:
@@ -92,8 +92,8 @@ class HostedProgram(Untouched):
 
     def lives(self, nodes: Sequence[str]) -> Mapping[str, Life]:
         with self._lock:
-            told = self.look()
-            running, paused = bool(told["process"]), bool(told["process"] and told["paused"])
+            report = self.look()
+            running, paused = bool(report["process"]), bool(report["process"] and report["paused"])
             return {
                 self.name: Life(
                     incarnation=self._incarnation,
@@ -146,16 +146,16 @@ class HostedProgram(Untouched):
                 raise
 
     def _settled(self) -> None:
-        """Nothing is held any more if it runs."""
-        told = self.look()
-        if told["process"] and not told["paused"] and self.ledger is not None:
+        """Hold nothing of it any more if it runs."""
+        report = self.look()
+        if report["process"] and not report["paused"] and self.ledger is not None:
             self.ledger.let_go(self.name)
 
     # Its network
 
     @contextmanager
     def settling(self) -> Iterator[None]:
-        """A host keeps its network, whoever lives there."""
+        """Do nothing: a host keeps its network, whatever lives there."""
         yield
 
     def run_as_root(self, command: Sequence[str], given: str) -> tuple[int, str]:

@@ -31,17 +31,17 @@ class Ledger(Generic[L]):
         left.write(directory)
 
     def hold(self, node: str) -> None:
-        """To be said before the node is killed or paused."""
+        """Note that the run holds the node, before that is killed or paused."""
         with self._lock:
             self._become(tuple(dict.fromkeys((*self._left.held, node))))
 
     def let_go(self, node: str) -> None:
-        """It runs again."""
+        """Note that the node runs again."""
         with self._lock:
             self._become(tuple(name for name in self._left.held if name != node))
 
     def close(self) -> None:
-        """The run is over; what it still holds is for healing."""
+        """Close the ledger of a run that is over; what it still holds is for healing."""
         with self._lock:
             if not self._left.held:
                 self._left = replace(self._left, cleared=True)

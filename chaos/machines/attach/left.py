@@ -48,24 +48,25 @@ class ProjectLeft(Held):
         return found
 
     def check(self) -> None:
-        """Raises ``ValueError`` for what can't have been written."""
+        """Raise ``ValueError`` for what can't have been written."""
         if not all(_ID.fullmatch(one) for one in self.containers.values()):
             raise ValueError("containers holds ids")
 
 
 def stem(directory: Path) -> str:
-    """What a run's chains are named after: another folder may hold a run of the same name."""
+    """Return what a run's chains are named after: another folder may hold a run of the same name."""
     return iptables.run_chain(str(directory))
 
 
 def labels(run_id: str, directory: Path) -> dict[str, str]:
-    """Of all helpers of a run."""
+    """Return the labels of all helpers of a run."""
     return {RUN: run_id, DIRECTORY: str(directory), HARNESS_PROCESS: procfs.harness(), USER: str(os.getuid())}
 
 
 def heal(run_directory: Path) -> list[str]:
-    """Have the cluster be as it was before a killed harness hurt it; what was done, in sentences. A run whose harness
-    still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't be healed."""
+    """Have the cluster be as it was before a killed harness hurt it; return what was done, in sentences. A run whose
+    harness still lives is left alone. Raises :class:`DeploymentError` after the last node, for those that can't be
+    healed."""
     left = ProjectLeft.read(run_directory)
     if left is None:
         return []
@@ -84,7 +85,7 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it."""
+    """Heal every run in this folder and below it, as :func:`heal` does."""
     return each(heal, ProjectLeft.runs(runs_root))
 
 

@@ -30,7 +30,7 @@ READY_LINES = 10_000
 
 class AttachedMachine(Untouched):
     """Implements :class:`chaos.machines.machine.Machine`. Each start of the container is a life of the node, in a
-    network of its own; ``life`` tells them apart. What others do to the container meanwhile is a loss: nobody can judge
+    network of its own; ``life`` keeps them apart. What others do to the container meanwhile is a loss: nobody can judge
     then what the system did by itself."""
 
     def __init__(
@@ -56,7 +56,7 @@ class AttachedMachine(Untouched):
     # What is seen
 
     def look(self) -> dict[str, Any]:
-        """What the engine tells of the container now. Raises :class:`HostLost` when it was removed."""
+        """Return what the engine says of the container now. Raises :class:`HostLost` when it was removed."""
         from docker.errors import NotFound
 
         with self._lock, told():
@@ -73,12 +73,12 @@ class AttachedMachine(Untouched):
                 self._incarnation += 1
             if state["Paused"] and not self._pausing:
                 self._lose("was paused, and not by this run")
-            if not state["Running"] and not self._ending and self._was_told_to_end():
+            if not state["Running"] and not self._ending and self._was_asked_to_end():
                 self._lose("was stopped, and not by this run")
             return found
 
-    def _was_told_to_end(self) -> bool:
-        """Whether somebody has sent the present life a signal: a container that ends by itself gets none."""
+    def _was_asked_to_end(self) -> bool:
+        """Return whether somebody has sent the present life a signal: a container that ends by itself gets none."""
         since, until = int(_seconds(self.life)), datetime.now(UTC).timestamp()
         asked = {"container": self.found.container, "event": "kill"}
         return any(True for _ in self._client.api.events(since=since, until=until, filters=asked, decode=True))
@@ -106,7 +106,7 @@ class AttachedMachine(Untouched):
             }
 
     def network(self) -> Network:
-        """Where it is in its present life. Raises :class:`HostLost` while it is down."""
+        """Return where it is in its present life. Raises :class:`HostLost` while it is down."""
         network = self.found.network(self.look())
         if network is None:
             raise HostLost(f"the container {self.found.name} of node {self.name} has no address now")
@@ -154,14 +154,14 @@ class AttachedMachine(Untouched):
                 self._client.api.kill(self.found.container, word)
 
     def _settled(self) -> None:
-        """Nothing is held any more if it runs."""
+        """Hold nothing of it any more if it runs."""
         state = self.look()["State"]
         if state["Running"] and not state["Paused"]:
             self._ledger.let_go(self.name)
 
     @contextmanager
     def _refused(self, why: str) -> Iterator[None]:
-        """Raises :class:`NotNow` when the container is in another state than the call needs, :class:`HostLost` when it
+        """Raise :class:`NotNow` when the container is in another state than the call needs, :class:`HostLost` when it
         is gone."""
         from docker.errors import APIError
 
@@ -177,8 +177,8 @@ class AttachedMachine(Untouched):
 
     @contextmanager
     def settling(self) -> Iterator[None]:
-        """Its present life's network is being taken over: only now commands run there that were not taken over yet. One
-        that fails is not taken over."""
+        """Take the network of its present life over: only meanwhile do commands run in one that was not taken over yet.
+        One that fails is not taken over."""
         self._settling = True
         try:
             yield
@@ -203,8 +203,8 @@ class AttachedMachine(Untouched):
             return list(pool.map(reached, dials))
 
     def _help(self) -> Helper:
-        """In the network of its present life. Raises :class:`HostLost` when there is none, or rules do not hold there
-        yet."""
+        """Return the helper in the network of its present life. Raises :class:`HostLost` when there is none, or rules
+        do not hold there yet."""
         with self._lock:
             if not self.look()["State"]["Running"]:
                 raise HostLost(f"{self.name} is down, and its network with it")
@@ -236,5 +236,5 @@ class AttachedMachine(Untouched):
 
 
 def _seconds(started: str) -> float:
-    """The engine's word for a time, as seconds since 1970."""
+    """Return the engine's word for a time, as seconds since 1970."""
     return datetime.fromisoformat(started[:19]).replace(tzinfo=UTC).timestamp()

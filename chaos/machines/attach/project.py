@@ -45,9 +45,9 @@ class Found:
     ports: Mapping[str, int]
     common: str = ""
 
-    def network(self, told_state: Mapping[str, Any]) -> Network | None:
-        """Where it is now, from what the engine tells of the container; None for one without an address."""
-        given = told_state["NetworkSettings"]["Networks"] or {}
+    def network(self, shown: Mapping[str, Any]) -> Network | None:
+        """Return where it is now, from what the engine says of the container; None for one without an address."""
+        given = shown["NetworkSettings"]["Networks"] or {}
         ips = {name: str(one["IPAddress"]) for name, one in sorted(given.items()) if one.get("IPAddress")}
         if not ips:
             return None
@@ -58,8 +58,8 @@ class Found:
 
 
 def find(client: DockerClient, attach: Attach, programs: Mapping[str, Program], *, cuts: bool) -> dict[str, Found]:
-    """The container of each node (by name). ``cuts``: links between nodes will be cut. Raises :class:`BadInput` with
-    everything that keeps the run from attaching."""
+    """Return the container of each node (by name). ``cuts``: links between nodes will be cut. Raises :class:`BadInput`
+    with everything that keeps the run from attaching."""
     attach.check(programs)
     containers = _of_project(client, attach.compose)
     found: dict[str, Found] = {}
@@ -87,7 +87,7 @@ def find(client: DockerClient, attach: Attach, programs: Mapping[str, Program], 
 
 
 def _of_project(client: DockerClient, project: str) -> list[dict[str, Any]]:
-    """What the engine tells of each container of the project. Raises :class:`BadInput` when there is none."""
+    """Return what the engine says of each container of the project. Raises :class:`BadInput` when there is none."""
     with told():
         listed = client.api.containers(all=True, filters={"label": PROJECT})
         known = {str(one["Labels"][PROJECT]) for one in listed}
@@ -103,7 +103,7 @@ def _of_project(client: DockerClient, project: str) -> list[dict[str, Any]]:
 
 
 def _container(node: str, attach: Attach, containers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Raises :class:`BadInput`."""
+    """Return the container of a node. Raises :class:`BadInput`."""
     wanted = attach.service(node)
     named: dict[str, list[dict[str, Any]]] = {}
     for one in containers:
@@ -117,9 +117,9 @@ def _container(node: str, attach: Attach, containers: Sequence[dict[str, Any]]) 
     if wanted not in named:
         services = {str(one["Config"]["Labels"].get(SERVICE, "")) for one in containers}
         hint = nearest(wanted, services)
-        mend = f"say which service it is: `nodes: {{{node}: SERVICE}}`" if node not in attach.nodes else "mend its name"
+        fix = f"say which service it is: `nodes: {{{node}: SERVICE}}`" if node not in attach.nodes else "fix its name"
         raise BadInput(
-            f"attach, nodes: project {attach.compose} has no service {wanted!r} for node {node}; {hint}; {mend}"
+            f"attach, nodes: project {attach.compose} has no service {wanted!r} for node {node}; {hint}; {fix}"
         )
     return named[wanted][0]
 
@@ -140,7 +140,7 @@ def _unfit(one: Mapping[str, Any], *, cuts: bool) -> Iterator[str]:
 
 
 def _ports(node: str, program: Program, attach: Attach, one: Mapping[str, Any]) -> dict[str, int]:
-    """Raises :class:`BadInput` for one whose number nobody tells."""
+    """Return the number of each port of a node. Raises :class:`BadInput` for one whose number is unknown."""
     exposed = sorted(
         int(port.removesuffix(_TCP)) for port in one["Config"].get("ExposedPorts") or {} if port.endswith(_TCP)
     )
@@ -152,10 +152,10 @@ def _ports(node: str, program: Program, attach: Attach, one: Mapping[str, Any]) 
         if not given:
             missing.append(name)
     if missing:
-        told_ports = ", ".join(map(str, exposed)) or "no port"
+        ports = ", ".join(map(str, exposed)) or "no port"
         raise BadInput(
             *(
-                f"attach, ports: which number has port {name!r} of node {node}? Its image exposes {told_ports}; say"
+                f"attach, ports: which number has port {name!r} of node {node}? Its image exposes {ports}; say"
                 f" `ports: {{{name}: NUMBER}}`"
                 for name in missing
             )

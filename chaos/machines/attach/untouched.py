@@ -42,7 +42,7 @@ class Untouched:
     def wipe(self, node: str) -> int:
         raise NotNow(_NOT_OURS)
 
-    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+    def at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
         raise NotNow(_NOT_OURS)
 
     def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:

@@ -54,7 +54,8 @@ THREADS = 8
 
 
 def connect() -> DockerClient:
-    """A client of the engine, which has answered. Raises :class:`MachineError`: what is wrong, and what to do."""
+    """Return a client of the engine, which has answered. Raises :class:`MachineError`: what is wrong, and what to
+    do."""
     path = _socket_path()
     try:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -86,7 +87,7 @@ def connect() -> DockerClient:
 
 
 def _socket_path() -> Path:
-    """Nodes' files are shared with containers by path, so the engine must be of this machine."""
+    """Return where the engine listens. It must be of this machine: nodes' files are shared with containers by path."""
     host = os.environ.get("DOCKER_HOST", "")
     if host and not host.startswith("unix://"):
         raise MachineError(
@@ -106,8 +107,8 @@ def told() -> Iterator[None]:
         yield
     except DockerException as error:
         why = explain(error)
-        mend = "; `stormproof heal --machine` removes what earlier runs left" if _LEFTOVER.search(why) else ""
-        raise DeploymentError(f"Docker's engine refused: {why}{mend}") from error
+        fix = "; `stormproof heal --machine` removes what earlier runs left" if _LEFTOVER.search(why) else ""
+        raise DeploymentError(f"Docker's engine refused: {why}{fix}") from error
     except RequestException as error:
         raise DeploymentError(
             f"Docker's engine answers no more ({error}): when it runs again, `stormproof heal` removes what is left"
@@ -116,7 +117,7 @@ def told() -> Iterator[None]:
 
 @contextmanager
 def not_now(why: str) -> Iterator[None]:
-    """Raises :class:`NotNow` with ``why`` when the engine says that the container is in another state than the call
+    """Raise :class:`NotNow` with ``why`` when the engine says that the container is in another state than the call
     needs; and when its processes did not stand still in time, so that it goes on as before."""
     from docker.errors import APIError
 
@@ -131,17 +132,19 @@ def not_now(why: str) -> Iterator[None]:
 
 
 def explain(error: Exception) -> str:
-    """The engine's own words, without the address that was asked."""
+    """Return the engine's own words, without the address that was asked."""
     return str(getattr(error, "explanation", None) or error).strip()
 
 
 def image_name() -> str:
-    """The image that holds the very shell of nodes that is here. Two checkouts on one machine may have two images."""
+    """Return the image that holds the very shell of nodes that is here. Two checkouts on one machine may have two
+    images."""
     return f"{IMAGE}-{node_wheel().digest[:12]}"
 
 
 def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Why no nodes can be started here; "" if they can. ``foreign``: by node, the image of a program of others."""
+    """Return why no nodes can be started here; "" if they can. ``foreign``: by node, the image of a program of
+    others."""
     from docker.errors import ImageNotFound
 
     with told():
@@ -158,17 +161,17 @@ def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProx
 
 
 def held_packages(client: DockerClient) -> Mapping[str, str]:
-    """Which packages of nodes the image holds: the digest of each."""
+    """Return which packages of nodes the image holds: the digest of each."""
     with told():
         held: dict[str, str] = json.loads(client.images.get(image_name()).labels.get(PACKAGES, "{}"))
     return held
 
 
 def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[Any], list[Any]]:
-    """All containers, ended ones too, and all networks of the run in this directory; of every run of this user without
-    one.
+    """Return all containers, ended ones too, and all networks of the run in this directory; of every run of this user
+    without one.
 
-    A run's directory tells it from all others; its id does only among those below one folder.
+    A run's directory sets it apart from all others; its id does only among those below one folder.
     """
     label = f"{DIRECTORY}={directory}" if directory else RUN
     with told():
@@ -178,7 +181,7 @@ def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[An
 
 
 def labels_of(item: Any) -> dict[str, str]:
-    """The labels of a container or a network."""
+    """Return the labels of a container or a network."""
     labels: dict[str, str] = item.attrs.get("Labels") or item.attrs.get("Config", {}).get("Labels") or {}
     return labels
 

@@ -40,7 +40,7 @@ MOST_LOOKS, PAUSE_S = 5, 0.5
 
 
 def heal(run_directory: Path) -> list[str]:
-    """Remove what a killed harness has left of its run; tell what was done, in sentences.
+    """Remove what a killed harness has left of its run; return what was done, in sentences.
 
     A run whose harness still lives is left alone: it will heal itself. Raises :class:`MachineError` without an engine.
     """
@@ -52,14 +52,16 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it that the engine knows. Raises :class:`DeploymentError` where
-    there is no engine, for the runs of which it would have to be asked."""
+    """Heal every run in this folder and below it that the engine knows, as :func:`heal` does. Raises
+    :class:`DeploymentError` where there is no engine, for the runs of which it would have to be asked."""
     try:
         client = connect()
     except MachineError as error:
-        told = [f"run {run.name}: it ran in containers; who knows what it left? {error}" for run in _open(runs_root)]
-        if told:
-            raise DeploymentError("\n".join(told)) from error
+        unknown = [
+            f"run {run.name}: it ran in containers; what it left is unknown: {error}" for run in _open(runs_root)
+        ]
+        if unknown:
+            raise DeploymentError("\n".join(unknown)) from error
         return []
     try:
         runs = sorted(_known(client, runs_root))
@@ -69,7 +71,7 @@ def heal_all(runs_root: Path) -> list[str]:
 
 
 def leftovers(runs_root: Path) -> list[str]:
-    """What :func:`heal_all` would do, in sentences; nothing where there is no engine."""
+    """Return what :func:`heal_all` would do, in sentences; nothing where there is no engine."""
     try:
         client = connect()
     except MachineError:
@@ -81,8 +83,8 @@ def leftovers(runs_root: Path) -> list[str]:
 
 
 def claimed(run_directory: Path, made: Path, inventory: object) -> Claim:
-    """What healing this run would do if it was made in the directory that it says. Raises :class:`MachineError` without
-    an engine."""
+    """Return what healing this run would do if it was made in the directory that it says. Raises :class:`MachineError`
+    without an engine."""
     client = connect()
     try:
         return Claim(lines=_lines(client, made))
@@ -91,7 +93,7 @@ def claimed(run_directory: Path, made: Path, inventory: object) -> Claim:
 
 
 def _known(client: DockerClient, root: Path) -> set[str]:
-    """The directories of the runs in this folder and below it of which the engine has something."""
+    """Return the directories of the runs in this folder and below it of which the engine has something."""
     containers, networks = of_run(client)
     return set(filter(belonging_to(root), (labels_of(item)[DIRECTORY] for item in (*containers, *networks))))
 
@@ -105,13 +107,13 @@ def _lines(client: DockerClient, made: Path) -> list[str]:
 
 
 def _open(runs_root: Path) -> Iterator[Path]:
-    """The runs in containers below this folder that have not come to their end."""
+    """Yield the runs in containers below this folder that have not come to their end."""
     for run in store.runs(runs_root):
         try:
-            told = store.read_meta(run)
+            meta = store.read_meta(run)
         except ChaosError:
-            continue  # torn; nobody knows where it ran
-        if told.deployment == "docker" and told.state not in ("finished", "failed"):
+            continue  # torn; where it ran is unknown
+        if meta.deployment == "docker" and meta.state not in ("finished", "failed"):
             yield run
 
 
@@ -145,15 +147,15 @@ def _heal(client: DockerClient, directory: Path, home: Path) -> list[str]:
 
 
 def _living_harness(items: Iterable[Any]) -> int:
-    """The id of the process that drives these, 0 if it has ended."""
+    """Return the id of the process that drives these, 0 if it has ended."""
     return max((procfs.living(labels_of(item).get(HARNESS_PROCESS)) for item in items), default=0)
 
 
 def _remove_network(run: str, network: Any) -> str:
-    """Remove a network whose containers are gone; what was done, "" if somebody else was first.
+    """Remove a network whose containers are gone; return what was done, "" if somebody else was first.
 
     An engine whose containers were removed at the same time may take the network for one in use still. It goes on to do
-    so until whoever it counts there is disconnected by force."""
+    so until all that it counts there is disconnected by force."""
     from docker.errors import APIError, NotFound
 
     with told():
@@ -173,7 +175,7 @@ def _remove_network(run: str, network: Any) -> str:
 
 
 def _disconnect_all(network: Any) -> None:
-    """Disconnect by force whoever the engine counts in this network."""
+    """Disconnect by force all that the engine counts in this network."""
     from docker.errors import NotFound
 
     with suppress(NotFound):
@@ -183,7 +185,7 @@ def _disconnect_all(network: Any) -> None:
 
 
 def _remove(container: Any, home: Path) -> str:
-    """Remove one container with what it holds; what was done, but for a node's second container."""
+    """Remove one container with what it holds; return what was done, but for a node's second container."""
     from docker.errors import NotFound
 
     labels = labels_of(container)
@@ -204,7 +206,7 @@ def _save_log(container: Any, directory: Path, node: str) -> None:
     """Write what the node said to the run's directory, if that is still there."""
     path = log_of(directory, node)
     try:
-        if directory.is_dir() and not path.parent.is_symlink():  # whoever made the run may have had it lead elsewhere
+        if directory.is_dir() and not path.parent.is_symlink():  # who made the run may have had it lead elsewhere
             path.parent.mkdir(exist_ok=True)
             guarded.replace(path, container.logs())
     except OSError:

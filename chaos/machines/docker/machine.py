@@ -109,19 +109,19 @@ class ContainerMachine:
         return b""
 
     def put(self, node: str, file: NodeFile, content: bytes) -> None:
-        with self._told():
+        with self._file_errors():
             node_files.put(self.containers.file(file), content)
 
     def get(self, node: str, file: NodeFile, begin: int) -> bytes:
-        with self._told():
+        with self._file_errors():
             return node_files.get(self.containers.file(file), begin)
 
     def wipe(self, node: str) -> int:
         return _empty(disk_of(self._directory, node))
 
-    def at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+    def at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
         disk, copy = disk_of(self._directory, node), copy_of(self._directory, node)
-        return at_disk(RealFiles(disk), RealFiles(copy), do, told)
+        return at_disk(RealFiles(disk), RealFiles(copy), do, arguments)
 
     def press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         return self._faults.press(kind, amount)
@@ -147,7 +147,7 @@ class ContainerMachine:
             return list(pool.map(reached, dials))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _file_errors(self) -> Iterator[None]:
         """Turn what the system complains about into :class:`DeploymentError`."""
         try:
             yield
@@ -155,17 +155,18 @@ class ContainerMachine:
             raise DeploymentError(f"the files of node {self.name}: {error}") from error
 
     def check_clocks(self) -> None:
-        """Raises :class:`MachineError` when clocks can't be set in containers of this image."""
+        """Raise :class:`MachineError` when clocks can't be set in containers of this image."""
         if not self.containers.succeeds(["python3", "-m", clocks.__name__]):
             raise MachineError(
                 "the image of the nodes has no libfaketime, which faults on their clocks need: remove the image that it"
-                " is built upon (`docker rmi stormproof-base:debian`) and have it built anew (`stormproof image`); or"
+                " is built upon (`docker rmi stormproof-base:debian`) and have it built again (`stormproof image`); or"
                 " say `on: [sim]` for these faults, which needs nothing"
             )
 
 
 def _empty(disk: Path) -> int:
-    """Remove all that is on a disk, but not the folder itself, which the container holds; how many files that were."""
+    """Remove all that is on a disk, but not the folder itself, which the container holds; return how many files that
+    were."""
     files = 0
     for path in sorted(disk.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():

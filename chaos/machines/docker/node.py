@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 #: Where the node listens, in a network of its own.
 PORT = 10911
-#: Who the program is when the harness is root; otherwise it is whoever runs the harness, to whom its files belong.
+#: Who the program is when the harness is root; otherwise it is the user of the harness, to whom its files belong.
 USER = 10001
 CODE = "/opt/stormproof"
 INSIDE = "/stormproof"
-#: In the run's directory, and inside: what programs are told, which they can't change.
+#: In the run's directory, and inside: what programs are given at their start, which they can't change.
 LAUNCH = "launch"
 END_S = 10
-#: How often the kernel gives a program with a limited processor its share anew.
+#: How often the kernel gives a program with a limited processor its share again.
 PERIOD_US = 100_000
 #: The engine keeps two files of this size of what a program of others has written.
 LOG_SIZE = "8m"
@@ -152,10 +152,10 @@ class NodeContainers:
         program, asked = launch.program, self.spec.program
         assert program is not None and asked is not None, "said by who starts it"
         for path, text in program.files.items():
-            with _files_told(self.name):
+            with _file_errors(self.name):
                 files_below.write(self.home, path, b64decode(text))
         if self._program is None:
-            with self._told():
+            with self._engine_errors():
                 self._program = self._create_program(
                     asked.image or image_name(),
                     entrypoint=[program.argv[0]],
@@ -167,7 +167,7 @@ class NodeContainers:
                     mem_limit=f"{asked.memory_mb}m" if asked.memory_mb else None,
                     log_config={"type": "json-file", "config": {"max-size": LOG_SIZE, "max-file": "2"}},
                 )
-        with self._told():
+        with self._engine_errors():
             self._program.start()
 
     def start(self, launch: Launch) -> None:
@@ -177,7 +177,7 @@ class NodeContainers:
             return
         self._launch.write_text(launch.to_json(), "utf-8")
         self._launch.chmod(0o644)
-        with self._told():
+        with self._engine_errors():
             self._program.start()
 
     @property
@@ -201,11 +201,11 @@ class NodeContainers:
         return f"{INSIDE}/machine/{self.GATE}"
 
     def file(self, file: NodeFile) -> Path:
-        """Where the harness finds one of the node's files."""
+        """Return where the harness finds one of the node's files."""
         return file_of(self.machine, self.name, file)
 
     def file_inside(self, file: NodeFile) -> str:
-        """Where the program does."""
+        """Return where the program finds one of the node's files."""
         return str(file_of(Path(INSIDE, "machine"), self.name, file))
 
     @property
@@ -222,81 +222,81 @@ class NodeContainers:
         return f"{INSIDE}/home"
 
     def says(self, pattern: str) -> bool:
-        """Whether a line that the program has written in this life holds a match."""
+        """Return whether a line that the program has written in this life holds a match."""
         since = datetime.fromisoformat(self.state().started[:19]).replace(tzinfo=UTC).timestamp()
-        with self._told():
+        with self._engine_errors():
             text = self._program.logs(since=int(since)).decode("utf-8", "replace")
         return any(re.search(pattern, line) for line in text.splitlines())
 
     def listening(self) -> list[str]:
-        """Where processes listen in the node's network."""
+        """Return where processes listen in the node's network."""
         _, text = self.run(["cat", "/proc/net/tcp"])
         return sorted(where for where, _ in listeners(text))
 
     def state(self) -> State:
         if self._program is None:  # the set-up has failed before
             return State(running=False, paused=False, pid=0, started="", exit_code=0)
-        with self._told():
+        with self._engine_errors():
             self._program.reload()
-        told_state = self._program.attrs["State"]
+        shown = self._program.attrs["State"]
         return State(
-            running=bool(told_state["Running"]),
-            paused=bool(told_state["Paused"]),
-            pid=int(told_state["Pid"]),
-            started=str(told_state["StartedAt"]),
-            exit_code=int(told_state["ExitCode"]),
-            oom_killed=bool(told_state.get("OOMKilled")),
+            running=bool(shown["Running"]),
+            paused=bool(shown["Paused"]),
+            pid=int(shown["Pid"]),
+            started=str(shown["StartedAt"]),
+            exit_code=int(shown["ExitCode"]),
+            oom_killed=bool(shown.get("OOMKilled")),
         )
 
     def kill(self) -> None:
         """Send SIGKILL, which ends a paused one too, and wait for the end. Raises :class:`NotNow` if it isn't
         running."""
-        with self._told(), not_now("it is not running"):
+        with self._engine_errors(), not_now("it is not running"):
             self._program.kill()
-        with self._told():
+        with self._engine_errors():
             self._program.wait(timeout=END_S)
 
     def terminate(self) -> None:
         """Send SIGTERM. Raises :class:`NotNow` if it isn't running."""
-        with self._told(), not_now("it is not running"):
+        with self._engine_errors(), not_now("it is not running"):
             self._program.kill("SIGTERM")
 
     def pause(self) -> None:
-        """Raises :class:`NotNow` if it isn't running, or paused already."""
-        with self._told(), not_now("it is not running, or paused already"):
+        """Pause the program. Raises :class:`NotNow` if it isn't running, or paused already."""
+        with self._engine_errors(), not_now("it is not running, or paused already"):
             self._program.pause()
 
     def resume(self) -> None:
         """Let it go on, if it is paused."""
         if self.state().paused:
-            with self._told():
+            with self._engine_errors():
                 self._program.unpause()
 
     def share_processor(self, percent: int) -> None:
         """Let the program have only this part of one processor's time, over all its lives; 0: as much as there is."""
-        with self._told():
+        with self._engine_errors():
             self._program.update(cpu_period=PERIOD_US, cpu_quota=percent * PERIOD_US // 100 or -1)
 
     def log(self, lines: int) -> str:
-        """The end of what it wrote, over all its lives."""
-        with self._told():
+        """Return the end of what it wrote, over all its lives."""
+        with self._engine_errors():
             return str(self._program.logs(tail=lines).decode("utf-8", "replace"))
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a command as root on the machine, with this on its standard input; its exit code and output. One after
-        the other."""
+        """Run a command as root on the machine, with this on its standard input; return its exit code and output. One
+        after the other."""
         assert self._shell is not None, "created first"
         return self._shell.run(command, given)
 
     def succeeds(self, command: Sequence[str]) -> bool:
-        """Run a command on the machine, whatever else runs there; whether it ended well."""
-        with self._told():
+        """Run a command on the machine, whatever else runs there; return whether it ended well."""
+        with self._engine_errors():
             return bool(self._machine.exec_run(list(command)).exit_code == 0)
 
     def inside(self, module: Sequence[str]) -> tuple[int, str]:
-        """Run a Python module of the image beside the program, as the same user; its exit code and output. Raises
-        :class:`NotNow` if the program isn't running, or is paused."""
-        with self._told(), not_now("it is not running, or paused"):
+        """Run a Python module of the image beside the program, as the same user; return its exit code and output.
+        Raises :class:`NotNow` if the program isn't running, or is paused."""
+        with self._engine_errors(), not_now("it is not running, or paused"):
             done = self._program.exec_run(["python3", "-m", *module])
         return int(done.exit_code or 0), str(done.output.decode("utf-8", "replace").strip())
 
@@ -306,8 +306,8 @@ class NodeContainers:
             self._shell.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """As :func:`told`, and says whose container is gone."""
+    def _engine_errors(self) -> Iterator[None]:
+        """Turn the engine's errors into ours as :func:`told` does, and say whose container is gone."""
         from docker.errors import NotFound
 
         with told():
@@ -356,7 +356,7 @@ class NodeContainers:
 
 
 @contextmanager
-def _files_told(node: str) -> Iterator[None]:
+def _file_errors(node: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -368,5 +368,5 @@ def disk_of(directory: Path, node: str) -> Path:
 
 
 def owner() -> tuple[int, int]:
-    """User and group that programs run as, and to whom their files belong."""
+    """Return user and group that programs run as, and to whom their files belong."""
     return (os.getuid(), os.getgid()) if os.getuid() else (USER, USER)

@@ -45,11 +45,11 @@ class MachineFaults:
                 return self._weigh(kind)
             except BaseException:
                 del self._held[kind]
-                self._settle(kind)  # it may be limited, and only not have told
+                self._settle(kind)  # it may be limited, and only not have said so
                 raise
 
     def born(self) -> None:
-        """The node has begun another life: it feels what the one before felt."""
+        """Have the life that the node has begun feel what the one before felt."""
         with self._lock:
             self._owed.clear()
             for kind in DEADLY:
@@ -57,7 +57,7 @@ class MachineFaults:
                     self._settle(kind)
 
     def resumed(self) -> None:
-        """The node goes on: it feels what came and went while nothing could be said to it."""
+        """Have a node that goes on feel what came and went while nothing could be said to it."""
         with self._lock:
             owed, self._owed = self._owed, set()
             for kind in owed:
@@ -92,7 +92,7 @@ class MachineFaults:
             self._owed.add(kind)
 
     def _weigh(self, kind: Kind) -> Mapping[str, object]:
-        """Raises :class:`NotNow`."""
+        """Put pressure of this kind on the program; return what shows it. Raises :class:`NotNow`."""
         amount = self._held[kind]
         if kind is Kind.CPU:
             self._node.share_processor(amount)
@@ -103,12 +103,12 @@ class MachineFaults:
         return self._limited(kind, str(amount))
 
     def _limited(self, *words: str) -> Mapping[str, object]:
-        """Raises :class:`NotNow`."""
+        """Limit the program, or free it without an amount; return what shows that. Raises :class:`NotNow`."""
         for _ in range(TRIES):
-            code, told = self._node.inside([_LIMITS, *words])
+            code, said = self._node.inside([_LIMITS, *words])
             if code:
-                raise NotNow(f"it can't be limited: {told}")
-            if told:
-                shown: Mapping[str, object] = json.loads(told.splitlines()[-1])
+                raise NotNow(f"it can't be limited: {said}")
+            if said:
+                shown: Mapping[str, object] = json.loads(said.splitlines()[-1])
                 return shown
-        raise NotNow("it does not tell what its limit is")
+        raise NotNow("it does not say what its limit is")

@@ -42,7 +42,7 @@ class RootShell:
         self._received = bytearray()
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """The command's exit code and output, both streams in one; ``given`` is its standard input."""
+        """Run a command; return its exit code and output, both streams in one. ``given`` is its standard input."""
         line = shlex.join(command)
         fed = f"echo {b64encode(given.encode()).decode()} | base64 -d | {line}" if given else f"{line} </dev/null"
         script = f"{fed} 2>&1; printf '\\036stormproof %d\\n' $?\n"

@@ -1,4 +1,4 @@
-"""What a run may have to undo by itself alone: no process or container that carries its mark would tell of it.
+"""What a run may have to undo by itself alone: no process or container that carries its mark would show it.
 
 It is kept in the run's mark, in the user's state folder, and undone from there. A copy stands in the run's directory,
 for people and for ``stormproof heal RUN --trust``. The names of keys, of files of known hosts and of variables that
@@ -43,18 +43,18 @@ class Left:
     cleared: Annotated[bool, Strict()] = False
 
     def check(self) -> None:
-        """Raises ``ValueError`` for what can't have been written."""
+        """Raise ``ValueError`` for what can't have been written."""
 
     def public(self, inventory: Inventory = ()) -> Self:
-        """The same without what no run may name, or with what this inventory says of the same hosts."""
+        """Return the same without what no run may name, or with what this inventory says of the same hosts."""
         return self
 
     def lines(self) -> list[str]:
-        """What healing would do, in sentences."""
+        """Return what healing would do, in sentences."""
         raise NotImplementedError
 
     def write(self, directory: Path) -> None:
-        """Into the run's mark, and then into its directory. Raises :class:`chaos.errors.MachineError`."""
+        """Write it into the run's mark, and then into its directory. Raises :class:`chaos.errors.MachineError`."""
         if not self.cleared:
             marks.keep(directory, self.DEPLOYMENT, self.FILE, asdict(self))
         if directory.is_dir():
@@ -64,7 +64,8 @@ class Left:
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
-        """None when nothing is left. Raises :class:`DeploymentError` when something may be, and no mark says what."""
+        """Return what is left, None when nothing is. Raises :class:`DeploymentError` when something may be, and no mark
+        says what."""
         mark, path = marks.read(directory), directory / cls.FILE
         if mark is not None and cls.FILE in mark.left:
             try:
@@ -81,7 +82,7 @@ class Left:
 
     @classmethod
     def claim(cls, directory: Path, inventory: Inventory = ()) -> Claim:
-        """What the run's own file says. Raises :class:`DeploymentError` for one that isn't what was written."""
+        """Return what the run's own file says. Raises :class:`DeploymentError` for one that isn't what was written."""
         path = directory / cls.FILE
         if not uncleared(path):
             return Claim()
@@ -90,17 +91,17 @@ class Left:
                 raise ValueError(problem)
             left = cls._parsed(guarded.read_json(path)).public(inventory)
         except (ChaosError, OSError, ValueError) as error:
-            raise DeploymentError(f"{path} is not what was written, whoever made it: {error}") from error
+            raise DeploymentError(f"{path} is not what a run writes there: {error}") from error
         return Claim(lines=left.lines(), left={cls.FILE: asdict(left)})
 
     @classmethod
     def below(cls, root: Path) -> list[tuple[Path, Self]]:
-        """What is left of all runs of this user in this folder and below it, by the run's directory."""
+        """Return what is left of all runs of this user in this folder and below it, by the run's directory."""
         return [(run, left) for run in cls._marked(root) if (left := cls.read(run))]
 
     @classmethod
     def runs(cls, root: Path) -> list[Path]:
-        """The runs in this folder of which something is left, by their marks or as they say themselves."""
+        """Return the runs in this folder of which something is left, by their marks or as they say themselves."""
         within, claiming = root.resolve(), (file.parent for file in root.glob(f"*/{cls.FILE}") if uncleared(file))
         here = [run for run in map(Path.resolve, claiming) if run.is_relative_to(within)]  # a link may lead elsewhere
         return sorted({*cls._marked(root), *here})
@@ -110,13 +111,13 @@ class Left:
         return [] if state.problem() else [mark.directory for mark in marks.below(root) if cls.FILE in mark.left]
 
     def driven(self, run: Path) -> list[str]:
-        """The sentence for a run whose harness still lives: it will heal itself."""
+        """Return the sentence for a run whose harness still lives: it will heal itself."""
         process = procfs.living(self.harness)
         return [f"run {run.name} is still driven by process {process}; stop that first"] if process else []
 
     @classmethod
-    def _parsed(cls, told: object) -> Self:
-        """Raises ``ValueError``."""
-        left: Self = TypeAdapter(cls).validate_python(told)
+    def _parsed(cls, fields: object) -> Self:
+        """Return what these fields of JSON say. Raises ``ValueError``."""
+        left: Self = TypeAdapter(cls).validate_python(fields)
         left.check()
         return left

@@ -48,19 +48,19 @@ class Mark:
         return Mark(directory=here, made=here, deployment=deployment, harness=harness, begun_ns=now_ns)
 
     def write(self) -> None:
-        """On disk, and the way to it too, when this returns. Raises :class:`MachineError`."""
-        told = {**asdict(self), "directory": str(self.directory), "made": str(self.made), **_whose()}
+        """Write it: it is on disk, and the way to it too, when this returns. Raises :class:`MachineError`."""
+        fields = {**asdict(self), "directory": str(self.directory), "made": str(self.made), **_whose()}
         path = _path(self.directory)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            guarded.replace(path, json.dumps(told, indent=2).encode())
+            guarded.replace(path, json.dumps(fields, indent=2).encode())
             _sync(path.parent)
         except OSError as error:
             raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def read(directory: Path) -> Mark | None:
-    """The mark of the run in this directory; None where there is none, or no state folder. Raises
+    """Return the mark of the run in this directory; None where there is none, or no state folder. Raises
     :class:`DamagedHistory` for one that isn't what was written."""
     if state.problem():
         return None
@@ -68,8 +68,8 @@ def read(directory: Path) -> Mark | None:
 
 
 def below(root: Path) -> list[Mark]:
-    """Of all runs of this user on this machine in this folder and below it, the oldest first. Raises as :func:`read`
-    does, and :class:`MachineError` where there is no state folder."""
+    """Return the marks of all runs of this user on this machine in this folder and below it, the oldest first. Raises
+    as :func:`read` does, and :class:`MachineError` where there is no state folder."""
     files = sorted((state.folder() / FOLDER).glob("*.json"))
     within = root.resolve()
     found = [mark for file in files if (mark := _read(file)) and mark.directory.is_relative_to(within)]
@@ -83,14 +83,14 @@ def keep(directory: Path, deployment: str, name: str, left: Mapping[str, Any]) -
 
 
 def remove(directory: Path) -> None:
-    """Nothing is left of this run."""
+    """Remove the mark of a run of which nothing is left."""
     if not state.problem():
         with suppress(FileNotFoundError):
             _path(directory.resolve()).unlink()
 
 
 def end(directory: Path) -> None:
-    """The run has come to its end; what it could not undo then stays marked."""
+    """End the mark of a run that has come to its end; what it could not undo then stays marked."""
     mark = read(directory)
     if mark is not None and not mark.left:
         remove(directory)
@@ -112,14 +112,14 @@ def _path(here: Path) -> Path:
 
 def _read(path: Path) -> Mark | None:
     try:
-        told = guarded.read_json(path)
-        if {name: told.pop(name) for name in _whose()} != _whose():
+        fields = guarded.read_json(path)
+        if {name: fields.pop(name) for name in _whose()} != _whose():
             return None  # of another machine that shares this home
-        return Mark(**{**told, "directory": Path(told["directory"]), "made": Path(told["made"])})
+        return Mark(**{**fields, "directory": Path(fields["directory"]), "made": Path(fields["made"])})
     except FileNotFoundError:
         return None
     except (ChaosError, OSError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedHistory(f"{path} is no mark of a run, so nobody knows what it left: {error}") from error
+        raise DamagedHistory(f"{path} is not a mark of a run, so what it left is unknown: {error}") from error
 
 
 def _whose() -> dict[str, Any]:
@@ -127,10 +127,10 @@ def _whose() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """What tells this machine from others that share a home with it."""
+    """Return what sets this machine apart from others that share a home with it."""
     with suppress(OSError, BadInput):
-        if told := guarded.read(_MACHINE_ID, 1 << 10, links=True).decode("ascii", "replace").strip():
-            return told
+        if known := guarded.read(_MACHINE_ID, 1 << 10, links=True).decode("ascii", "replace").strip():
+            return known
     return socket.gethostname()
 
 

@@ -22,7 +22,7 @@ OTHERS = 0o077
 
 
 def place() -> Path:
-    """Where it is, or would be. Raises :class:`MachineError` for a user who has no home."""
+    """Return where it is, or would be. Raises :class:`MachineError` for a user who has no home."""
     given, base = os.environ.get(VARIABLE, ""), os.environ.get("XDG_STATE_HOME", "")
     try:
         path = Path(given) if given else (Path(base) if os.path.isabs(base) else Path.home() / ".local/state") / NAME
@@ -34,7 +34,7 @@ def place() -> Path:
 
 
 def folder() -> Path:
-    """The folder, made if need be. Raises :class:`MachineError`: why it can't serve, and what to do."""
+    """Return the folder, made if need be. Raises :class:`MachineError`: why it can't serve, and what to do."""
     path = place()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def folder() -> Path:
 
 
 def problem() -> str:
-    """Why there is none, and what to do; "" if there is one."""
+    """Return why there is none, and what to do; "" if there is one."""
     try:
         folder()
     except MachineError as error:

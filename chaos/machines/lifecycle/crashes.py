@@ -13,7 +13,7 @@ from chaos.machines.machine import Life, Machine
 
 #: How a process ends of SIGKILL; a shell, or a container, that waited for it says the second.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-#: So much of the last line of a log is told.
+#: So much of the last line of a log is shown.
 LINE_CHARACTERS = 200
 
 
@@ -31,7 +31,7 @@ class Crash:
     alive_ns: int = -1
 
     def __str__(self) -> str:
-        """Node, exit code and the last line of its log, in one line."""
+        """Return node, exit code and the last line of its log, in one line."""
         lines = [line.strip() for line in self.log.splitlines() if line.strip()]
         last = lines[-1] if lines else ""
         shown = last if len(last) <= LINE_CHARACTERS else f"{last[:LINE_CHARACTERS]} …"
@@ -66,12 +66,12 @@ class Crashes:
         return tuple(self._noted.values())
 
     def expect(self, node: str, incarnation: int) -> None:
-        """That this life ends is no crash."""
+        """Expect this life to end: that is no crash."""
         self._expected.add((node, incarnation))
 
     def note(self, machine: Machine, nodes: Sequence[str]) -> None:
         """Look at these nodes of a machine; blocks. What a node may have ended of is known only as long as it lasts, so
-        this comes before a fault is undone. Of a machine that is gone nobody knows."""
+        this comes before a fault is undone. Of a machine that is gone nothing is known."""
         began_ns = time.monotonic_ns()
         try:
             for name, life in machine.lives(nodes).items():

@@ -48,7 +48,7 @@ T = TypeVar("T")
 #: Bounds on waiting: for a node to begin, for a signal to show.
 BEGIN_S = 60.0
 EFFECT_S = 10.0
-#: A node that was told to end and does not is killed.
+#: A node that was asked to end and does not is killed.
 ORDERLY_S = 5.0
 #: A node whose disk has failed ends within this time, if it does.
 DISK_END_S = 0.3
@@ -102,7 +102,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         return self._crashes.noted
 
     async def ended(self) -> tuple[Crash, ...]:
-        """The same, looked for on threads."""
+        """Return ``crashes``, looked for on threads."""
         if self._running:
             for machine in self._machines():
                 names = [name for name, seat in self._seats.items() if seat.machine is machine]
@@ -166,7 +166,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 try:
                     _ = self.crashes  # the last look
                 except DeploymentError:
-                    pass  # who has ended tells no more; what it left is still to be cleared away
+                    pass  # who has ended says no more; what it left is still to be cleared away
                 await self._keep_files()
                 self._running = False
                 await self._fleet.end()
@@ -233,7 +233,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             await asyncio.sleep(programs.POLL_S)
 
     async def _keep_files(self) -> None:
-        """Once they have ended, whose drivers want files kept."""
+        """Keep the files that drivers want kept, once their nodes have ended."""
         kept = [name for name in self._seats if (program := self._programs.of(name)) and program.keep]
         for name in kept:
             with suppress(NotNow, DeploymentError):
@@ -264,7 +264,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     # Undoing
 
     async def undo(self, step: Undo) -> None:
-        """On a machine that can't be reached it is done when that is back; healing knows of it in any case."""
+        """Undo a step; on a machine that can't be reached, when that is back. Healing knows of it in any case."""
         try:
             await self._undo(step)
         except HostLost:
@@ -306,8 +306,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             await self._until(disk.node, lambda life: not life.alive, DISK_END_S)
 
     async def _returned(self) -> None:
-        """A machine is back: do what was left to do."""
-        await self._newcomers.tell(self._machine_of)
+        """Do what was left to do on a machine that is back."""
+        await self._newcomers.announce(self._machine_of)
         owed, self._owed = self._owed, []
         for step in owed:
             try:
@@ -372,17 +372,17 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                     if (await self._life(node)).alive:
                         raise
             files = await self._off(machine.wipe, node)
-        told = {"incarnation": life.incarnation, "was_alive": life.alive, "files_removed": files}
-        return {"node": node, **machine.proof, **told}
+        proof = {"incarnation": life.incarnation, "was_alive": life.alive, "files_removed": files}
+        return {"node": node, **machine.proof, **proof}
 
     async def _life_of(self, node: str) -> int:
         with no_effect_when_lost():
             life = await self._life(node)
         return life.incarnation if life.alive else 0
 
-    async def _at_disk(self, node: str, do: AtDisk, told: Mapping[str, Any]) -> Any:
+    async def _at_disk(self, node: str, do: AtDisk, arguments: Mapping[str, Any]) -> Any:
         with no_effect_when_lost():
-            return await self._off(self._machine(node).at_disk, node, do, told)
+            return await self._off(self._machine(node).at_disk, node, do, arguments)
 
     async def _press(self, node: str, kind: Kind, amount: int) -> Mapping[str, object]:
         machine = self._machine(node)
@@ -423,7 +423,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             raise NotNow(f"{node} is not running")
 
     def _proof(self, node: str, life: Life, *, alive: bool) -> dict[str, object]:
-        """That this very life is over, or not."""
+        """Return the proof that this very life is over, or not."""
         who = {"incarnation": life.incarnation, "pid": life.pid, "started": life.started}
         return {"node": node, **self._machine(node).proof, **who, "alive": alive}
 
@@ -483,7 +483,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         return await self._off(self._machine(node).read, node, path, begin, length)
 
     def expose(self, client: str, node: str) -> Address:
-        """Where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
+        """Return where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
         self._machine(node)
         exposed = self._seats[node].exposed
         return address(exposed) if exposed else self._links.expose(client, node)
@@ -526,7 +526,7 @@ def _same(life: Life, other: Life) -> bool:
 
 @contextmanager
 def no_effect_when_lost() -> Iterator[None]:
-    """A machine that is gone can't be harmed: the fault has no effect. Raises :class:`NotNow`."""
+    """Raise :class:`NotNow` where a machine is gone: it can't be harmed, and the fault has no effect."""
     try:
         yield
     except HostLost as error:

@@ -18,19 +18,19 @@ class Newcomers:
     def __init__(self, off: Off) -> None:
         self._off = off
         self._addresses: dict[str, str] = {}
-        self._telling = asyncio.Lock()  # what is told last must be what is known last
+        self._announcing = asyncio.Lock()  # what is announced last must be what is known last
 
     async def join(self, node: str, address: str, all_nodes: Mapping[str, Machine]) -> None:
-        """One more; ``all_nodes`` are told, each on its machine."""
+        """Add one more; ``all_nodes`` learn of it, each on its machine."""
         self._addresses[node] = address
-        await self.tell(all_nodes)
+        await self.announce(all_nodes)
 
-    async def tell(self, nodes: Mapping[str, Machine]) -> None:
-        """Tell these nodes of all newcomers, if there are any. One whose machine can't be reached must be told when
-        that is back."""
+    async def announce(self, nodes: Mapping[str, Machine]) -> None:
+        """Announce all newcomers to these nodes, if there are any. A node whose machine can't be reached must get them
+        when that is back."""
         if not self._addresses:
             return
-        async with self._telling:
+        async with self._announcing:
             content = membership.content(self._addresses)
             await gather(*(self._put(machine, node, content) for node, machine in nodes.items()))
 

@@ -14,7 +14,7 @@ from chaos.shell.node_files import NodeFile
 
 
 class NodeClocks:
-    """Those of one node are set one after the other, so that each setting tells its own jump."""
+    """Those of one node are set one after the other, so that each setting reports its own jump."""
 
     def __init__(self, off: Off) -> None:
         self._off = off

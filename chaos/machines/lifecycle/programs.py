@@ -33,7 +33,7 @@ PIECE_BYTES = 1 << 20
 
 
 def check(nodes: Iterable[NodeSpec]) -> None:
-    """Raises :class:`BadInput` with everything that is wrong with the programs of a cluster."""
+    """Raise :class:`BadInput` with everything that is wrong with the programs of a cluster."""
     specs = list(nodes)
     found = problems({spec.name: spec.program for spec in specs if spec.program}, [spec.name for spec in specs])
     recipes = [spec.program.recipe for spec in specs if spec.program and spec.program.recipe]
@@ -52,7 +52,7 @@ class Programs:
         self._seats = seats
 
     def of(self, node: str) -> Program | None:
-        """The program of a node, if it is one."""
+        """Return the program of a node, if it is one."""
         return self._specs[node].program if node in self._specs else None
 
     async def serve(self, node: str) -> None:
@@ -61,7 +61,7 @@ class Programs:
             await self._links.serve(node, self._seats[node].reached)
 
     async def launch(self, launch: Launch) -> Launch:
-        """The launch of a node, with its program if it is one."""
+        """Return the launch of a node, with its program if it is one."""
         spec = launch.spec
         if spec.program is None:
             return launch
@@ -88,14 +88,14 @@ class Programs:
     # Readiness
 
     async def accepts(self, node: str, port: str = "", within_s: float = TRY_S) -> bool:
-        """Whether a port of the node accepts a connection of the harness's; one without ports does."""
+        """Return whether a port of the node accepts a connection of the harness's; one without ports does."""
         program = self.of(node)
         if program is None or not program.ports:
             return True
         return await self._links.try_client(HARNESS, node, within_s, port) is Reach.WORKS
 
     async def is_ready(self, node: str) -> bool:
-        """Whether the node is ready, as its driver has said how that is seen."""
+        """Return whether the node is ready, as its driver has said how that is seen."""
         program = self.of(node)
         match program.ready if program is not None else None:
             case None if program is not None and not program.ports:
@@ -115,7 +115,7 @@ class Programs:
         return False
 
     async def never_ready(self, node: str, program: Program) -> DeploymentError:
-        """Why the run ends here."""
+        """Return the error with which the run ends here."""
         seat = self._seats[node]
         log, listens = await self._off(seat.machine.log, node), await self._off(seat.machine.listening, node)
         hint = f" ({seat.hint})" if seat.hint else ""
@@ -153,7 +153,8 @@ def _awaited(ready: Ready | None, program: Program, seat: Seat) -> str:
 
 
 def _keep(machine: Machine, node: str, program: Program, kept: Path) -> None:
-    """Raises :class:`HostLost`; a file that goes or changes meanwhile is kept as far as it could be read."""
+    """Keep files of one node. Raises :class:`HostLost`; a file that goes or changes meanwhile is kept as far as it
+    could be read."""
     found = machine.files(node, program.keep)
     left_out, room = [], MOST_KEPT_BYTES
     (kept / node).mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ class RuledDisk:
         self._reading = threading.Lock()
 
     def put_up(self, rule_id: str, action: DiskAction) -> None:
-        """One more rule; when it can't be written there is none, whatever other rules come and go."""
+        """Put up one more rule; when it can't be written there is none, whatever other rules come and go."""
         with self._writing:
             self._rules[rule_id] = action
             try:
@@ -43,7 +43,7 @@ class RuledDisk:
         return hits.counts[rule_id] > 0 and self._failed(incarnation, hits)
 
     def hits(self, rule_id: str) -> int:
-        """How often the rule has had an effect, over all lives of the node."""
+        """Return how often the rule has had an effect, over all lives of the node."""
         return self._read().counts[rule_id]
 
     def born(self, incarnation: int) -> None:
@@ -51,7 +51,7 @@ class RuledDisk:
         self._failures_before[incarnation] = self._read().failures
 
     def failed(self, incarnation: int) -> bool:
-        """Whether a rule made the disk fail in this life, of which the node may have ended."""
+        """Return whether a rule made the disk fail in this life, of which the node may have ended."""
         return self._failed(incarnation, self._read())
 
     def _failed(self, incarnation: int, hits: Hits) -> bool:

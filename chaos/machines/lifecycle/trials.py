@@ -1,7 +1,7 @@
 """What shows from outside: which connections between nodes come about, and which nodes answer.
 
-Silence takes long to tell from lateness. So after a moment it is looked at what may explain it: a rule that has just
-stopped what was sent, a node that its system has stopped. What nothing explains is waited for.
+Silence takes long to distinguish from lateness. So after a moment it is looked at what may explain it: a rule that has
+just stopped what was sent, a node that its system has stopped. What nothing explains is waited for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dialling:
         self._waiting: dict[str, list[tuple[Dial, asyncio.Future[Reach]]]] = {}
 
     async def reach(self, machine: Machine, dial: Dial) -> Reach:
-        """What becomes of this connection within :data:`REACH_S`."""
+        """Return what becomes of this connection within :data:`REACH_S`."""
         waiting = self._waiting.setdefault(machine.name, [])
         answer: asyncio.Future[Reach] = asyncio.get_running_loop().create_future()
         waiting.append((dial, answer))
@@ -48,7 +48,7 @@ class Dialling:
                 found = await self._try(machine, [dial for dial, _ in waiting])
             except BaseException:
                 for _, one in waiting:
-                    one.cancel()  # this error is told once
+                    one.cancel()  # this error is reported once
                 raise
             for (_, one), reach in zip(waiting, found, strict=True):
                 if not one.done():
@@ -56,8 +56,9 @@ class Dialling:
         return await answer
 
     async def _try(self, machine: Machine, dials: Sequence[Dial]) -> list[Reach]:
-        """A dial is cut when it does not come about, and a rule that lets none of its packets pass has stopped some on
-        its way meanwhile. Packets of others count as well: the rule stands, and makes no difference between them."""
+        """Return what becomes of each. A dial is cut when it does not come about, and a rule that lets none of its
+        packets pass has stopped some on its way meanwhile. Packets of others count as well: the rule stands, and makes
+        no difference between them."""
         before = await gather(*map(self._stopped, dials))
         found = [Reach.FAILS] * len(dials)
         for within_s in (GLANCE_S, REACH_S):
@@ -70,7 +71,7 @@ class Dialling:
         return found
 
     async def _dialled(self, machine: Machine, dials: Sequence[Dial], within_s: float) -> Sequence[bool]:
-        """Which of these come about; none does from a machine that is gone."""
+        """Return which of these come about; none does from a machine that is gone."""
         try:
             return await self._off(machine.reach, dials, within_s) if dials else ()
         except HostLost:
@@ -78,14 +79,14 @@ class Dialling:
 
 
 async def answered(asking: Awaitable[bool], life: Callable[[], Awaitable[Life]]) -> bool:
-    """Whether a node answers. ``asking`` waits for that; ``life`` looks whether the node can at all, again and again
-    while it is silent."""
+    """Return whether a node answers. ``asking`` waits for that; ``life`` looks whether the node can at all, again and
+    again while it is silent."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     task = asyncio.ensure_future(asking)
     try:
         while not (await asyncio.wait({task}, timeout=GLANCE_S))[0]:
-            with suppress(DeploymentError):  # nobody knows how it lives: wait for its answer
+            with suppress(DeploymentError):  # its state is unknown: wait for its answer
                 if _mute(await life(), loop.time() - began_s) and not task.done():
                     return False
         return task.result()

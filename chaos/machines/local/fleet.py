@@ -58,7 +58,7 @@ class LocalFleet:
         self._powered = 0
 
     def ask(self, do: str, **arguments: object) -> Any:
-        """Give the supervisor a command; its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
+        """Give the supervisor a command; return its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
         return self.supervisor.call(do, **arguments)
 
     @property
@@ -89,7 +89,7 @@ class LocalFleet:
         await self._power_disks(nodes)
 
     async def _power_disks(self, nodes: Sequence[NodeSpec]) -> None:
-        """The disks of those of these nodes that are programs can lose their power, if that was said."""
+        """Give those of these nodes that are programs disks that can lose their power, if that was said."""
         names = [spec.name for spec in nodes if spec.program is not None]
         if self.cuts_power and names:
             self._powered += len(names)
@@ -187,7 +187,7 @@ class ProxyLinks:
         return known
 
     def expose(self, client: str, node: str) -> Address:
-        """Opens a port that leads to this node, as this client, under the same rules."""
+        """Open a port that leads to this node, as this client, under the same rules."""
         host, port = self._fleet.ask("expose", client=client, node=node)
         return str(host), int(port)
 
@@ -202,13 +202,13 @@ class ProxyLinks:
 class Supervisor:
     """The harness's hold on its supervisor. Every command is answered at once; threads may share it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], told: Mapping[str, Any]) -> None:
-        self.proxy_port = int(told.get("proxy_port", 0))
+    def __init__(self, process: subprocess.Popen[bytes], fields: Mapping[str, Any]) -> None:
+        self.proxy_port = int(fields.get("proxy_port", 0))
         self._process = process
         self._lock = threading.Lock()
-        self._socket = socket.create_connection((HOST, int(told["port"])), timeout=ANSWER_S)
+        self._socket = socket.create_connection((HOST, int(fields["port"])), timeout=ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(str(told["token"]).encode() + b"\n")
+        self._socket.sendall(str(fields["token"]).encode() + b"\n")
         self._answers = self._socket.makefile("rb")
 
     @staticmethod
@@ -241,17 +241,17 @@ class Supervisor:
             await until(lambda: path.exists() or process.poll() is not None, BEGIN_S)
             if not path.exists():
                 raise DeploymentError(f"the supervisor did not start; its log is {log}")
-            told = json.loads(path.read_text("utf-8"))
-            if PROBLEM in told:
-                raise MachineError(str(told[PROBLEM]))
-            return Supervisor(process, told)
+            fields = json.loads(path.read_text("utf-8"))
+            if PROBLEM in fields:
+                raise MachineError(str(fields[PROBLEM]))
+            return Supervisor(process, fields)
         except BaseException:  # also an interrupt: nobody else knows yet that it runs
             process.kill()
             process.wait()
             raise
 
     def call(self, do: str, **arguments: object) -> Any:
-        """Give a command; its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
+        """Give a command; return its result. Raises :class:`NotNow` and :class:`DeploymentError`."""
         try:
             with self._lock:
                 self._socket.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")

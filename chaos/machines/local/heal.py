@@ -25,7 +25,7 @@ POLL_S = 0.005
 
 
 def heal(run_directory: Path) -> list[str]:
-    """End what a killed harness has left of its run; tell what was done, in sentences.
+    """End what a killed harness has left of its run; return what was done, in sentences.
 
     A run whose harness still lives is left alone: it will heal itself.
     """
@@ -33,17 +33,17 @@ def heal(run_directory: Path) -> list[str]:
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it of which a process lives."""
+    """Heal every run in this folder and below it of which a process lives, as :func:`heal` does."""
     return each(lambda run: _end_run(Path(run[0]).name, run[1]), sorted(_of_runs(runs_root).items()))
 
 
 def leftovers(runs_root: Path) -> list[str]:
-    """What :func:`heal_all` would do, in sentences."""
+    """Return what :func:`heal_all` would do, in sentences."""
     return [line for run, processes in sorted(_of_runs(runs_root).items()) for line in _lines(run, processes)]
 
 
 def claimed(run_directory: Path, made: Path, inventory: object) -> Claim:
-    """What healing this run would do if it was made in the directory that it says."""
+    """Return what healing this run would do if it was made in the directory that it says."""
     return Claim(lines=_lines(str(made), procfs.of_run(made)))
 
 
@@ -59,7 +59,7 @@ def _lines(run: str, processes: Sequence[Process]) -> list[str]:
 
 
 def _driven(processes: Sequence[Process]) -> int:
-    """The id of the process that drives them, 0 if it has ended."""
+    """Return the id of the process that drives them, 0 if it has ended."""
     harnesses = {procfs.environment(process.pid).get(procfs.HARNESS_PROCESS) for process in processes}
     return max(map(procfs.living, harnesses), default=0)
 
@@ -71,7 +71,7 @@ def _what(process: Process) -> str:
 
 
 def _end_run(run_id: str, processes: list[Process]) -> list[str]:
-    """End these processes, the supervisor first, so that it starts none anew. A stopped one ends as it is."""
+    """End these processes, the supervisor first, so that it starts none again. A stopped one ends as it is."""
     if driven := _driven(processes):
         return [f"run {run_id} is still driven by process {driven}; stop that first"]
     supervisors = [process for process in processes if SUPERVISOR.fullmatch(procfs.module_of(process.pid))]

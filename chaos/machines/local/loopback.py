@@ -1,7 +1,7 @@
 """Addresses for programs that share this machine: each node gets one of the loopback network of its own.
 
 So every node may listen at the same fixed port, as on machines of their own, as long as it binds to the address that it
-was told. Ports that the deployment chooses are free on all addresses, for programs that bind to every one.
+was given. Ports that the deployment chooses are free on all addresses, for programs that bind to every one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LoopbackAddresses:
         self._next = number % len(PORTS)
 
     def of(self, program: Program) -> Listens:
-        """An address for one more node, and its ports. Raises :class:`MachineError` when none are free."""
+        """Return an address for one more node, and its ports. Raises :class:`MachineError` when none are free."""
         node = next(self._nodes)
         if node > MOST_NODES:
             raise MachineError(f"no addresses are left for more than {MOST_NODES} programs")
@@ -51,7 +51,7 @@ class LoopbackAddresses:
         return Listens(ip=ip, ports=ports, reached={name: (ip, number) for name, number in ports.items()})
 
     def _free(self) -> int:
-        """A port that nobody uses at any address."""
+        """Return a port that nobody uses at any address."""
         for _ in PORTS:
             self._next = (self._next + 1) % len(PORTS)
             port = PORTS[self._next]

@@ -21,11 +21,11 @@ class CutsPower(MachineDeployment):
         self._local.cuts_power = True
 
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
-        """The program is killed first: so it never sees its disk fail, and acknowledges nothing after the cut."""
+        """Kill the program, then cut the power: so it never sees its disk fail, and acknowledges nothing after that."""
         if self._programs.of(node) is None:
             return await super().lose_unsynced(node)
         ended = await self.kill(node)
         async with self._beginning[node]:  # nobody starts it meanwhile
             if (life := await self._life(node)).alive:
-                raise NotNow(f"{node} was started anew (process {life.pid}) before its power was cut")
+                raise NotNow(f"{node} was started again (process {life.pid}) before its power was cut")
             return {**ended, **await self._off(lambda: self._local.ask("cut_power", node=node))}

@@ -29,7 +29,7 @@ from chaos.machines.proxy import HOST, Proxy
 
 #: How it is started.
 MODULE = "chaos.machines.local.supervisor"
-#: Tells where it is, or only, as :data:`PROBLEM`, why this machine can't serve.
+#: Says where it is, or only, as :data:`PROBLEM`, why this machine can't serve.
 FILE, PROBLEM = "supervisor.json", "problem"
 #: Who has not shown the token within so many bytes and seconds is dropped.
 MAX_TOKEN_BYTES, TOKEN_S = 128, 10.0
@@ -40,7 +40,7 @@ _ACTIONS = {**ACTIONS, Pass.__name__: Pass}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """All that a supervisor is told at its start."""
+    """All that a supervisor is given at its start."""
 
     run_id: str
     directory: str
@@ -62,23 +62,23 @@ class Supervisor:
         self.over = asyncio.Event()
         self._control = control
 
-    async def serve(self, **told: object) -> None:
-        """Serve until told to end; ``told``: what ``supervisor.json`` says besides."""
+    async def serve(self, **fields: object) -> None:
+        """Serve until asked to end; ``fields``: what ``supervisor.json`` says besides."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self.forget_dead)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
         control = await loop.create_server(lambda: _Control(self), sock=self._control)
-        self._tell_where(**told)
+        self._publish(**fields)
         capping = loop.create_task(self._cap_logs())
         await self.over.wait()
         capping.cancel()
         self.agent.end_all()
         control.close()
 
-    def _tell_where(self, **told: object) -> None:
+    def _publish(self, **fields: object) -> None:
         own = {"process": str(Process.of(os.getpid())), "port": self._control.getsockname()[1], "token": self.token}
-        tell(self.charge, **own, **told)
+        publish(self.charge, **own, **fields)
 
     def do_shutdown(self) -> None:
         """End all nodes, then this process."""
@@ -86,7 +86,7 @@ class Supervisor:
         asyncio.get_running_loop().call_soon(self.over.set)
 
     def forget_dead(self) -> None:
-        """A child has ended."""
+        """Note that a child has ended."""
 
     async def _cap_logs(self) -> None:
         while True:
@@ -102,16 +102,16 @@ class ProxySupervisor(Supervisor):
         super().__init__(charge, agent, socket.create_server((HOST, 0)))
         self.proxy = Proxy(charge.seed, self._hello)
 
-    async def serve(self, **told: object) -> None:
+    async def serve(self, **fields: object) -> None:
         try:
-            await super().serve(proxy_port=await self.proxy.listen(), **told)
+            await super().serve(proxy_port=await self.proxy.listen(), **fields)
         finally:
             self.proxy.close()
 
     # Commands
 
     def do_port(self, node: str) -> int:
-        """Where a node listens; 0 until its first step is over, and once it has ended."""
+        """Return where a node listens; 0 until its first step is over, and once it has ended."""
         self.forget_dead()
         return self.proxy.addresses.get(node, (HOST, 0))[1]
 
@@ -140,7 +140,7 @@ class ProxySupervisor(Supervisor):
     # Nodes
 
     def _hello(self, hello: Mapping[str, object], transport: asyncio.Transport) -> None:
-        """A node says where it listens."""
+        """Note where a node says that it listens."""
         node, port = str(hello.get("node")), hello.get("port")
         if hello.get("pid") != self.agent.life(node).pid or not isinstance(port, int):
             transport.abort()
@@ -148,23 +148,23 @@ class ProxySupervisor(Supervisor):
         self.proxy.addresses[node] = (HOST, port)
 
     def forget_dead(self) -> None:
-        """Nobody is led to a node that has ended: its port may be another's soon."""
+        """Lead nobody to a node that has ended: its port may be another's soon."""
         for node in [node for node in self.proxy.addresses if not self.agent.state(node)]:
             del self.proxy.addresses[node]
 
 
 def prepare(charge: Charge) -> None:
-    """What a supervisor does first, before any thread begins. Raises :class:`MachineError`."""
+    """Do what a supervisor does first, before any thread begins. Raises :class:`MachineError`."""
     if charge.cuts_power:
         powered_disk.begin(Path(charge.directory))
 
 
-def tell(charge: Charge, **told: object) -> None:
-    """Write ``supervisor.json`` in one step: whoever finds it can use it."""
+def publish(charge: Charge, **fields: object) -> None:
+    """Write ``supervisor.json`` in one step: who finds it can use it."""
     path = Path(charge.directory) / FILE
     part = path.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump({"run": charge.run_id, "harness": charge.harness, **told}, file)
+        json.dump({"run": charge.run_id, "harness": charge.harness, **fields}, file)
     part.replace(path)
 
 
@@ -217,9 +217,9 @@ def rule_to_json(rule: LinkRule) -> dict[str, object]:
     return {**names, "action": action}
 
 
-def rule_from_json(told: Mapping[str, Any]) -> LinkRule:
-    action = dict(told["action"])
-    sources, targets, but = (frozenset(told[key]) for key in ("sources", "targets", "but"))
+def rule_from_json(fields: Mapping[str, Any]) -> LinkRule:
+    action = dict(fields["action"])
+    sources, targets, but = (frozenset(fields[key]) for key in ("sources", "targets", "but"))
     return LinkRule(sources, targets, _ACTIONS[action.pop("name")](**action), but)
 
 
@@ -228,7 +228,7 @@ def main() -> None:
     try:
         prepare(charge)
     except MachineError as error:
-        tell(charge, **{PROBLEM: str(error)})
+        publish(charge, **{PROBLEM: str(error)})
         return
     asyncio.run(ProxySupervisor(charge).serve())
 

@@ -69,7 +69,7 @@ class NetnsFleet(LocalFleet):
         return self._sockets
 
     async def open(self, address: Address) -> socket.socket:
-        """A connection with a node's address, for the harness. Raises ``OSError``."""
+        """Return a connection with a node's address, for the harness. Raises ``OSError``."""
         taking = asyncio.ensure_future(self.off(self.sockets.take, BRIDGE))
         try:
             made = await asyncio.shield(taking)
@@ -136,7 +136,7 @@ class Sockets:
         self._lock = threading.Lock()
 
     def take(self, node: str) -> socket.socket:
-        """A new socket in the node's namespace. Raises ``OSError``."""
+        """Return a new socket in the node's namespace. Raises ``OSError``."""
         with self._lock:
             try:
                 self._channel.send(_named(node))
@@ -149,7 +149,8 @@ class Sockets:
         return socket.socket(fileno=descriptors[0])
 
     def hand_in(self, node: str) -> Address:
-        """Have the supervisor carry connections from a new port of this machine to a node; the port's address."""
+        """Have the supervisor carry connections from a new port of this machine to a node; return the port's
+        address."""
         with socket.create_server((HOST, 0)) as made, self._lock:
             try:
                 socket.send_fds(self._channel, [_named(node)], [made.fileno()])
@@ -173,7 +174,7 @@ def _closed(taking: asyncio.Future[socket.socket]) -> None:
 
 
 def _check_clocks() -> None:
-    """Raises :class:`MachineError` when the clocks of nodes can't be set."""
+    """Raise :class:`MachineError` when the clocks of nodes can't be set."""
     if not clocks.installed():
         raise MachineError(
             "this machine has no libfaketime, which faults on nodes' clocks need: install it (Debian/Ubuntu: apt-get"

@@ -39,7 +39,7 @@ class World:
     after it was made. ``lock``: a file that tools lock."""
 
     def __init__(self, lock: Path) -> None:
-        """Raises :class:`MachineError` where this can't be done."""
+        """Raise :class:`MachineError` where this can't be done."""
         if missing := sorted({package for tool, package in TOOLS.items() if where_is(tool) is None}):
             raise MachineError(
                 f"network namespaces need the system's tools ip, tc and iptables: install them (Debian/Ubuntu: apt-get"
@@ -53,7 +53,7 @@ class World:
         self._ip(BRIDGE, f"{_UP.format('lo')}{bridge}addr add {_BRIDGE_ADDRESS}/{BITS} dev bridge\n")
 
     def add(self, nodes: Sequence[str]) -> dict[str, str]:
-        """Make a namespace for each of these; their addresses."""
+        """Make a namespace for each of these; return their addresses."""
         with self._adding:
             begun = len(self._namespaces) - 1 + _FIRST_NODE
             numbers = dict(zip(nodes, range(begun, begun + len(nodes)), strict=True))
@@ -82,7 +82,7 @@ class World:
 
     def run(self, node: str, command: Sequence[str], given: str, *descriptors: int) -> tuple[int, str]:
         """Run a tool in the node's namespace, with the right to rule it, this on its standard input, and these
-        descriptors; its exit code and output."""
+        descriptors; return its exit code and output."""
         with self.inside(node), _privileges_handed_on():
             return run(command, given, self._environment, descriptors)
 
@@ -116,13 +116,13 @@ def _leave_the_network() -> None:
 
 
 def _namespace() -> int:
-    """A descriptor of the network namespace in which this thread is."""
+    """Return a descriptor of the network namespace in which this thread is."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 @contextmanager
 def _privileges_handed_on() -> Iterator[None]:
-    """Programs that this thread starts have what they need to rule networks, though they are not root's."""
+    """Give programs that this thread starts what they need to rule networks, though they are not root's."""
     if os.geteuid() == 0:
         yield
         return
@@ -144,7 +144,7 @@ class _Set(ctypes.Structure):
 
 
 def _let_inherit() -> None:
-    """All that this thread may do may be handed on."""
+    """Let all that this thread may do be handed on."""
     header, sets = _Header(_CAPABILITY_VERSION, 0), (_Set * 2)()
     _call("capget", ctypes.byref(header), sets)
     for one in sets:
@@ -153,7 +153,7 @@ def _let_inherit() -> None:
 
 
 def _call(name: str, *arguments: object) -> None:
-    """Raises ``OSError``."""
+    """Make a call of the system. Raises ``OSError``."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

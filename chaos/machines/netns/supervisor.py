@@ -1,9 +1,9 @@
 """The supervisor of a run in network namespaces: it makes them, and is the way into them for the harness outside.
 
 It listens for commands where it was started, then goes into namespaces of its own. A socket belongs to the namespace in
-which it was made, whoever holds it. So the harness asks on a channel for sockets made inside, and its own connections
-begin there, and hands in listening ports from outside, whose connections are carried to the nodes. The namespaces end
-with this process, the nodes, and those sockets.
+which it was made, no matter who holds it. So the harness asks on a channel for sockets made inside, and its own
+connections begin there, and hands in listening ports from outside, whose connections are carried to the nodes. The
+namespaces end with this process, the nodes, and those sockets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from chaos.errors import MachineError
 from chaos.machines.agent.commands import LIVES, SLOW, Agent
 from chaos.machines.dials import Address
-from chaos.machines.local.supervisor import PROBLEM, Charge, Supervisor, prepare, tell
+from chaos.machines.local.supervisor import PROBLEM, Charge, Supervisor, prepare, publish
 from chaos.machines.netns.namespaces import World
 from chaos.machines.proxy import HOST
 
@@ -57,8 +57,8 @@ class WorldSupervisor(Supervisor):
         threading.Thread(target=hand_out, args=(channel, world, self._handed_in), daemon=True).start()
 
     async def do_admit(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """Make a namespace for each of these nodes, to whose port the one leads that was handed in for it; their
-        addresses."""
+        """Make a namespace for each of these nodes, to whose port the one leads that was handed in for it; return
+        their addresses."""
         addresses = await asyncio.to_thread(self._world.add, list(ports))
         for node, address in addresses.items():
             self._doors.append(await door(self._handed_in.pop(node), (address, ports[node])))
@@ -119,7 +119,7 @@ def main() -> None:
         prepare(charge)
         world = World(Path(charge.directory) / LIVES / "xtables.lock")
     except MachineError as error:
-        tell(charge, **{PROBLEM: str(error)})
+        publish(charge, **{PROBLEM: str(error)})
         return
 
     async def serve() -> None:

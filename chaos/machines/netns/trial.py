@@ -1,4 +1,4 @@
-"""Tries on this machine what a run in network namespaces needs: ``python -m chaos.machines.netns.trial`` tells it."""
+"""Tries on this machine what a run in network namespaces needs: ``python -m chaos.machines.netns.trial`` prints it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NODES = ("one", "two")
 
 
 def outlook() -> Outlook:
-    """What a run in namespaces would find here, tried in a process of its own."""
+    """Return what a run in namespaces would find here, tried in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
     command = [sys.executable, "-P", "-m", __name__]
     try:
@@ -48,7 +48,7 @@ def tried() -> dict[str, object]:
 
 
 def _power(folder: Path) -> list[str]:
-    """What can't be done here; no thread may have begun yet."""
+    """Return what can't be done here; no thread may have begun yet."""
     try:
         powered_disk.begin(folder)
     except MachineError as error:
@@ -57,13 +57,13 @@ def _power(folder: Path) -> list[str]:
 
 
 def _lacking(world: World) -> Iterator[str]:
-    """What can't be done here. Raises :class:`MachineError` when links can't even be cut."""
+    """Yield what can't be done here. Raises :class:`MachineError` when links can't even be cut."""
     node, name = _NODES[0], "trial"
     setup = iptables.setup(iptables.run_chain(name))
-    told = [world.run(node, iptables.restore(flavour), setup) for flavour in iptables.FLAVOURS]
-    if all(code for code, _ in told):
+    answers = [world.run(node, iptables.restore(flavour), setup) for flavour in iptables.FLAVOURS]
+    if all(code for code, _ in answers):
         raise MachineError(
-            f"the kernel filters no packets, so links can't be cut ({told[0][1]}): load its module nf_tables or"
+            f"the kernel filters no packets, so links can't be cut ({answers[0][1]}): load its module nf_tables or"
             " ip_tables, or run `--on process`"
         )
     shaping = "".join(f"{line}\n" for line in netem.begin("eth0", netem.major(name)))

@@ -1,7 +1,7 @@
 """What acts for the harness on a host that it reaches through SSH: an agent, and the commands that only hosts have.
 
-Imports only the standard library and ours that do the same. It lives as long as its SSH channel, by which it is told
-what to do; nodes outlive it.
+Imports only the standard library and ours that do the same. It lives as long as its SSH channel, by which it is asked
+to act; nodes outlive it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class HostAgent:
         return self._own if self.agent is None else (*self._own, self.agent)
 
     def do_begin(self, run: str) -> dict[str, object]:
-        """Choose the folder of the run, and tell what the host is: its address as its SSH server sees it, and who we
-        are there."""
+        """Choose the folder of the run, and return what the host is: its address as its SSH server sees it, and the
+        folder."""
         if not run or "/" in run or run.startswith("."):
             raise ValueError(f"{run!r} is no name of a run")
         self._run = self._root / "runs" / run
-        ours = {HOST_RUN: run, "PYTHONPATH": str(self._code), "PYTHONUNBUFFERED": "1"}  # it tells whose processes are
+        ours = {HOST_RUN: run, "PYTHONPATH": str(self._code), "PYTHONUNBUFFERED": "1"}  # shows whose processes are
         self.agent = Agent(self._run, {**os.environ, **ours}, shelters=False)
         connection = os.environ.get("SSH_CONNECTION", "").split()
         return {"address": connection[2] if len(connection) == 4 else "", "folder": str(self._run)}
@@ -63,7 +63,7 @@ class HostAgent:
         return clocks.installed()
 
     def do_read(self, files: Mapping[str, int]) -> dict[str, str]:
-        """What is in these files of the run from these offsets on; of traces only whole lines."""
+        """Return what is in these files of the run from these offsets on; of traces only whole lines."""
         if self.agent is not None:
             self.agent.cap_logs()
         found = {}
@@ -83,12 +83,12 @@ class HostAgent:
         return found
 
     def do_reach(self, dials: Sequence[Mapping[str, Any]], within_s: float) -> list[bool]:
-        """Which fresh connections come about in time, all begun at once: each from one of ``ports`` of ours to ``port``
-        of ``host``."""
+        """Return which fresh connections come about in time, all begun at once: each from one of ``ports`` of ours to
+        ``port`` of ``host``."""
         return come_about([dialled(**dial) for dial in dials], within_s)
 
     def do_privilege(self, password: str) -> str:
-        """How we become root: ``root``, ``sudo``, or ``password``, sudo with one. Raises ``PermissionError``."""
+        """Return how we become root: ``root``, ``sudo``, or ``password``, sudo with one. Raises ``PermissionError``."""
         if os.geteuid() == 0:
             return "root"
         if where_is("sudo") is None:
@@ -107,7 +107,7 @@ class HostAgent:
         return run(as_root(how, command), f"{password}\n{given}" if how == "password" else given)
 
     def do_clear(self) -> list[str]:
-        """End all processes of the run; what was done."""
+        """End all processes of the run; return what was done."""
         done = []
         for process, name in sorted(_of_run(self._run.name), key=lambda found: found[0].pid):
             stopped = ", which was stopped" if process.state() == "T" else ""
@@ -129,17 +129,17 @@ def _ended(process: Process) -> bool:
 
 
 def _of_run(run: str) -> Iterator[tuple[Process, str]]:
-    """The living processes of a run, each with what it is."""
+    """Yield the living processes of a run, each with what it is."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             process = Process.of(int(entry.name))
-            told = environment(process.pid)
-            if told.get(HOST_RUN) == run and ours(process.pid) and process.state():
-                yield process, f"node {told[NODE]}" if NODE in told else _what(process.pid)
+            marks = environment(process.pid)
+            if marks.get(HOST_RUN) == run and ours(process.pid) and process.state():
+                yield process, f"node {marks[NODE]}" if NODE in marks else _what(process.pid)
 
 
 def _what(pid: int) -> str:
-    """A process that is no node's."""
+    """Return what a process is that is no node's."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:

@@ -20,17 +20,17 @@ MARK = "stormproof:"
 
 
 def main() -> None:
-    told = json.loads(sys.stdin.buffer.readline().decode())
-    if sys.version_info < tuple(told["python"]):
+    request = json.loads(sys.stdin.buffer.readline().decode())
+    if sys.version_info < tuple(request["python"]):
         say({"problem": "it has Python " + sys.version.split()[0]})
         return
-    root = os.path.abspath(told["directory"])
-    code = os.path.join(root, "code", told["name"])
+    root = os.path.abspath(request["directory"])
+    code = os.path.join(root, "code", request["name"])
     try:
         os.makedirs(os.path.dirname(code), mode=0o755, exist_ok=True)
         say({"need": not os.path.isdir(code)})
         if not os.path.isdir(code):
-            unpack(sys.stdin.buffer.read(told["bytes"]), told["digest"], code)
+            unpack(sys.stdin.buffer.read(request["bytes"]), request["digest"], code)
     except OSError as error:
         say({"problem": "the code can't be put into " + code + ": " + str(error)})
         return
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def unpack(data: bytes, digest: str, code: str) -> None:
-    """All or nothing: who finds the folder can use it."""
+    """Unpack all or nothing: who finds the folder can use it."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise OSError("it was damaged on its way")
     part = tempfile.mkdtemp(dir=os.path.dirname(code))

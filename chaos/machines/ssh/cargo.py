@@ -40,7 +40,8 @@ class Cargo:
         self._there: dict[Path, str] = {}
 
     def bring(self, installed: Installation) -> str:
-        """The folder in which the host has it. Raises as ``ask`` does, and ``OSError`` when it can't be read here."""
+        """Return the folder in which the host has it. Raises as ``ask`` does, and ``OSError`` when it can't be read
+        here."""
         with self._lock:
             folder = installed.folder
             if folder not in self._there:
@@ -58,7 +59,7 @@ class Cargo:
 
 @cache
 def packed(folder: Path) -> Archive:
-    """The same content makes the same digest: files are sorted, nobody's, and of no time."""
+    """Pack a folder. The same content makes the same digest: files are sorted, nobody's, and of no time."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", dereference=True) as archive:
         for path in sorted(folder.rglob("*")):

@@ -123,7 +123,7 @@ class SshFleet:
             machine.watch.begin(on_return)
 
     async def add(self, spec: NodeSpec) -> Seat:
-        """On the host that has the fewest nodes."""
+        """Have a seat ready on the host that has the fewest nodes."""
         there = [machine for machine in self._machines.values() if not machine.watch.gone]
         if not there:
             raise NotNow("no host can be reached")
@@ -139,7 +139,7 @@ class SshFleet:
         return await self.off(self._seat, spec.name)
 
     def _next_port(self, host: SshHost) -> int:
-        """The first of a new node's ports on this host."""
+        """Return the first of a new node's ports on this host."""
         return host.host.first_port + sum(len(machine.ports) for machine in self._machines.values()) * PORTS_OF_NODE
 
     def _seat(self, node: str) -> Seat:
@@ -159,7 +159,7 @@ class SshFleet:
         )
 
     def _program_seat(self, machine: HostMachine, program: Program, free: range) -> Seat:
-        """It dials from any port, so the packet filter knows it by its host."""
+        """Return the seat of a program. It dials from any port, so the packet filter knows it by its host."""
         host = machine.watch.host
         ports = chosen(program, free)
         reached = {name: self._way_to(host, number) for name, number in ports.items()}
@@ -177,7 +177,7 @@ class SshFleet:
         )
 
     def _way_to(self, host: SshHost, port: int) -> Address:
-        """Where this machine reaches a node."""
+        """Return where this machine reaches a node."""
         if not (host.host.tunnel or host.host.jump):
             return host.address, port
         self._tunnels.append(Tunnel(host, port))
@@ -222,13 +222,13 @@ class SshFleet:
 
 
 def tag_of(run_id: str, directory: Path) -> str:
-    """What a run is called on hosts, which may serve other machines' runs of the same name."""
+    """Return what a run is called on hosts, which may serve other machines' runs of the same name."""
     origin = crc32(f"{socket.gethostname()}{directory}".encode())
     return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', run_id)}-{origin:08x}"
 
 
 def check_addresses(hosts: Sequence[SshHost]) -> None:
-    """Packets are told apart by the hosts' addresses. Raises :class:`BadInput` for those that can't serve."""
+    """Raise :class:`BadInput` for hosts' addresses that can't serve: packets are kept apart by them."""
     seen: dict[str, str] = {}
     for host in hosts:
         address = host.address
@@ -238,7 +238,7 @@ def check_addresses(hosts: Sequence[SshHost]) -> None:
             found = ipaddress.ip_address("::")
         if found.version != 4 or (found.is_loopback and len(hosts) > 1):
             raise BadInput(
-                f"host {host.name}: other hosts can't reach it at {address or 'an address that it does not tell'}:"
+                f"host {host.name}: other hosts can't reach it at {address or 'an address that it does not report'}:"
                 " say as `address` in the inventory at which IPv4 address they do"
             )
         if address in seen:
@@ -255,7 +255,7 @@ def meet(host: SshHost) -> None:
 
 
 def _check_clocks(host: SshHost) -> None:
-    """Raises :class:`MachineError` when the clocks of nodes on a host can't be set."""
+    """Raise :class:`MachineError` when the clocks of nodes on a host can't be set."""
     if not host.call("can_skew_clocks"):
         raise MachineError(
             f"host {host.name} has no libfaketime, which faults on nodes' clocks need: install it there (Debian/Ubuntu:"

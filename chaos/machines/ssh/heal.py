@@ -52,19 +52,19 @@ class HostsLeft(Left):
         ]
 
     def check(self) -> None:
-        """Raises ``ValueError``: these become names of folders and files, here and there."""
+        """Raise ``ValueError`` for what can't be a name: these become names of folders and files, here and there."""
         if not all(_NAME.fullmatch(name) for name in (self.tag, *self.placed)):
             raise ValueError("tag and placed hold names of letters, digits, '-', '_' and '.'")
 
 
 def way_to(host: Host) -> str:
-    """How healing gets to a host, and what it first runs there."""
+    """Return how healing gets to a host, and what it first runs there."""
     through = f" through {host.jump}" if host.jump else ""
     return f"host {host.name}: log in to {host.where}{through} and run our agent by `{host.python}` in {host.directory}"
 
 
 def heal(run_directory: Path) -> list[str]:
-    """End what a killed harness has left on its hosts, all of them at the same time; tell what was done, in sentences.
+    """End what a killed harness has left on its hosts, all at the same time; return what was done, in sentences.
 
     A run whose harness still lives is left alone: it will heal itself. Raises :class:`DeploymentError` for hosts that
     can't be reached, once the others are done.
@@ -93,23 +93,23 @@ def heal(run_directory: Path) -> list[str]:
     with ThreadPoolExecutor(max(1, len(left.hosts))) as pool:
         list(pool.map(clear, left.hosts))
     if problems:
-        raise DeploymentError("\n".join([*sorted(done), *sorted(problems), "heal again when that is mended"]))
+        raise DeploymentError("\n".join([*sorted(done), *sorted(problems), "heal again when that is fixed"]))
     replace(left, cleared=True).write(directory)
     return sorted(done)
 
 
 def heal_all(runs_root: Path) -> list[str]:
-    """The same for every run in this folder and below it."""
+    """Heal every run in this folder and below it, as :func:`heal` does."""
     return each(heal, HostsLeft.runs(runs_root))
 
 
 def leftovers(runs_root: Path) -> list[str]:
-    """What :func:`heal_all` would do, in sentences."""
+    """Return what :func:`heal_all` would do, in sentences."""
     return [line for _, left in HostsLeft.below(runs_root) for line in left.lines()]
 
 
 def claimed(run_directory: Path, made: Path, inventory: Inventory) -> Claim:
-    """What healing this run would do if what it says of itself is true, with the keys of this inventory."""
+    """Return what healing this run would do if what it says of itself is true, with the keys of this inventory."""
     return HostsLeft.claim(run_directory.resolve(), inventory)
 
 
@@ -131,7 +131,7 @@ def take_down(host: SshHost, nodes: Sequence[str], directory: Path) -> list[str]
 
 
 def fetch(host: SshHost, nodes: Sequence[str], directory: Path) -> bool:
-    """Bring over what nodes have traced and said since the last time; whether there was anything."""
+    """Bring over what nodes have traced and said since the last time; return whether there was anything."""
     paths = {f"traces/{node}.jsonl": trace_file(directory, node) for node in nodes}
     paths.update({f"logs/{node}.log": log_of(directory, node) for node in nodes})
     sizes = {name: path.stat().st_size if path.exists() else 0 for name, path in paths.items()}
@@ -156,8 +156,8 @@ def log_of(directory: Path, node: str) -> Path:
 
 
 def clear_filter(host: SshHost, table: Table) -> bool:
-    """Take down what the run has in a table of the packet filter; whether there was anything. To ask a flavour makes
-    its tables, so the next one is asked only when the first has nothing."""
+    """Take down what the run has in a table of the packet filter; return whether there was anything. To ask a flavour
+    makes its tables, so the next one is asked only when the first has nothing."""
     for flavour in iptables.FLAVOURS:
         code, saved = host.root(iptables.saving(flavour, table))
         batch = iptables.left_of(iptables.run_chain(host.run), saved, table) if code == 0 else ""
@@ -170,7 +170,8 @@ def clear_filter(host: SshHost, table: Table) -> bool:
 
 
 def _clear_shaping(host: SshHost) -> bool:
-    """Give back the devices whose traffic the run controls, after what sorts their packets; whether there were any."""
+    """Give back the devices whose traffic the run controls, after what sorts their packets; return whether there were
+    any."""
     _, shown = host.root(netem.SHOW)
     ours = [device for device, others in netem.taken(shown, netem.major(host.run)) if not others]
     if ours:

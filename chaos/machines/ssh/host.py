@@ -47,10 +47,10 @@ LOST = "see that it is up, and that nothing cuts it off from here"
 MOST_CHATTER = 1000
 #: What the agent may say at once, and a line of the program that becomes it: a host that says more has gone wrong.
 MOST_SAID_BYTES, MOST_LINE_BYTES = 64 << 20, 1 << 16
-#: So much of what went wrong there is told.
-TOLD_BYTES = 2000
+#: So much of what went wrong there is shown.
+SHOWN_BYTES = 2000
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is told by our own errors
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own errors say what goes wrong
 
 
 class SshHost:
@@ -80,15 +80,15 @@ class SshHost:
             try:
                 self._connect()
                 self._begin_agent()
-                told = self.call("begin", run=self.run)
+                begun = self.call("begin", run=self.run)
             except BaseException:
                 self.close()
                 raise
-        self.address = self.address or str(told["address"])
-        self.folder = str(told["folder"])
+        self.address = self.address or str(begun["address"])
+        self.folder = str(begun["folder"])
 
     def own(self) -> None:
-        """From now on only this thread is served: what others still have asked for must not be done behind its back."""
+        """Serve only this thread from now on: what others still have asked for must not be done behind its back."""
         with self._lock:
             self._owner = threading.get_ident()
 
@@ -115,17 +115,17 @@ class SshHost:
         return result_of(answer, f"host {self.name}")
 
     def as_root(self, do: str, **arguments: object) -> Any:
-        """The same, for what the agent needs root for."""
+        """Do the same as :meth:`call`, for what the agent needs root for."""
         password = self._password() if self.root_by == "password" else ""
         return self.call(do, **arguments, how=self.root_by, password=password)
 
     def root(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a command as root, with this on its standard input; its exit code and output."""
+        """Run a command as root, with this on its standard input; return its exit code and output."""
         code, output = self.as_root("root", command=list(command), given=given)
         return int(code), str(output)
 
     def open(self, host: str, port: int) -> paramiko.Channel:
-        """A connection from the host to somewhere, for a tunnel. Raises ``OSError`` when it is refused."""
+        """Return a connection from the host to somewhere, for a tunnel. Raises ``OSError`` when it is refused."""
         transport = self._clients[-1].get_transport() if self._clients else None
         if transport is None:
             raise OSError(f"there is no connection with host {self.name}")
@@ -169,7 +169,7 @@ class SshHost:
         return self._read(line)
 
     def _read(self, line: str | bytes) -> Mapping[str, Any]:
-        """An object of JSON. Raises :class:`HostLost` for anything else."""
+        """Read an object of JSON. Raises :class:`HostLost` for anything else."""
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):
@@ -192,7 +192,7 @@ class SshHost:
         transport = client.get_transport()
         assert transport is not None
         transport.set_keepalive(KEEPALIVE_S)
-        with _told(self.host):
+        with _explained(self.host):
             self._channel = transport.open_session(timeout=CONNECT_S)
 
     def _begin_agent(self) -> None:
@@ -200,25 +200,25 @@ class SshHost:
         spec = importlib.util.find_spec(boot.__name__)
         assert spec is not None and spec.origin is not None
         program = Path(spec.origin).read_text("utf-8")
-        told = {
+        request = {
             "python": PYTHON,
             "directory": self.host.directory,
             "name": f"{VERSION}-{self._code.digest[:16]}",
             "bytes": len(self._code.data),
             "digest": self._code.digest,
         }
-        with _told(self.host):
+        with _explained(self.host):
             self._channel.settimeout(BEGIN_S)
             self._channel.exec_command(f"exec {shlex.join([self.host.python, '-c', program])}")
             self._answers = self._channel.makefile("rb")
-            with suppress(OSError):  # it may have ended by itself: then what it has said tells why
-                self._channel.sendall(json.dumps(told).encode() + b"\n")
+            with suppress(OSError):  # it may have ended by itself: then what it has said shows why
+                self._channel.sendall(json.dumps(request).encode() + b"\n")
             if self._heard().get("need"):
                 self._channel.sendall(self._code.data)
             self._heard()
 
     def _heard(self) -> Mapping[str, Any]:
-        """The next line of the program that becomes the agent."""
+        """Return the next line of the program that becomes the agent."""
         assert self._channel is not None
         for _ in range(MOST_CHATTER):
             line = self._answers.readline(MOST_LINE_BYTES).decode("utf-8", "replace")
@@ -235,7 +235,7 @@ class SshHost:
                 break
         if not self._channel.get_transport().is_active():
             raise HostLost(f"the connection with host {self.name} has ended")
-        said = self._channel.recv_stderr(TOLD_BYTES).decode("utf-8", "replace").strip() if self._channel.closed else ""
+        said = self._channel.recv_stderr(SHOWN_BYTES).decode("utf-8", "replace").strip() if self._channel.closed else ""
         raise MachineError(
             f"host {self.name}: {self.host.python} can't be run there{f' ({said})' if said else ''}: install Python, or"
             " say in the inventory which `python` to run"
@@ -250,7 +250,7 @@ def _connected(host: Host, through: Any) -> paramiko.SSHClient:
         if known.exists():
             client.load_host_keys(str(known))
         client.set_missing_host_key_policy(_Refuse(host, known))
-        with _told(host):
+        with _explained(host):
             client.connect(
                 host.host,
                 host.port,
@@ -269,7 +269,7 @@ def _connected(host: Host, through: Any) -> paramiko.SSHClient:
 
 
 def _key(host: Host) -> paramiko.PKey | None:
-    """The key of the inventory, if it names one. Raises :class:`MachineError`."""
+    """Return the key of the inventory, if it names one. Raises :class:`MachineError`."""
     if not host.key:
         return None
     what = f"host {host.name}: the key {host.key}"
@@ -308,7 +308,7 @@ def _known_name(host: Host) -> str:
 
 
 @contextmanager
-def _told(host: Host) -> Iterator[None]:
+def _explained(host: Host) -> Iterator[None]:
     """Turn what goes wrong on the way to a host into one sentence that says what to do."""
     known = Path(host.known_hosts).expanduser()
     try:
@@ -328,7 +328,7 @@ def _told(host: Host) -> Iterator[None]:
         ) from error
     except socket.gaierror as error:
         raise MachineError(
-            f"host {host.name}: nobody knows a host {host.host!r} ({error.strerror}): correct `host` in the inventory"
+            f"host {host.name}: unknown host {host.host!r} ({error.strerror}): correct `host` in the inventory"
         ) from error
     except (TimeoutError, EOFError, OSError, paramiko.SSHException) as error:
         why = str(error) or "it does not answer"

@@ -24,7 +24,7 @@ from chaos.machines.procfs import Process, descendants, name_of, signal_each
 
 #: How long the command that starts a program may take.
 START_S = 20.0
-#: So much of what a command says is told.
+#: So much of what a command says is shown.
 MOST_SAID = 500
 
 
@@ -35,9 +35,9 @@ class Programs:
         self._code = code
 
     def do_program(self, pid: Sequence[str], known: str, how: str, password: str) -> dict[str, object]:
-        """What runs of a program: ``process`` as ``PID:START``, what the kernel calls it, and whether it was stopped
-        with all that comes from it; or ``problem``, why it is not there. ``known``: the process that it was; as long as
-        that lives, its command is not asked."""
+        """Return what runs of a program: ``process`` as ``PID:START``, what the kernel calls it, and whether it was
+        stopped with all that comes from it; or ``problem``, why it is not there. ``known``: the process that it was; as
+        long as that lives, its command is not asked."""
         process = Process.parse(known) if known else Process(0, 0)
         if not process.state():
             code, said = run(as_root(how, pid), f"{password}\n" if how == "password" else "")
@@ -47,7 +47,7 @@ class Programs:
             process = Process.of(int(said))
         members = descendants(process)
         if not members:
-            return {"problem": f"process {process.pid}, which `{shlex.join(pid)}` tells, does not run"}
+            return {"problem": f"process {process.pid}, which `{shlex.join(pid)}` names, does not run"}
         paused = all(member.state() == "T" for member in members)
         return {"process": str(process), "name": name_of(process.pid), "paused": paused}
 
@@ -88,7 +88,7 @@ class Programs:
 
 
 def as_root(how: str, command: Sequence[str]) -> list[str]:
-    """The words that run a command as root: ``how`` is ``root``, ``sudo`` or ``password``."""
+    """Return the words that run a command as root: ``how`` is ``root``, ``sudo`` or ``password``."""
     match how:
         case "root":
             return list(command)
@@ -99,7 +99,7 @@ def as_root(how: str, command: Sequence[str]) -> list[str]:
 
 
 def _no_process(code: int, said: str) -> str:
-    """Why what a command has said is no id of a process that may be hurt; "" if it is one."""
+    """Return why what a command has said is no id of a process that may be hurt; "" if it is one."""
     if code:
         return f"ended with {code}: {said[-MOST_SAID:] or 'it said nothing'}"
     if not said.isascii() or not said.isdigit() or len(said) > 9:
@@ -114,8 +114,8 @@ _ENDED = 3
 
 
 def send(number: signal.Signals, first: Process) -> bool:
-    """Signal a process and all that come from it; whether it lived. Before any is ended all are stopped, so that none
-    begins another one meanwhile."""
+    """Signal a process and all that come from it; return whether it lived. Before any is ended all are stopped, so that
+    none begins another one meanwhile."""
     members = partial(descendants, first)
     if number is not signal.SIGKILL:
         return bool(signal_each(members, number))

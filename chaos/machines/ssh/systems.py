@@ -26,17 +26,17 @@ class Systems:
         self._pieces: dict[str, list[bytes]] = {}
 
     def do_system(self, name: str) -> str:
-        """Where it is; "" when the host lacks it."""
+        """Return where it is; "" when the host lacks it."""
         self._pieces.pop(name, None)
         folder = self._folder(name)
         return str(folder) if folder.is_dir() else ""
 
     def do_piece(self, name: str, data: str) -> None:
-        """One piece more of its archive, in base 64."""
+        """Take one piece more of its archive, in base 64."""
         self._pieces.setdefault(name, []).append(b64decode(data))
 
     def do_unpack(self, name: str, digest: str) -> str:
-        """Unpack what has come, a tar archive with this SHA-256 that was packed by gzip; where it is now. All or
+        """Unpack what has come, a tar archive with this SHA-256 that was packed by gzip; return where it is now. All or
         nothing: who finds the folder can use it."""
         folder, data = self._folder(name), gzip.decompress(b"".join(self._pieces.pop(name, [])))
         if sha256(data).hexdigest() != digest:
@@ -64,8 +64,9 @@ class Systems:
 
 
 def _plain(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
-    """The same. Raises ``OSError`` for what our archives never hold: anything but files and folders, which a link could
-    lead out of the folder, and names that lead out of it. Pythons before 3.11.4 have no filter of their own."""
+    """Return the same members. Raises ``OSError`` for what our archives never hold: anything but files and folders,
+    which a link could lead out of the folder, and names that lead out of it. Pythons before 3.11.4 have no filter of
+    their own."""
     for member in members:
         parts = member.name.split("/")
         if not (member.isreg() or member.isdir()) or ".." in parts or member.name.startswith("/"):

@@ -21,7 +21,7 @@ LOOK_EVERY_S = 1.0
 
 
 class Watch:
-    """``nodes``: those on the host. ``losses`` tells in sentences when it could not be reached."""
+    """``nodes``: those on the host. ``losses`` says in sentences when it could not be reached."""
 
     def __init__(self, host: SshHost, nodes: tuple[str, ...], directory: Path, off: Off) -> None:
         self.host = host
@@ -39,11 +39,11 @@ class Watch:
         return [*self._losses, *still]
 
     def begin(self, on_return: Callable[[], Awaitable[None]]) -> None:
-        """``on_return`` is awaited when the host can be reached again."""
+        """Begin to follow the host; ``on_return`` is awaited when it can be reached again."""
         self._task = asyncio.get_running_loop().create_task(self._follow(on_return))
 
     async def end(self) -> Exception | None:
-        """Follow no more; what went wrong meanwhile."""
+        """Follow no more; return what went wrong meanwhile."""
         task, self._task = self._task, None
         if task is None:
             return None

@@ -48,8 +48,8 @@ class Handler(socketserver.StreamRequestHandler):
                 lines = connection.makefile("rwb")
                 lines.write(b'{"do": "kept"}\n')
                 lines.flush()
-                told: dict[str, object] = json.loads(lines.readline())
-                return told
+                answer: dict[str, object] = json.loads(lines.readline())
+                return answer
         except (OSError, ValueError) as error:
             return {"error": str(error)}
 

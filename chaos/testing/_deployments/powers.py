@@ -15,7 +15,7 @@ RULE = "check-0"
 
 
 async def started(world: World) -> None:
-    """After ``start`` all nodes serve, and they reach each other at the addresses that templates name."""
+    """Check that after ``start`` all nodes serve, and reach each other at the addresses that templates name."""
     for node in NODES:
         world.require(await world.serves(node), f"{node} does not serve when start has returned")
         await world.probed(node, True, "after the start")
@@ -56,8 +56,8 @@ async def killed(world: World, it: CanKill) -> None:
 async def terminated(world: World, it: CanTerminate) -> None:
     proof = await it.terminate(ZERO)
     world.proof("terminate", proof)
-    world.require("orderly" in proof, "the proof of terminate does not tell whether it was orderly")
-    await _down(world, "after it was told to end")
+    world.require("orderly" in proof, "the proof of terminate does not say whether it was orderly")
+    await _down(world, "after it was asked to end")
     await world.undo(Verb.START, ZERO)
     await world.soon(ZERO, "after it was started again")
 
@@ -105,9 +105,9 @@ async def files_read(world: World, it: CanReadFiles) -> None:
             list(found) == ["kept"], f"files of {ZERO} are {sorted(found)}, expected the one that it has made"
         )
         if "kept" in found:
-            told = await it.read_file(ZERO, "kept")
+            content = await it.read_file(ZERO, "kept")
             world.require(
-                LINE.encode() in told and len(told) == found["kept"], f"read_file of {ZERO} gives another file"
+                LINE.encode() in content and len(content) == found["kept"], f"read_file of {ZERO} gives another file"
             )
         if not alive or not isinstance(it, CanKill):
             break
@@ -117,7 +117,7 @@ async def files_read(world: World, it: CanReadFiles) -> None:
 
 
 async def _down(world: World, when: str) -> None:
-    """Nobody answers, and a client is refused before anything was sent."""
+    """Check that nobody answers, and that a client is refused before anything was sent."""
     await world.probed(ZERO, False, when)
     try:
         await world.ask(ZERO, "kept")
@@ -130,7 +130,7 @@ async def _down(world: World, when: str) -> None:
 
 
 async def _passes(world: World) -> bool:
-    """Whether the first node reaches the second one by itself."""
+    """Return whether the first node reaches the second one by itself."""
     return "life" in await world.ask(ZERO, "pass", to=ONE)
 
 

@@ -50,7 +50,7 @@ class World:
             self.problems[problem] = None
 
     async def ask(self, node: str, do: str, *, client: str = CLIENT, **asked: object) -> Mapping[str, Any]:
-        """One request on a fresh connection. Raises :class:`Disconnected` or ``TimeoutError``."""
+        """Send one request on a fresh connection. Raises :class:`Disconnected` or ``TimeoutError``."""
         async with asyncio.timeout(ANSWER_S + 1.0 if do == "pass" else ANSWER_S):
             reader, writer = await cast(Dials, self.it).dial(client, node)
             try:
@@ -81,7 +81,7 @@ class World:
             await asyncio.sleep(LOOK_S)
 
     async def probed(self, node: str, expected: bool, when: str) -> None:
-        """What the deployment's own probe says of the node."""
+        """Check what the deployment's own probe says of the node."""
         if isinstance(self.it, CanProbe):
             found = await self.it.answers(node)
             self.require(found == expected, f"answers({node}) is {found} {when}")
@@ -96,12 +96,12 @@ class World:
             self.require(reach is right, f"try_link({source}, {target}) is {reach} {when}, expected {right}")
 
     async def undo(self, verb: Verb, subject: str) -> None:
-        """Twice: an undo step may be repeated."""
+        """Undo twice: an undo step may be repeated."""
         for _ in range(2):
             await self.it.undo(Undo(verb=verb, subject=subject))
 
     async def not_now(self, what: str, act: Awaitable[object]) -> None:
-        """It must be refused by :class:`NotNow`."""
+        """Check that this is refused by :class:`NotNow`."""
         try:
             await act
         except NotNow:
@@ -109,7 +109,7 @@ class World:
         self.require(False, f"{what} has to raise NotNow")
 
     def proof(self, what: str, found: object) -> None:
-        """Evidence goes into the history as JSON."""
+        """Check that evidence is JSON, as which it goes into the history."""
         try:
             json.dumps(dict(cast(Mapping[str, object], found)))
         except (TypeError, ValueError) as error:

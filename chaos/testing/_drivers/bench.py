@@ -71,7 +71,7 @@ class Bench:
         self.traced.setdefault(str(row["f"]), str(row["node"]))
 
     def record(self, kind: str, **columns: object) -> int:
-        """A :class:`chaos.driver.Record` that keeps its rows and looks at them."""
+        """Keep a row and look at it: a :class:`chaos.driver.Record`."""
         what = f"a row {kind} {columns.get('f', '')}".rstrip()
         unknown = sorted(set(columns) - COLUMNS)
         self.require(not unknown, f"{what} has columns that histories don't have: {', '.join(unknown)}")
@@ -85,8 +85,8 @@ class Bench:
     # Calls
 
     async def call(self, what: str, work: Awaitable[T], *, may_fail: bool = False) -> T | Failed | Unknown | Broken:
-        """What a call of the driver returned; :class:`Broken` after an exception that may not escape. With ``may_fail``
-        the two that a client raises are returned, too."""
+        """Return what a call of the driver returned; :class:`Broken` after an exception that may not escape. With
+        ``may_fail`` the two that a client raises are returned, too."""
         try:
             async with asyncio.timeout(CALL_S) as limit:
                 return await work
@@ -103,7 +103,7 @@ class Bench:
         return Broken()
 
     async def ask(self, what: str, work: Awaitable[Answer]) -> Result:
-        """How a call of a client ended."""
+        """Return how a call of a client ended."""
         ended = await self.call(what, work, may_fail=True)
         if isinstance(ended, Failed):
             return Result(OpType.FAIL, ended.answer, ended.reason)
@@ -120,7 +120,7 @@ class Bench:
     # The cluster
 
     async def view(self) -> ClusterView:
-        """What the driver says of the cluster now, looked over."""
+        """Return what the driver says of the cluster now, looked over."""
         view = await self.call("view", self.driver.view(self.network, self.record))
         if not isinstance(view, ClusterView):
             wrong = f"view returned {view!r}, expected a chaos.driver.ClusterView"
@@ -143,7 +143,7 @@ class Bench:
         return view
 
     async def until(self, holds: Callable[[ClusterView], bool], within_s: float) -> ClusterView | None:
-        """The first view of which this holds; None when there is none in time."""
+        """Return the first view of which this holds; None when there is none in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + within_s
         while not holds(view := await self.view()):

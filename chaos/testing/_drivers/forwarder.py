@@ -26,7 +26,7 @@ class Loss(StrEnum):
 
 
 class Forwarder:
-    """Stands before one port of a node for one client. ``target`` tells where that is; ``due`` counts a request and
+    """Stands before one port of a node for one client. ``target`` says where that is; ``due`` counts a request and
     says how it is to be lost, if it is; ``silent``: whether nothing is to pass now, in either direction."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Forwarder:
 
 
 async def _first(pipe: Callable[[StreamReader], Awaitable[None]], reader: StreamReader, group: Group) -> None:
-    """When one direction is over, so is the other."""
+    """Carry one direction; when it is over, so is the other."""
     try:
         await pipe(reader)
     except OSError:

@@ -26,9 +26,9 @@ async def _ask(bench: Bench, client: Limits, name: str, node: str) -> None:
     for _ in range(TRIES):
         result = await bench.ask("limits: ask", client.ask(name, node))
         if result.ok:
-            told = result.answer.value
-            right = bool(told.get("expected")) and told.get("expected") == told.get("told")
-            bench.require(right, f"limits: {name}: {node or 'the system'} answered {told}")
+            value = result.answer.value
+            right = bool(value.get("expected")) and value.get("expected") == value.get("told")
+            bench.require(right, f"limits: {name}: {node or 'the system'} answered {value}")
             return
         reason = result.reason
         await asyncio.sleep(RETRY_S)

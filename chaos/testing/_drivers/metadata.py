@@ -51,7 +51,7 @@ class _Entry:
         return None
 
     async def refused(self, *, expected: int, value: int) -> None:
-        """A compare-and-set at an old version must say that it was refused, at the node that takes changes."""
+        """Check that a compare-and-set at an old version says that it was refused, at the node that takes changes."""
         results = []
         for node in self._client.nodes:
             asked = self._client.compare_and_set(self._key, node, expected=expected, value=value)
@@ -61,7 +61,7 @@ class _Entry:
         self._bench.require(said and not any(one.ok for one in results), text)
 
     async def expect(self, value: int | None, version: int, when: str) -> None:
-        """All servers of the log show this at once, and each viewer soon."""
+        """Check that all servers of the log show this at once, and each viewer soon."""
         for node in self._client.nodes:
             found = await self._bench.ask("metadata: read", self._client.read(self._key, node))
             self._require(node, found, value, version, when)
@@ -74,6 +74,6 @@ class _Entry:
             self._require(node, found, value, version, when)
 
     def _require(self, node: str, found: Result, value: int | None, version: int, when: str) -> None:
-        told = found.answer.value.get("value"), found.answer.value.get("version")
-        text = f"metadata: {node} shows {self._key} as {told} {when}, expected {(value, version)}; {found.reason}"
-        self._bench.require(found.ok and told == (value, version), text.rstrip("; "))
+        shown = found.answer.value.get("value"), found.answer.value.get("version")
+        text = f"metadata: {node} shows {self._key} as {shown} {when}, expected {(value, version)}; {found.reason}"
+        self._bench.require(found.ok and shown == (value, version), text.rstrip("; "))

@@ -36,7 +36,7 @@ class UnreliableNetwork:
         return self._connections[pair]
 
     async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
-        """A connection counts as one request: nobody but the driver knows what else is asked on it."""
+        """Dial. A connection counts as one request: nobody but the driver knows what else is asked on it."""
         loss = self.due(client)
         if self.silent:
             await asyncio.Event().wait()  # as over a cut link; the driver has a bound of its own
@@ -53,7 +53,7 @@ class UnreliableNetwork:
         return deaf, writer
 
     async def endpoint(self, client: str, node: str, port: str = "") -> Address:
-        """The address of a forwarder to that of the other network."""
+        """Return the address of a forwarder to that of the other network."""
         key = client, node, port
         if key not in self._forwarders:
             target = partial(cast(Dials, self._network).endpoint, client, node, port)

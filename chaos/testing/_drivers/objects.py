@@ -68,7 +68,7 @@ class _Store:
         )
 
     async def refused(self, expected: int, value: list[int]) -> None:
-        """Some node must refuse this, and say that it was the version."""
+        """Check that some node refuses this, and says that it was the version."""
         said = False
         for node in self._client.nodes:
             call = self._client.compare_and_set(set_key(self.name), node, expected=expected, value=value)
@@ -88,7 +88,7 @@ class _Store:
         self._bench.require(seen == value, f"objects: {when} read says {seen!r}, expected {value!r}")
 
     async def while_answers_get_lost(self) -> None:
-        """A write whose answer was lost may not end as Failed when it can be read afterwards."""
+        """Check that no write whose answer was lost ends as Failed when it can be read afterwards."""
         network = self._bench.network
         for loss, which, node in product(Loss, REQUESTS, self._client.nodes):
             name = f"check-{loss.name.lower()}-{which}-{node}"
@@ -97,13 +97,13 @@ class _Store:
             what = f"objects: write, with request {which} of it lost ({loss})"
             result = await self._bench.ask(what, client.write(text_key(self.name), node, name))
             if result.type is OpType.FAIL:
-                text = f"{what} ended as Failed, but it was written; raise Unknown when nobody can tell"
+                text = f"{what} ended as Failed, but it was written; raise Unknown when nobody can know"
                 seen = (await _read(self._bench, self._client, text_key(self.name))).value.get("value")
                 self._bench.require(seen != name, text)
 
 
 async def _read(bench: Bench, client: Objects, key: str) -> Answer:
-    """What some node reads under this key; an empty answer, and a problem noted, when none does."""
+    """Return what some node reads under this key; an empty answer, and a problem noted, when none does."""
     for turn in range(TRIES):
         result = await bench.ask("objects: read", client.read(key, client.nodes[turn % len(client.nodes)]))
         if result.ok:

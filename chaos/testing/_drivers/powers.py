@@ -84,7 +84,7 @@ async def check_powers(bench: Bench, load: Queues) -> None:
 
 
 def check_events(bench: Bench) -> None:
-    """Whether the driver knows all events that its nodes have traced so far, but for what every node traces that
+    """Check that the driver knows all events that its nodes have traced so far, but for what every node traces that
     is sent nonsense."""
     if isinstance(bench.driver, TellsEvents):
         known = set(bench.driver.events())
@@ -96,7 +96,7 @@ def check_events(bench: Bench) -> None:
 
 
 def _check_evidence(bench: Bench, what: str, found: object) -> None:
-    """Whether what a power returned can stand in the history."""
+    """Check that what a power returned can stand in the history."""
     if isinstance(found, Broken):
         return
     if not isinstance(found, Mapping):
@@ -109,12 +109,12 @@ def _check_evidence(bench: Bench, what: str, found: object) -> None:
 
 
 def _with_followers(view: ClusterView) -> ReplicaGroup | None:
-    """A group in which somebody in sync can take over."""
+    """Return a group in which somebody in sync can take over."""
     return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
 
 
 def _leads(group: ReplicaGroup, target: str) -> Callable[[ClusterView], bool]:
-    """Whether the node leads this group in a later epoch."""
+    """Return a function that says whether the node leads this group in a later epoch."""
 
     def holds(view: ClusterView) -> bool:
         now = [one for one in view.groups if one.name == group.name]
@@ -151,7 +151,7 @@ async def _switch(bench: Bench, power: str) -> None:
 
 
 async def _operate(bench: Bench, driver: CanBeOperated) -> None:
-    """Have an operator switch to a follower in sync; what is found afterwards must be what the tool told."""
+    """Have an operator switch to a follower in sync; what is found afterwards must be what the tool reported."""
     group = _with_followers(await bench.settled("before an operator's switch"))
     if group is None:
         bench.unchecked.append("operator: no group has a follower in sync")
@@ -160,8 +160,8 @@ async def _operate(bench: Bench, driver: CanBeOperated) -> None:
     bench.require(group.name in operator.groups, f"operator: groups lacks {group.name}, which view has")
     before = (await bench.ask("operator: find_master", operator.find_master(group.name))).answer.value
     target = next(name for name in sorted(group.followers) if name in group.in_sync)
-    told = await bench.ask("operator: elect", operator.elect(group.name, target))
-    if told.ok:
+    elected = await bench.ask("operator: elect", operator.elect(group.name, target))
+    if elected.ok:
         seen = await bench.until(_leads(group, target), SEEN_S)
         bench.require(
             seen is not None, f"operator: elect of {target} ended well, but {SEEN_S:g} s later it does not lead"
@@ -171,7 +171,7 @@ async def _operate(bench: Bench, driver: CanBeOperated) -> None:
         members = value.get("in_sync")
         named = {value.get("master"), *(members if isinstance(members, list) else ())}
         sound = isinstance(value.get("epoch"), int) and isinstance(members, list) and named <= bench.nodes
-        text = f"operator: find_master told {dict(value)!r}, expected `master`, `epoch`, and nodes that are `in_sync`"
+        text = f"operator: find_master says {dict(value)!r}, expected `master`, `epoch`, and nodes that are `in_sync`"
         bench.require(sound, text)
     await bench.settled("after an operator's switch")
 

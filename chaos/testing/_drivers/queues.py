@@ -73,7 +73,7 @@ class Queues:
         return result
 
     async def offsets(self, client: Client, queue: QueueRef) -> None:
-        """A group's offset: none, then the one that was stored. And the bounds of the queue."""
+        """Check a group's offset: none, then the one that was stored. And the bounds of the queue."""
         require = self.bench.require
         found = await self.persist("committed", lambda: client.committed(queue, GROUP))
         require(not found or found.answer.offset == -1, "committed of a new group must end with the offset -1")
@@ -138,7 +138,7 @@ class Queues:
         network.lose(name, 0, loss)
         found = await self.persist("committed", lambda: client.committed(queue, group))
         if found and result.type is OpType.FAIL:
-            text = f"{what} ended as Failed, but the offset was stored; raise Unknown when nobody can tell"
+            text = f"{what} ended as Failed, but the offset was stored; raise Unknown when nobody can know"
             self.bench.require(found.answer.offset != 1, text)
         client.close()
 
@@ -151,7 +151,7 @@ class Queues:
             await self._read_back(client, queue)
 
     async def through_nodes(self, driver: CanReadThroughNodes) -> None:
-        """The same, through each node that holds a copy; all of them are in sync."""
+        """Compare the same, through each node that holds a copy; all of them are in sync."""
         for queue in self.queues:
             holders = tuple(driver.holders(queue))
             text = f"holders of queue {queue.index} names {', '.join(holders) or 'nobody'}; one copy can't be compared"
@@ -185,7 +185,7 @@ class Queues:
     ) -> None:
         require = self.bench.require
         if result.type is OpType.FAIL:
-            text = f"{what} ended as Failed, but the message stands in the queue; raise Unknown when nobody can tell"
+            text = f"{what} ended as Failed, but the message stands in the queue; raise Unknown when nobody can know"
             require(not places, text)
         if result.type is not None:
             require(len(places) < 2, f"{what} stored the message more than once: one call must be one attempt")
@@ -202,7 +202,7 @@ class Queues:
         )
 
     async def _read(self, client: Client, queue: QueueRef, node: str) -> dict[int, Delivered]:
-        """All messages of a queue by offset, as clients read them; through this node, unless that is ""."""
+        """Return all messages of a queue by offset, as clients read them; through this node, unless that is ""."""
         found: dict[int, Delivered] = {}
         bounds = await self.persist("bounds", lambda: client.bounds(queue, node=node))
         offset = max(0, bounds.answer.minimum) if bounds else 0
@@ -214,7 +214,7 @@ class Queues:
             answer = result.answer
             text = f"pull with node={node!r} was answered by {answer.node or 'nobody that the answer names'}"
             self.bench.require(node in ("", answer.node), text)
-            text = "pull ended well without Answer.maximum: nobody could tell when a queue has been read to its end"
+            text = "pull ended well without Answer.maximum: nobody could know when a queue has been read to its end"
             self.bench.require(answer.maximum >= 0, text)
             if not answer.messages:
                 text = f"pull at {offset} ended well without messages, though the queue goes on to {answer.maximum}"

@@ -43,7 +43,7 @@ async def check_deletion(bench: Bench, driver: CanDeleteTopics) -> None:
 
 
 async def _queues(bench: Bench, client: Topics, name: str, wanted: int) -> object:
-    """How many queues there are, once there are as many as wanted or much time has passed."""
+    """Return how many queues there are, once there are as many as wanted or much time has passed."""
     found: object = None
     for _ in range(TRIES):
         asked = await bench.ask("topics: find", client.find(name))

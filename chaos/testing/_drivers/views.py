@@ -8,7 +8,7 @@ from chaos.driver import ClusterView, ReplicaGroup
 
 
 def problems_of(view: ClusterView, nodes: Set[str]) -> Iterator[str]:
-    """What is wrong with a view of a cluster that has these nodes."""
+    """Yield what is wrong with a view of a cluster that has these nodes."""
     if not view.groups:
         yield "view names no group, so no fault finds a broker; a system without leaders still has replicas"
     names = [group.name for group in view.groups]
@@ -52,7 +52,7 @@ def _problems_of_group(group: ReplicaGroup) -> Iterator[str]:
 
 
 def regressions(before: ClusterView, after: ClusterView) -> Iterator[str]:
-    """What may not happen from one view to the next one."""
+    """Yield what has happened from one view to the next one and may not."""
     later = {group.name: group for group in after.groups}
     for group in before.groups:
         now = later.get(group.name)
