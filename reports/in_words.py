@@ -16,7 +16,7 @@ from chaos.verdict import RunVerdict
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group, queue_groups
 from reports.run_report.story import calm, sentence
-from reports.summary import Story, tell
+from reports.summary import Story, summarise
 from reports.timeline.from_run import timelines
 
 #: So many rows behind an anomaly are looked at for each cause, as in the report.
@@ -38,10 +38,10 @@ class JudgedRun:
 
 
 def read(run: Path) -> JudgedRun:
-    """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is no run."""
+    """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is not a run."""
     verdict, meta = read_verdict(run), read_meta(run)
     table, damage = _rows(run)
-    drawn = tell(table, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
+    drawn = summarise(table, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
     broken = verdict.violations
     rows = RunRows(table)
     alone = timelines(table, broken, drawn.zero_ns)
@@ -59,13 +59,13 @@ def _rows(run: Path) -> tuple[pa.Table, list[str]]:
 
 
 def story(run: Path) -> str:
-    """A judged run in one sentence. Raises as :func:`read` does."""
+    """Return a judged run in one sentence. Raises as :func:`read` does."""
     return story_of(read(run))
 
 
 def story_of(run: JudgedRun) -> str:
-    """The first cause of the violations, with the number of the others; without violations why the run is UNKNOWN, or
-    what it went through."""
+    """Return the first cause of the violations, with the number of the others; without violations why the run is
+    UNKNOWN, or what it went through."""
     if run.causes:
         more = len(run.causes) - 1
         return sentence(run.causes[0]) + (f" (and {more} more cause{'s' if more > 1 else ''})" if more else "")

@@ -1,8 +1,8 @@
 """Latencies of any number of sends, in memory that depends on how long the run was and not on how many there were.
 
-Each latency counts in one of :data:`BINS` bins, the upper edge of which is 2 % above the lower one, so what is told of
-it is at most 1 % wrong; the highest and the lowest ones are exact. A run is divided into at most :data:`MOST` pieces of
-whole seconds for the quantiles, and into as many columns as a picture has dots beside one another.
+Each latency counts in one of :data:`BINS` bins, the upper edge of which is 2 % above the lower one, so what is reported
+of it is at most 1 % wrong; the highest and the lowest ones are exact. A run is divided into at most :data:`MOST` pieces
+of whole seconds for the quantiles, and into as many columns as a picture has dots beside one another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: The lowest latency that is told apart from none, in ms; how much each bin's edge is above the one before; and how
+#: The lowest latency that is distinguished from none, in ms; how much each bin's edge is above the one before; and how
 #: many bins there are, which go up to 10,000 s.
 LEAST_MS, RATIO, BINS = 1e-3, 1.02, 1165
 #: A run is divided into so many pieces at most.
@@ -26,7 +26,7 @@ QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 def piece_s(span_s: float) -> int:
-    """How many seconds of a run of this length stand together."""
+    """Return how many seconds of a run of this length stand together."""
     return max(1, math.ceil(span_s / MOST))
 
 
@@ -49,7 +49,7 @@ class LatencyGrid:
         return self._counts.nbytes + self._seen.nbytes
 
     def add(self, second: Floats, latency_ms: Floats) -> None:
-        """Some acknowledged sends: when, and after how many ms."""
+        """Add some acknowledged sends: when, and after how many ms."""
         self._least = min(self._least, float(np.min(latency_ms, where=latency_ms > 0, initial=np.inf)))
         bins = _bins(latency_ms)
         piece = np.clip(np.floor(second / self.piece_s).astype(np.int64) - self._first, 0, len(self._counts) - 1)
@@ -67,7 +67,7 @@ class LatencyGrid:
         return [(label, x, [self._quantile(piece, share) for piece in found.tolist()]) for label, share in QUANTILES]
 
     def _quantile(self, piece: int, share: float) -> float:
-        """As ``numpy.quantile``: between the two neighbours of the place by a straight line."""
+        """Return a quantile as ``numpy.quantile`` does: between the two neighbours of the place by a straight line."""
         up_to = np.cumsum(self._counts[piece], dtype=np.int64)
         place = share * (int(up_to[-1]) - 1)
         low, high = np.searchsorted(up_to, [math.floor(place), math.ceil(place)], side="right")
@@ -93,5 +93,5 @@ def _bins(latency_ms: Floats) -> Ints:
 
 
 def _values(bins: npt.NDArray[Any]) -> Floats:
-    """The middle of each bin; 0 for latencies below :data:`LEAST_MS`."""
+    """Return the middle of each bin; 0 for latencies below :data:`LEAST_MS`."""
     return np.where(bins > 0, LEAST_MS * RATIO ** (bins - 0.5), 0.0)

@@ -2,7 +2,7 @@
 
 Of each message there are seven flags, who acknowledged it last, and when it was first sent, in parts of the time axis
 that are finer than a picture can show. So counts and pictures are those that all numbers would give; the first and the
-last moment of a fate, which the page tells in words, are up to a part of the axis off.
+last moment of a fate, which the page says in words, are up to a part of the axis off.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Place(IntEnum):
 
 
 class Parts:
-    """The parts of an axis, from ``left_s`` to ``right_s``, in which moments are told apart."""
+    """The parts of an axis, from ``left_s`` to ``right_s``, in which moments are distinguished."""
 
     def __init__(self, left_s: float, right_s: float) -> None:
         self._left_s, self._right_s = left_s, right_s
@@ -65,13 +65,14 @@ class Parts:
         return found.astype(np.uint16)
 
     def seconds(self, parts: Ints) -> npt.NDArray[np.float64]:
-        """The first moment, in whole milliseconds, of each of these parts; what is outside of the axis stays there."""
+        """Return the first moment, in whole milliseconds, of each of these parts; what is outside of the axis stays
+        there."""
         ms = -((1 - parts) * self._wide // self._each)
         found = self._left_s + ms / 1000
         return np.where(parts == BEFORE, self._left_s - 1, np.where(parts == AFTER, self._right_s + 1, found))
 
     def moments(self, counts: Ints) -> tuple[npt.NDArray[np.float64], Ints]:
-        """Moments in order, and how many there were at each, of how many there were in each part."""
+        """Return moments in order, and how many there were at each, of how many there were in each part."""
         found = np.flatnonzero(counts[:NEVER])
         return self.seconds(found), counts[found]
 
@@ -95,7 +96,7 @@ class Block:
         return self.flags.nbytes + self.node.nbytes + self.first.nbytes + (0 if self.shape is None else BLOCK)
 
     def has(self, *bits: Bit) -> Flags:
-        """Which messages have all of these."""
+        """Return which messages have all of these."""
         mask = sum(bits)
         found: Flags = self.flags & mask == mask
         return found
@@ -121,7 +122,7 @@ class MessageTable:
         return sum(block.nbytes for block in self.blocks)
 
     def sent(self, message: Ints, at_s: npt.NDArray[np.float64]) -> None:
-        """Some messages were sent at these seconds, for the first time or once more."""
+        """Note that some messages were sent at these seconds, for the first time or once more."""
         for block, chosen, place in self._places(message):
             np.minimum.at(block.first, place, self.parts.of(at_s[chosen]))
             block.flags[place] |= np.uint8(Bit.ASKED)
@@ -129,7 +130,7 @@ class MessageTable:
             block.flags[place[read_out]] |= np.uint8(Bit.READ_OUT)
 
     def acknowledged(self, message: Ints, offset: Ints, node: Ints) -> None:
-        """Some messages were acknowledged, each at an offset by a node; -1 where neither is known."""
+        """Note that some messages were acknowledged, each at an offset by a node; -1 where neither is known."""
         for block, chosen, place in self._places(message):
             block.flags[place] |= np.uint8(Bit.OK)
             block.node[place] = node[chosen] + 1
@@ -137,12 +138,12 @@ class MessageTable:
             block.flags[place[above]] |= np.uint8(Bit.ABOVE)
 
     def said(self, bit: Bit, message: Ints) -> None:
-        """Something else was said of some messages."""
+        """Note that something else was said of some messages."""
         for block, _, place in self._places(message):
             block.flags[place] |= np.uint8(bit)
 
     def _begins(self, queue: Ints) -> Ints:
-        """Where the final reading of these queues began; below all offsets where there was none."""
+        """Return where the final reading of these queues began; below all offsets where there was none."""
         known, begin = self._drained
         if not len(known):
             return np.full(len(queue), -1, np.int64)
@@ -150,7 +151,7 @@ class MessageTable:
         return np.where(known[place] == queue, begin[place], -1)
 
     def _places(self, message: Ints) -> Iterator[tuple[Block, npt.NDArray[Any], Ints]]:
-        """Where these messages stand: block after block, which of them, and their places there."""
+        """Yield where these messages stand: block after block, which of them, and their places there."""
         pages, page = np.unique(message // PAGE, return_inverse=True)
         known = np.array([self._pages.setdefault(one, len(self._pages)) for one in pages.tolist()], np.int64)
         slot = known[page] * PAGE + message % PAGE if len(message) else message
@@ -178,15 +179,15 @@ class MessageTable:
                 self._ends[one] = min(low, int(mine.min())), max(high, int(mine.max()))
 
     def place(self, message: Ints, offset: Ints) -> None:
-        """Tell of the missing ones of these acknowledged messages which part of their queue they are from."""
+        """Note which part of their queue the missing ones of these acknowledged messages are from."""
         for block, chosen, place in self._places(message):
             gone = block.missing[place]
             if not gone.any():
                 continue
             if block.shape is None:
                 block.shape = np.full(BLOCK, Place.MIDDLE, np.uint8)
-            told = zip((message[chosen][gone] >> SEQUENCE_BITS).tolist(), offset[chosen][gone].tolist(), strict=True)
-            block.shape[place[gone]] = [self._shape(queue, at) for queue, at in told]
+            pairs = zip((message[chosen][gone] >> SEQUENCE_BITS).tolist(), offset[chosen][gone].tolist(), strict=True)
+            block.shape[place[gone]] = [self._shape(queue, at) for queue, at in pairs]
 
     def _shape(self, queue: int, offset: int) -> Place:
         if queue not in self._ends:
@@ -196,5 +197,5 @@ class MessageTable:
 
 
 def parted(first: npt.NDArray[np.uint16]) -> Ints:
-    """How many of these first moments are in each part of the axis."""
+    """Return how many of these first moments are in each part of the axis."""
     return np.bincount(first, minlength=NEVER + 1)

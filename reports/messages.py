@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def small(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same whole numbers in as few bytes as hold them."""
+    """Return the same whole numbers in as few bytes as hold them."""
     least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
     width = next(
         w for w in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(w).min <= least and most <= np.iinfo(w).max
@@ -28,7 +28,7 @@ def small(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """Some rows of one kind, a number for each. What the kind does not tell is empty."""
+    """Some rows of one kind, a number for each. What the kind does not have is empty."""
 
     message: Ints
     queue: Ints
@@ -52,12 +52,12 @@ class _Pile:
         return sum(column.nbytes for held in self._held.values() for column in held)
 
     def taken(self, name: str) -> Ints:
-        """A column, which is forgotten; empty where there is none."""
+        """Return a column, which is forgotten; empty where there is none."""
         held = self._held.pop(name, [])
         return np.concatenate(held, dtype=np.int64) if held else np.empty(0, np.int64)
 
 
-#: What each kind of row tells of a message.
+#: The columns of each kind of row that are about a message.
 KINDS = {
     "asked": ("sequence", "queue", "time_ns"),
     "ok": ("sequence", "offset", "node"),
@@ -93,7 +93,7 @@ class Messages:
         return sum(pile.nbytes for pile in self._piles.values()) + (self.table.nbytes if self.table else 0)
 
     def add(self, kind: str, message: Ints, **columns: Ints) -> None:
-        """Rows of one of :data:`KINDS`, with the columns that it tells."""
+        """Add rows of one of :data:`KINDS`, with its columns."""
         self._rows += len(message)
         if self.table is None and self._rows > HELD:
             self.table = self._make()
@@ -116,15 +116,15 @@ class Messages:
 
     def _hold(self, kind: str, message: Ints, columns: Mapping[str, Ints]) -> None:
         made_for = message >> SEQUENCE_BITS
-        told = {**columns, "sequence": message & (1 << SEQUENCE_BITS) - 1}
+        numbers = {**columns, "sequence": message & (1 << SEQUENCE_BITS) - 1}
         if kind == "asked":
             self._mixed = self._mixed or bool((columns["queue"] != made_for).any())
         for queue in np.unique(made_for).tolist():
             pile = self._piles.setdefault((queue, kind), _Pile(KINDS[kind]))
-            pile.add(told, np.flatnonzero(made_for == queue))
+            pile.add(numbers, np.flatnonzero(made_for == queue))
 
     def groups(self) -> Iterator[dict[str, Said]]:
-        """By kind what was said, one group of messages after the other; what is given is forgotten."""
+        """Yield what was said, by kind, one group of messages after the other; what is given is forgotten."""
         queues = sorted({queue for queue, _ in self._piles})
         for group in [queues] if self._mixed else [[queue] for queue in queues]:
             yield {kind: self._said(kind, group) for kind in KINDS}

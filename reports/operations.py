@@ -38,8 +38,8 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sends:
-    """All sends that have ended, in the order of recording: when, after how many ms (NaN where nobody knows when it
-    began), whether it was acknowledged, to which queue, and by whom, as a number of ``clients``."""
+    """All sends that have ended, in the order of recording: when, after how many ms (NaN where its beginning is
+    unknown), whether it was acknowledged, to which queue, and by whom, as a number of ``clients``."""
 
     second: npt.NDArray[np.float64]
     latency_ms: npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class Sends:
 class Operations:
     """``clock`` has all rows of the run but those of its operations, or these, too: it says when the load began and
     ended. Both rows of an operation are given to :meth:`add`, in any order; no row twice. ``manifests``: how many
-    versions of manifests were written, where ``clock`` has not all rows that tell it."""
+    versions of manifests were written, where ``clock`` has not all rows of them."""
 
     def __init__(self, clock: RunRows, manifests: int | None = None) -> None:
         self.clock = clock
@@ -77,7 +77,7 @@ class Operations:
 
     @classmethod
     def of(cls, rows: RunRows) -> Operations:
-        """Those of a run whose rows are held."""
+        """Return those of a run whose rows are held."""
         made = cls(rows)
         made.add(rows.select("op"))
         return made
@@ -132,7 +132,7 @@ class Operations:
 
     def _end(self, ends: dict[str, Numbers], chosen: Numbers, started: Ints | None) -> None:
         time_ns = ends["time_ns"][chosen]
-        told = {
+        sends = {
             "index": ends["index"][chosen],
             "second": (time_ns - self.clock.zero_ns) / 1e9,
             "latency_ms": np.full(len(time_ns), np.nan) if started is None else (time_ns - started) / 1e6,
@@ -140,16 +140,16 @@ class Operations:
             "queue": small(ends["queue"][chosen]),
             "client": small(ends["client"][chosen]),
         }
-        for name, column in told.items() if self._summary is None else ():
+        for name, column in sends.items() if self._summary is None else ():
             self._ended.setdefault(name, []).append(column)
         if self._summary is not None:
-            self._summary.add(told)
+            self._summary.add(sends)
         elif sum(map(len, self._ended["ok"])) > HELD:
             self._summary = SendSummary(self.clock, self._names)
-            self._summary.add({name: np.concatenate(self._ended.pop(name)) for name in told})
+            self._summary.add({name: np.concatenate(self._ended.pop(name)) for name in sends})
 
     def _coded_clients(self, rows: pa.Table) -> Ints:
-        """Each row's client, without the number of its life."""
+        """Return each row's client, without the number of its life."""
         codes, texts = coded(rows, "process")
         return np.array([self._client(text.rpartition(".")[0] or text) for text in [*texts, ""]], np.int64)[codes]
 
@@ -161,13 +161,13 @@ class Operations:
 
     @staticmethod
     def _loaded(rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Which rows are of clients of workloads."""
+        """Return which rows are of clients of workloads."""
         codes, texts = coded(rows, "process")
         found: npt.NDArray[np.bool_] = ~np.array([*(text.startswith(PROBE) for text in texts), False])[codes]
         return found
 
     def _note(self, rows: pa.Table, sends: Numbers, delivered: Numbers, type_: _Coded) -> None:
-        """What becomes of messages."""
+        """Note what becomes of messages."""
         loaded = sends & self._loaded(rows)
         message, time_ns = RunRows.numbers(rows, "message"), RunRows.numbers(rows, "time_ns")
         queue, offset = RunRows.numbers(rows, "queue"), RunRows.numbers(rows, "offset")
@@ -192,7 +192,7 @@ class Operations:
 
     def look_again(self, blocks: Callable[[], Iterable[pa.Table]]) -> None:
         """Where messages of a summarised run are missing, find which part of their queues they are from. ``blocks``:
-        gives all rows anew."""
+        gives all rows again."""
         table = self.messages.table
         for learn in (table.bound, table.place) if table is not None and table.some_are_missing else ():
             for rows in blocks():
@@ -203,20 +203,20 @@ class Operations:
         return MessageTable(Parts(*self.clock.drawn_s), drained(self.clock))
 
     def sends(self) -> Sends | SendSummary:
-        """Once, when all rows were given: what was held is given away."""
+        """Return the sends. Call it once, when all rows were given: what was held is given away."""
         if self._waiting:
             self._end(self._waiting, np.ones(len(self._waiting["ok"]), np.bool_), None)
             self._waiting = {}
         if self._summary is not None:
             return self._summary
-        told = {name: np.concatenate(self._ended.pop(name)) for name in [*self._ended]}
-        index = told.pop("index", np.empty(0, np.int64))
+        columns = {name: np.concatenate(self._ended.pop(name)) for name in [*self._ended]}
+        index = columns.pop("index", np.empty(0, np.int64))
         if len(index) and not bool(np.all(index[1:] > index[:-1])):
             order = np.argsort(index, kind="stable")
-            for name in told:
-                told[name] = told[name][order]
+            for name in columns:
+                columns[name] = columns[name][order]
         empty = {name: np.empty(0) for name in ("second", "latency_ms", "queue", "client")}
-        return Sends(**{**empty, "ok": np.empty(0, np.bool_), **told}, clients=self._names)
+        return Sends(**{**empty, "ok": np.empty(0, np.bool_), **columns}, clients=self._names)
 
 
 #: A word of each row as a number, and the words.
@@ -234,7 +234,7 @@ def _of_type(table: pa.Table, type: str) -> pa.Table:
 
 
 def drained(rows: RunRows) -> tuple[Ints, Ints]:
-    """The queues that were read to their end, sorted, and for each the lowest offset where that began."""
+    """Return the queues that were read to their end, sorted, and for each the lowest offset where that began."""
     drains = rows.select("op", "drain")
     ended = set(_of_type(drains, "ok")["op"].to_pylist())
     begun = _of_type(drains, "invoke")

@@ -14,18 +14,18 @@ _LAYOUT = "\n\t"
 
 
 def printable(text: str) -> str:
-    """A text as one line, or a part of one: whatever would begin another one is replaced, too."""
+    """Return a text as one line, or a part of one: what would begin another one is replaced, too."""
     return text if text.isprintable() else "".join(c if c.isprintable() else INSTEAD for c in text)
 
 
 def document(text: str) -> str:
-    """A text of several lines."""
+    """Return a text of several lines as people can be shown it."""
     return "".join(c if c.isprintable() or c in _LAYOUT else INSTEAD for c in text)
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """A value as JSON. JSON itself escapes the first control characters alone, not DEL nor those that follow it, and no
-    mark that turns the direction of writing; halves of surrogate pairs could not be written at all."""
+    """Return a value as JSON. JSON itself escapes the first control characters alone, not DEL nor those that follow it,
+    and no mark that turns the direction of writing; halves of surrogate pairs could not be written at all."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     if all(map(str.isprintable, text.split("\n"))):
         return text
@@ -37,6 +37,6 @@ def _escaped(character: str) -> str:
 
 
 def argument(path: object) -> str:
-    """A path as a word of a command line that no program takes for an option."""
+    """Return a path as a word of a command line that no program takes for an option."""
     word = str(path)
     return f"./{word}" if word.startswith("-") else word

@@ -16,15 +16,15 @@ AFTER = 0.02
 
 
 def drawn_s(phases: Iterable[float], drain_s: float, end_s: float) -> tuple[float, float]:
-    """From the first phase to the end of the recovery: what is read and collected after it is told elsewhere.
-    ``drain_s``: infinity where there was no final reading."""
+    """Return when the drawn part begins and ends: from the first phase to the end of the recovery. What is read and
+    collected after it is shown elsewhere. ``drain_s``: infinity where there was no final reading."""
     left = min([0.0, *phases])
     drain = end_s if drain_s == float("inf") else drain_s
     return left, max(drain + AFTER * (drain - left), left + 1.0)
 
 
 def value_of(text: str | None) -> dict[str, Any]:
-    """The value of a row as its text has it; what is no object says nothing: a run may be a stranger's."""
+    """Return the value of a row as its text has it; what is no object says nothing: a run may be a stranger's."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -54,7 +54,7 @@ class RunRows:
         return int(times[0]) if len(times) else 0
 
     def phase_s(self, phase: str) -> float:
-        """When this phase began; infinity if it never did."""
+        """Return when this phase began; infinity if it never did."""
         return self.second(self._phases[phase]) if phase in self._phases else float("inf")
 
     @property
@@ -78,10 +78,10 @@ class RunRows:
     @cached_property
     def polls(self) -> list[tuple[str, float, dict[str, Any]]]:
         """Node, second and state of each poll of a node that was answered with a state."""
-        told = self.select("poll", "state")
-        told = told.filter(pc.equal(told["type"], "ok"))
-        states = map(value_of, told["value"].to_pylist())
-        return list(zip(told["node"].to_pylist(), self.seconds(told).tolist(), states, strict=True))
+        answered = self.select("poll", "state")
+        answered = answered.filter(pc.equal(answered["type"], "ok"))
+        states = map(value_of, answered["value"].to_pylist())
+        return list(zip(answered["node"].to_pylist(), self.seconds(answered).tolist(), states, strict=True))
 
     def by_step(self, *names: str) -> pa.Table:
         """Traces of these names in the order of the steps of each node, one node after the other, with all words as

@@ -33,7 +33,7 @@ class SendSummary:
         return self.latencies.nbytes + self._outages.nbytes + self._waits.nbytes
 
     def add(self, sends: dict[str, npt.NDArray[Any]]) -> None:
-        """Some sends, with the columns of :class:`reports.operations.Sends`."""
+        """Add some sends, with the columns of :class:`reports.operations.Sends`."""
         second, latency_ms, ok = sends["second"], sends["latency_ms"], sends["ok"]
         acked = ok & (second <= self._end_s)
         self._outages.add(sends["queue"][acked], second[acked])
@@ -44,9 +44,10 @@ class SendSummary:
         self.latencies.add(second[timed], latency_ms[timed])
 
     def outages(self) -> list[tuple[int, float, float]]:
-        """(queue, from, to): no send to it was acknowledged for more than a second of the load."""
-        return self._outages.told(self._end_s)
+        """Return (queue, from, to): no send to it was acknowledged for more than a second of the load."""
+        return self._outages.gaps(self._end_s)
 
     def waits(self) -> list[tuple[str, float, float]]:
-        """(client, from, to): it had asked for sends, and none was acknowledged for more than a second of the load."""
-        return sorted((self.clients[client], start, end) for client, start, end in self._waits.told(self._end_s))
+        """Return (client, from, to): it had asked for sends, and none was acknowledged for more than a second of the
+        load."""
+        return sorted((self.clients[client], start, end) for client, start, end in self._waits.gaps(self._end_s))

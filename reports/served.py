@@ -18,8 +18,8 @@ _LAST = float(np.finfo(np.float64).max)
 
 
 def merged(start: Seconds, end: Seconds) -> tuple[npt.NDArray[np.int64], Seconds]:
-    """Of stretches in the order of ``start`` those that begin more than :data:`OUTAGE_S` after all before them have
-    ended, by their places; and where what begins with each of these ends."""
+    """Return, of stretches in the order of ``start``, those that begin more than :data:`OUTAGE_S` after all before them
+    have ended, by their places; and where what begins with each of these ends."""
     until = np.maximum.accumulate(end)
     begins = np.flatnonzero(np.append(True, start[1:] - until[:-1] > OUTAGE_S)[: len(start)])
     return begins, until[np.append(begins[1:], len(start)) - 1] if len(begins) else until
@@ -43,7 +43,7 @@ class Stretches:
         self.start, self.since = start[order][begins], np.append(self.since, since)[order][begins]
 
     def between(self, moments: Seconds) -> npt.NDArray[np.bool_]:
-        """Which of these lie outside of all stretches."""
+        """Return which of these lie outside of all stretches."""
         place = np.searchsorted(self.start, moments, side="left") - 1
         within = np.append(self.end, -np.inf)[place] > moments
         return ~(within & (place >= 0))
@@ -64,8 +64,9 @@ class Outages:
             mine = second[queue == one]
             self._queues.setdefault(one, Stretches()).add(mine, mine)
 
-    def told(self, end_s: float) -> list[tuple[int, float, float]]:
-        """(queue, from, to) for each queue that was ever served, from the beginning to ``end_s``."""
+    def gaps(self, end_s: float) -> list[tuple[int, float, float]]:
+        """Return (queue, from, to) of each stretch without service, for each queue that was ever served, from the
+        beginning to ``end_s``."""
         found = []
         for queue, served in sorted(self._queues.items()):
             edges = np.sort(np.array([0.0, end_s]))
@@ -116,15 +117,15 @@ class Waits:
         return found
 
     def _first(self) -> npt.NDArray[np.int64]:
-        """The first of each client in each quarter of a second."""
+        """Return the places of the first send of each client in each quarter of a second."""
         client, second, _ = self._others
         order = np.lexsort((second, client))
         apart = np.floor(second[order] / APART_S)
         new = (client[order][1:] != client[order][:-1]) | (apart[1:] != apart[:-1])
         return order[np.append(True, new)[: len(order)]]
 
-    def told(self, end_s: float) -> list[tuple[int, float, float]]:
-        """(client, from, to)."""
+    def gaps(self, end_s: float) -> list[tuple[int, float, float]]:
+        """Return (client, from, to) of each wait."""
         found = []
         client, second, since = self._others
         for one in sorted({*self._clients, *np.unique(client).tolist()}):

@@ -24,7 +24,7 @@ MOST_PIECES = 1 << 17
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 #: How the operations on objects that were answered are called.
-OBJECTS_TOLD = {
+OBJECT_LABELS = {
     "read": "reads answered",
     "write": "acknowledged changes",
     "cas": "compare-and-set answered",
@@ -110,9 +110,9 @@ class Story:
     zero_ns: int = 0
 
 
-def tell(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Operations | None = None) -> Story:
-    """Reduce a run. ``witness_rows`` are the ``index`` values whose rows the report will quote; ``operations`` are
-    those of the run, where the table doesn't hold them."""
+def summarise(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Operations | None = None) -> Story:
+    """Reduce the rows of a run to what is drawn of it. ``witness_rows`` are the ``index`` values whose rows the report
+    will quote; ``operations`` are those of the run, where the table doesn't hold them."""
     rows = table if isinstance(table, RunRows) else RunRows(table)
     operations = operations or Operations.of(rows)
     sends = operations.sends()
@@ -148,7 +148,7 @@ def _load_end(rows: RunRows) -> float:
 
 
 def _all_outages(sends: Sends | SendSummary, end_s: float) -> list[Bar]:
-    """Those of queues, then those of clients."""
+    """Return those of queues, then those of clients."""
     if isinstance(sends, Sends):
         return _outages(sends, end_s) + _client_outages(sends, end_s)
     return [_out(f"queue {queue}", start, end) for queue, start, end in sends.outages()] + [
@@ -161,7 +161,8 @@ def _out(lane: str, start_s: float, end_s: float) -> Bar:
 
 
 def _outages(sends: Sends, end_s: float) -> list[Bar]:
-    """Per queue, the stretches of the load in which no send was acknowledged; a queue that never was has none."""
+    """Return, per queue, the stretches of the load in which no send was acknowledged; a queue that never was has
+    none."""
     acked = sends.ok & (sends.second <= end_s)
     bars = []
     for queue in np.unique(sends.queue[acked]).tolist():
@@ -173,14 +174,14 @@ def _outages(sends: Sends, end_s: float) -> list[Bar]:
 
 
 def _client_outages(sends: Sends, end_s: float) -> list[Bar]:
-    """Per client, the stretches of the load in which it had asked for sends and none was acknowledged."""
+    """Return, per client, the stretches of the load in which it had asked for sends and none was acknowledged."""
     known = ~np.isnan(sends.latency_ms)
     bars: list[tuple[str, float, float]] = []
     for code in np.unique(sends.client[known]).tolist():
         mine = np.flatnonzero(known & (sends.client == code))
         mine = mine[np.argsort(sends.second[mine], kind="stable")]
         second, is_ok = sends.second[mine], sends.ok[mine]
-        begins = np.flatnonzero(np.append(True, is_ok[:-1]))  # after each acknowledgement it waits anew
+        begins = np.flatnonzero(np.append(True, is_ok[:-1]))  # after each acknowledgement it waits again
         ends = np.append(begins[1:], len(mine)) - 1
         asked = second[begins] - sends.latency_ms[mine[begins]] / 1e3
         until = np.where(is_ok[ends], second[ends], end_s)
@@ -190,74 +191,74 @@ def _client_outages(sends: Sends, end_s: float) -> list[Bar]:
 
 
 def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
-    """Each change lasts until the next one, the last until the end of the run."""
+    """Return when each change ends: with the next one, the last with the end of the run."""
     return [change[0] for change in changes[1:]] + [rows.end_s][: len(changes)]
 
 
 def fault_lines(rows: RunRows) -> list[FaultLine]:
-    """All injections of a run, in the order in which they were asked for."""
+    """Return all injections of a run, in the order in which they were asked for."""
     injections: dict[str, dict[str, Any]] = {}
     for row in rows.select("fault").to_pylist():
         at = rows.second(row["time_ns"])
-        told = injections.setdefault(row["process"], {"name": row["f"], "start": at, "asked": at, "proven": {}})
+        known = injections.setdefault(row["process"], {"name": row["f"], "start": at, "asked": at, "proven": {}})
         value = value_of(row["value"])
         for effect, nodes in _mapping(value.get("proven")).items():
-            told["proven"].setdefault(effect, []).extend(map(str, _list(nodes)))
+            known["proven"].setdefault(effect, []).extend(map(str, _list(nodes)))
         if row["type"] == "invoke":
-            told["targets"] = _list(value.get("targets"))
-            told["effects"] = _mapping(value.get("effects"))
-            told["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
+            known["targets"] = _list(value.get("targets"))
+            known["effects"] = _mapping(value.get("effects"))
+            known["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
         elif row["type"] == "fail":
-            told.update(end=at, effective="no", proof=value.get("reason", ""))
+            known.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
-            told.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
+            known.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
             restored = value.get("restored")
-            told["restored"] = "yes" if restored is True else "no" if restored is False else ""
-            told["proof"] = {**_mapping(told.get("proof")), **_mapping(value.get("proof"))}
+            known["restored"] = "yes" if restored is True else "no" if restored is False else ""
+            known["proof"] = {**_mapping(known.get("proof")), **_mapping(value.get("proof"))}
         else:
-            told.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
-            told["ended"] = _ended(told.get("effects", {}), _mapping(value.get("proven")))
+            known.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
+            known["ended"] = _ended(known.get("effects", {}), _mapping(value.get("proven")))
     return [
         FaultLine(
-            name=str(told["name"]),
+            name=str(known["name"]),
             id=name,
-            targets=", ".join(map(str, told.get("targets", []))),
-            start_s=told["start"],
-            end_s=told.get("end", rows.end_s),
-            effective=told.get("effective", "unproven"),
-            proof=_short(told.get("proof", "")),
-            seen=_short("; then ".join(filter(None, (_seen(told.get("during")), _seen(told.get("after"))))), 240),
-            restored=told.get("restored", ""),
-            ended=told.get("ended", ()),
-            asked_s=told["asked"],
-            proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in told["proven"].items()},
-            cuts=told.get("cuts", ()),
-            unsynced=unsynced(told.get("proof")),
+            targets=", ".join(map(str, known.get("targets", []))),
+            start_s=known["start"],
+            end_s=known.get("end", rows.end_s),
+            effective=known.get("effective", "unproven"),
+            proof=_short(known.get("proof", "")),
+            seen=_short("; then ".join(filter(None, (_seen(known.get("during")), _seen(known.get("after"))))), 240),
+            restored=known.get("restored", ""),
+            ended=known.get("ended", ()),
+            asked_s=known["asked"],
+            proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in known["proven"].items()},
+            cuts=known.get("cuts", ()),
+            unsynced=unsynced(known.get("proof")),
         )
-        for name, told in injections.items()
+        for name, known in injections.items()
     ]
 
 
 def unsynced(proof: object) -> dict[str, tuple[int, int]]:
-    """What a power cut took from programs of others that they had not synced: files and blocks, by node, of those that
-    lost any. A program that is only killed loses nothing that it wrote to the kernel."""
+    """Return what a power cut took from programs of others that they had not synced: files and blocks, by node, of
+    those that lost any. A program that is only killed loses nothing that it wrote to the kernel."""
     found = {}
-    for node, told in _mapping(proof).items():
-        files, blocks = (_mapping(told).get(name, 0) for name in ("files_lost", "blocks_lost"))
+    for node, losses in _mapping(proof).items():
+        files, blocks = (_mapping(losses).get(name, 0) for name in ("files_lost", "blocks_lost"))
         if isinstance(files, int) and isinstance(blocks, int) and files + blocks > 0:
             found[node] = (files, blocks)
     return found
 
 
-def _cuts(told: object) -> Iterator[tuple[list[str], list[str]]]:
-    """Sides of a fault's detail, as far as they are what they should be."""
-    for pair in told if isinstance(told, list) else ():
+def _cuts(detail: object) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield sides of a fault's detail, as far as they are what they should be."""
+    for pair in detail if isinstance(detail, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(side, list) for side in pair):
             yield [str(node) for node in pair[0]], [str(node) for node in pair[1]]
 
 
 def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, ...]:
-    """Who was taken down by something that ends processes; one that only stands still keeps its role."""
+    """Return who was taken down by something that ends processes; one that only stands still keeps its role."""
     may_crash = [str(node) for node in _list(effects.get(Effect.MAY_CRASH))]
     return tuple(node for node in map(str, _list(proven.get(Effect.TAKES_DOWN))) if node in may_crash)
 
@@ -267,14 +268,14 @@ _FAILS = ("fails", "fails, but no rule was seen to stop it")
 
 
 def _seen(probe: object) -> str:
-    """What was seen from outside, in words."""
-    told = _mapping(probe)
-    answers, ways = _mapping(told.get("answers")), [*_mapping(told.get("across")).items()]
+    """Say what was seen from outside, in words."""
+    seen = _mapping(probe)
+    answers, ways = _mapping(seen.get("answers")), [*_mapping(seen.get("across")).items()]
     words = [f"{node} {'answers' if answer else 'is silent'}" for node, answer in answers.items()]
     words += [f"{way} {'works' if works else _FAILS[works is None]}" for way, works in ways]
-    broken = [way for way, works in _mapping(told.get("within")).items() if not works]
+    broken = [way for way, works in _mapping(seen.get("within")).items() if not works]
     words += [f"{way}, on one side, fails too" for way in broken] or (["within the sides all works"] if ways else [])
-    others = {key: value for key, value in told.items() if key not in ("effect", "answers", "across", "within")}
+    others = {key: value for key, value in seen.items() if key not in ("effect", "answers", "across", "within")}
     return ", ".join([*words, *([_short(others)] if others else [])])
 
 
@@ -295,17 +296,17 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
 
 
-def _roles(rows: RunRows, told_by: str) -> list[Bar]:
-    """One bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its next
-    life."""
+def _roles(rows: RunRows, trace: str) -> list[Bar]:
+    """Return one bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its
+    next life."""
     ends_of_lives = {(fault.start_s, node) for fault in fault_lines(rows) for node in fault.ended}
-    told: dict[str, list[tuple[float, str, int]]] = {}
-    for row in rows.select("trace", told_by).to_pylist():
+    changes_of: dict[str, list[tuple[float, str, int]]] = {}
+    for row in rows.select("trace", trace).to_pylist():
         role = str(value_of(row["value"]).get("role", "?"))
-        told.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
+        changes_of.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
     bars = []
-    for node in sorted(told):
-        changes = sorted([*told[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])
+    for node in sorted(changes_of):
+        changes = sorted([*changes_of[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])
         for (start, role, epoch), end in zip(changes, _ends(changes, rows), strict=True):
             if role:
                 label = f"{role} {epoch}" if epoch >= 0 else role
@@ -314,8 +315,8 @@ def _roles(rows: RunRows, told_by: str) -> list[Bar]:
 
 
 def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
-    """Until the end of the load: the final reading is none. Of several seconds together the mean. Operations on objects
-    where nothing was sent."""
+    """Return curves until the end of the load: the final reading is no load. Where several seconds are drawn together,
+    they show the mean. Operations on objects are drawn where nothing was sent."""
     first = int(np.floor(min(0.0, operations.first_s)))
     span = int(np.ceil(operations.load_end_s)) - first
     piece_s = max(piece_s, -(-span // MOST_PIECES))
@@ -335,7 +336,7 @@ def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
 
 
 def _latencies(sends: Sends) -> Curve | None:
-    """Every acknowledged send: when, and after how many ms."""
+    """Return every acknowledged send: when, and after how many ms."""
     chosen = sends.ok & ~np.isnan(sends.latency_ms)
     if not chosen.any():
         return None
@@ -347,7 +348,7 @@ def _piece_s(sends: Sends | SendSummary) -> int:
 
 
 def _latency(sends: Sends | SendSummary) -> tuple[list[Curve], Curve | None]:
-    """Quantiles, and all single ones."""
+    """Return the quantiles, and all single latencies."""
     if isinstance(sends, Sends):
         return _quantiles(sends), _latencies(sends)
     curves = [Curve(label=label, x=x, y=y) for label, x, y in sends.latencies.quantiles() if x]
@@ -356,10 +357,10 @@ def _latency(sends: Sends | SendSummary) -> tuple[list[Curve], Curve | None]:
 
 
 def _quantiles(sends: Sends) -> list[Curve]:
-    told = _latencies(sends)
-    if told is None:
+    every_send = _latencies(sends)
+    if every_send is None:
         return []
-    whole, latencies = np.floor(np.asarray(told.x)), np.asarray(told.y)
+    whole, latencies = np.floor(np.asarray(every_send.x)), np.asarray(every_send.y)
     order = np.argsort(whole, kind="stable")
     seconds, starts = np.unique(whole[order], return_index=True)
     windows = np.split(latencies[order], starts[1:])
@@ -369,19 +370,19 @@ def _quantiles(sends: Sends) -> list[Curve]:
 
 
 def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
-    """How much there was, of what this system has: none of messages where nobody used a queue, of manifests where no
-    store told of one, of master terms where nobody told a role."""
+    """Count what this system has: no messages where nobody used a queue, no manifests where no store reported one, no
+    master terms where nobody reported a role."""
     ended = operations.completed
     counts: dict[str, int] = {}
     if any(f in ("send", "pull") for f, _ in ended) or operations.delivered:
         counts |= {"acknowledged writes": ended["send", "ok"], "unclear writes": ended["send", "info"]}
         counts["messages read"] = operations.delivered
     if objects := {f: ended[f, "ok"] for f in OF_OBJECTS if any(name == f for name, _ in ended)}:
-        counts |= {OBJECTS_TOLD[f]: number for f, number in objects.items()}
-    manifests, told = operations.manifests, rows.select("trace", "store_cas")["value"].to_pylist()
+        counts |= {OBJECT_LABELS[f]: number for f, number in objects.items()}
+    manifests, manifest_values = operations.manifests, rows.select("trace", "store_cas")["value"].to_pylist()
     if manifests is None:
-        manifests = sum(value_of(value).get("outcome") == "applied" for value in told)
-    if manifests or told:
+        manifests = sum(value_of(value).get("outcome") == "applied" for value in manifest_values)
+    if manifests or manifest_values:
         counts["manifest versions"] = int(manifests)
     if masters := _masters(rows):
         counts["master terms"] = masters
@@ -389,12 +390,12 @@ def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
 
 
 def _masters(rows: RunRows) -> int:
-    """How many master terms nodes told, in traces or else when they were asked; 0 where nobody did."""
+    """Count the master terms that nodes reported, in traces or else when they were asked; 0 where nobody did."""
     return _terms(rows.select("trace", "role")) or _terms(rows.select("poll", "state"))
 
 
-def _terms(told: pa.Table) -> int:
-    states = ((row, value_of(row["value"])) for row in told.to_pylist())
+def _terms(rows: pa.Table) -> int:
+    states = ((row, value_of(row["value"])) for row in rows.to_pylist())
     found = {(str(state.get("group", "")), row["epoch"], row["node"]) for row, state in states
              if state.get("role") == "master" and row["epoch"] >= 0}  # fmt: skip
     return len(found)

@@ -17,7 +17,8 @@ _OTHERS_WRITE = 0o022
 
 @cache
 def template(name: str) -> Template:
-    """The template in this file below ``reports/``. What it is given is escaped, and what it lacks is an error."""
+    """Return the template in this file below ``reports/``. What it is given is escaped, and what it lacks is an
+    error."""
     return _environment().get_template(name)
 
 
@@ -45,7 +46,7 @@ class _Compiled(FileSystemBytecodeCache):
 
 
 def _compiled() -> _Compiled | None:
-    """In the user's own cache; None where nobody has one, or others may write into it."""
+    """Return the cache in the user's own folder; None where there is none, or others may write into it."""
     try:
         cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         owner = next(folder for folder in (cache_home, *cache_home.parents) if folder.exists()).stat().st_uid

@@ -61,7 +61,7 @@ def measure(rows: RunRows) -> Measures:
 
 
 def _ended(rows: RunRows) -> tuple[pa.Table, np.ndarray[Any, Any]]:
-    """The rows that end a call of a workload during the load, and how long each took, in milliseconds."""
+    """Return the rows that end a call of a workload during the load, and how long each took, in milliseconds."""
     calls = rows.select("op")
     process = calls["process"].cast(pa.string())
     calls = calls.filter(pc.and_(pc.not_equal(calls["f"], "delivered"), pc.invert(pc.starts_with(process, PROBE))))
@@ -80,7 +80,7 @@ def _load_end_s(rows: RunRows) -> float:
 
 
 def _longest_gap(rows: RunRows, ended: pa.Table, acknowledged: np.ndarray[Any, Any]) -> float:
-    """Between two acknowledged writes, or between one and the beginning or end of the load."""
+    """Return the longest time between two acknowledged writes, or between one and the beginning or end of the load."""
     queue, seconds = rows.numbers(ended, "queue"), rows.seconds(ended)
     gaps = []
     for one in np.unique(queue[np.isin(_words(ended, "f"), WRITES)]).tolist():

@@ -70,7 +70,7 @@ class Pair:
 
 def side(run: Path) -> Side:
     """Read one run, as far as it can be read."""
-    told = line(run)
+    summary = line(run)
     try:
         laws = {law.law: str(law.validity) for law in directory.read_verdict(run).laws}
     except (ChaosError, KeyError, TypeError):
@@ -78,9 +78,9 @@ def side(run: Path) -> Side:
     try:
         table, damage = read_rows(run)
         rows = RunRows(table)
-        return Side(line=told, laws=laws, rows=rows, measures=measure(rows), damage=tuple(damage))
+        return Side(line=summary, laws=laws, rows=rows, measures=measure(rows), damage=tuple(damage))
     except (ChaosError, OSError, ValueError) as error:
-        return Side(line=told, laws=laws, damage=(f"{told.name}: the history can't be read: {error}",))
+        return Side(line=summary, laws=laws, damage=(f"{summary.name}: the history can't be read: {error}",))
 
 
 def pair(first: Path, second: Path) -> Pair:

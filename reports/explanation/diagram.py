@@ -30,23 +30,23 @@ SMALLEST = 900
 FAULTS = "faults"
 
 
-def draw(told: Explanation, links: Mapping[int, str], number: int = 1) -> Markup:
+def draw(explanation: Explanation, links: Mapping[int, str], number: int = 1) -> Markup:
     """Return the SVG element. ``links``: index of a row → the address where it can be read; an arrow leads to the first
     of its rows that has one. Ids are made of ``number``, which is that of the cause in a report."""
-    parts = lanes(told.arrows)
+    parts = lanes(explanation.arrows)
     lane = min(max(LANES // len(parts), NARROW), WIDE)
     xs = {name: TIME + lane * place + lane // 2 for place, name in enumerate(parts)}
     words_x = TIME + lane * len(xs) + 8
     width = words_x + WORDS
-    texts = [_lines(arrow) for arrow in told.arrows]
+    texts = [_lines(arrow) for arrow in explanation.arrows]
     tops = [HEAD]
     for text in texts:
         tops.append(tops[-1] + HIGH * len(text) + GAP)
     height = tops[-1] + HEAD
     drawn = [_lane(name, x, height, place % 2) for place, (name, x) in enumerate(xs.items())]
-    for arrow, text, top in zip(told.arrows, texts, tops, strict=False):
-        drawn.append(_linked(arrow, text, top, xs, links, told.run.name, words_x))
-    title = printable(f"What violation {told.number} ({told.name}) hangs on", 200)
+    for arrow, text, top in zip(explanation.arrows, texts, tops, strict=False):
+        drawn.append(_linked(arrow, text, top, xs, links, explanation.run.name, words_x))
+    title = printable(f"What violation {explanation.number} ({explanation.name}) hangs on", 200)
     return Markup(
         '<svg class="strip sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'width="{width}" style="min-width:{smallest}px" role="group" aria-labelledby="sequence-{number}" '
@@ -58,14 +58,14 @@ def draw(told: Explanation, links: Mapping[int, str], number: int = 1) -> Markup
     )  # fmt: skip
 
 
-def write(file: Path, told: Explanation) -> Path:
+def write(file: Path, explanation: Explanation) -> Path:
     """Write the diagram as a file and return its path. Its arrows lead to their rows in the run's report, as far as
     that quotes them. Raises :class:`chaos.errors.BadInput` when the file can't be written."""
-    report = told.run / "report.html"
+    report = explanation.run / "report.html"
     found = re.findall(r'<tr id="(row-[0-9]+-([0-9]+))">', _text(report))
     address = quote(os.path.relpath(report.absolute(), file.absolute().parent))
     links = {int(row): f"{address}#{anchor}" for anchor, row in reversed(found)}
-    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{draw(told, links)}\n'
+    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{draw(explanation, links)}\n'
     try:
         guarded.replace(file, content.encode())
     except OSError as error:
@@ -74,7 +74,7 @@ def write(file: Path, told: Explanation) -> Path:
 
 
 def _text(page: Path) -> str:
-    """The report; "" where there is none that can be read."""
+    """Return the report; "" where there is none that can be read."""
     try:
         return guarded.read(page).decode("utf-8", "replace")
     except (OSError, ChaosError):
@@ -82,7 +82,7 @@ def _text(page: Path) -> str:
 
 
 def lanes(arrows: Sequence[Arrow]) -> list[str]:
-    """Who takes part, from left to right: the faults, clients in the order in which they come, nodes by name."""
+    """Return who takes part, from left to right: the faults, clients in the order in which they come, nodes by name."""
     calls = {one.source for one in arrows if one.what.endswith(" invoke")}
     calls |= {one.target for one in arrows if one.what.endswith((" ok", " fail", " info"))}
     parts = dict.fromkeys(part for one in arrows if one.source != FAULTS for part in (one.source, one.target))
@@ -91,14 +91,15 @@ def lanes(arrows: Sequence[Arrow]) -> list[str]:
 
 
 def _lines(arrow: Arrow) -> list[tuple[str, bool]]:
-    """The words beside an arrow, line by line, and of each whether it names methods."""
-    told = textwrap.wrap(printable(arrow.told, 400).unescape(), LETTERS, max_lines=LINES, placeholder="…") or [""]
+    """Return the words beside an arrow, line by line, and of each whether it names methods."""
+    words = printable(arrow.phrase, 400).unescape()
+    lines = textwrap.wrap(words, LETTERS, max_lines=LINES, placeholder="…") or [""]
     deciders = printable(f"decided by {' and '.join(arrow.decided)}" if arrow.decided else "", 200).unescape()
-    return [*((line, False) for line in told), *((line, True) for line in textwrap.wrap(deciders, LETTERS))]
+    return [*((line, False) for line in lines), *((line, True) for line in textwrap.wrap(deciders, LETTERS))]
 
 
 def _lane(name: str, x: int, height: int, odd: int) -> Markup:
-    """Names of neighbours stand on two lines, so that they don't touch."""
+    """Draw a lane. Names of neighbours stand on two lines, so that they don't touch."""
     label = Markup(
         '<text x="{x}" y="{y}" fill="{ink}" font-weight="600" text-anchor="middle">{name}<title>{whole}</title></text>'
     )
@@ -112,7 +113,7 @@ def _linked(
     arrow: Arrow, text: Sequence[tuple[str, bool]], top: int, xs: Mapping[str, int], links: Mapping[int, str], run: str,
     words_x: int,
 ) -> Markup:  # fmt: skip
-    """An arrow with its second and its words; pointed at, it tells the command that prints its rows."""
+    """Draw an arrow with its second and its words; pointed at, it shows the command that prints its rows."""
     y, ink = top + HIGH - 4, BAD if arrow.named else FAULT if arrow.source == FAULTS else INK
     last = max((x for lane, x in xs.items() if lane in (arrow.source, *_targets(arrow, xs))), default=words_x)
     parts = [
@@ -137,13 +138,13 @@ def _line(line: str, method: bool, x: int, y: int, arrow: Arrow) -> Markup:
 
 
 def _targets(arrow: Arrow, xs: Mapping[str, int]) -> list[str]:
-    """The lanes that it points at; a fault at each of its targets that takes part."""
+    """Return the lanes that it points at; a fault at each of its targets that takes part."""
     named = arrow.target.split(", ") if arrow.source == FAULTS else [arrow.target]
     return [name for name in named if name in xs and name != arrow.source]
 
 
 def _drawn(arrow: Arrow, y: int, xs: Mapping[str, int], ink: str) -> list[Markup]:
-    """A line with a head for each target; a dot for what a node does by itself, and where an arrow begins."""
+    """Draw a line with a head for each target; a dot for what a node does by itself, and where an arrow begins."""
     start = xs[arrow.source]
     parts = [Markup('<circle cx="{}" cy="{}" r="3" fill="{}"/>').format(start, y, ink)]
     for target in _targets(arrow, xs):

@@ -25,7 +25,7 @@ RETURNS = ("start", "recovered")
 
 
 def happens_before(chosen: Sequence[Row], subject: Subject, rows: Rows) -> networkx.DiGraph[Any]:
-    """The graph of these rows, given by index."""
+    """Return the graph of these rows, given by index."""
     import networkx  # a report without violations starts without it
 
     graph: networkx.DiGraph[Any] = networkx.DiGraph()
@@ -39,17 +39,18 @@ def happens_before(chosen: Sequence[Row], subject: Subject, rows: Rows) -> netwo
 
 
 def _orders(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """What one node, or one client, did one after the other."""
+    """Yield what one node, or one client, did one after the other."""
     lanes: dict[tuple[bool, str], list[Row]] = {}
     for row in chosen:
         if row.kind in ("trace", "final", "op"):
             lanes.setdefault((row.kind == "op", row.process if row.kind == "op" else row.node), []).append(row)
-    for (client, _), told in lanes.items():
-        yield from pairwise(told if client else sorted(told, key=lambda row: row.in_node_order))
+    for (client, _), lane in lanes.items():
+        yield from pairwise(lane if client else sorted(lane, key=lambda row: row.in_node_order))
 
 
 def _calls(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """A send → where it was first stored → the answer; what a node had done before it was asked → its answer."""
+    """Yield edges: a send → where it was first stored → the answer; what a node had done before it was asked → its
+    answer."""
     by_index = {row.index: row for row in chosen}
     for row in chosen:
         if row.kind != "op" or row.type == "invoke":
@@ -70,16 +71,16 @@ def _calls(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
                 yield row, answer
 
 
-def _last(told: Sequence[Row], until: Row, answer: Row, rows: Rows) -> Iterator[Edge]:
-    """The last trace row of the answering node before it can have been asked."""
-    earlier = [row for row in told if row.kind == "trace" and rows.before(row, until)]
+def _last(of_node: Sequence[Row], until: Row, answer: Row, rows: Rows) -> Iterator[Edge]:
+    """Yield an edge to the answer from the last trace row of the answering node before it can have been asked."""
+    earlier = [row for row in of_node if row.kind == "trace" and rows.before(row, until)]
     if earlier:
         yield max(earlier, key=lambda row: row.in_node_order), answer
 
 
 def _copies(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """A record on the node that stored it first → on the others, in the tier → confirmed by its master; what was read
-    → the end of the final reading."""
+    """Yield edges: a record on the node that stored it first → on the others, in the tier → confirmed by its master;
+    what was read → the end of the final reading."""
     appends = [row for row in chosen if row.f == "append"]
     for same in _groups(appends, lambda row: (row.queue, row.offset, row.message, row.position, row.epoch)):
         first = _first(same, rows)
@@ -99,7 +100,8 @@ def _copies(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
 
 
 def _decisions(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """An entry of the controllers → the roles and sets that follow from it, and other controllers' applying it."""
+    """Yield edges: an entry of the controllers → the roles and sets that follow from it, and other controllers'
+    applying it."""
     entries = [row for row in chosen if row.f == "applied"]
     for same in _groups(entries, lambda row: row.position):
         first = _first(same, rows)
@@ -122,7 +124,8 @@ def _decisions(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
 
 
 def _terms(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """A candidate → its voters → the leader of that term → who follows it, and what is agreed on in that term."""
+    """Yield edges: a candidate → its voters → the leader of that term → who follows it, and what is agreed on in that
+    term."""
     raft = [row for row in chosen if row.f == "raft"]
     for same in _groups(raft, lambda row: row.epoch):
         leaders = [row for row in same if row.value.get("role") == "leader"]
@@ -137,9 +140,9 @@ def _terms(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
 
 
 def _requests(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """A request to the store → what the store did → the views of that version."""
-    told = [row for row in chosen if "request" in row.value and row.kind == "trace"]
-    for same in _groups(told, lambda row: str(row.value["request"])):
+    """Yield edges: a request to the store → what the store did → the views of that version."""
+    named = [row for row in chosen if "request" in row.value and row.kind == "trace"]
+    for same in _groups(named, lambda row: str(row.value["request"])):
         asked = [row for row in same if row.f.startswith("tier_") and row.f != "tier_fault"]
         done = [row for row in same if row.f.startswith("store_") or row.f == "tier_fault"]
         yield from ((one, other) for one in asked for other in done)
@@ -150,7 +153,8 @@ def _requests(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
 
 
 def _losses(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator[Edge]:
-    """What took a record of the subject from a log → the first witness afterwards: that it is missing hangs on it."""
+    """Yield edges: what took a record of the subject from a log → the first witness afterwards: that it is missing
+    hangs on it."""
     for row in chosen:
         if any(took_away(row, record) for record in chosen if record.f == "append"):
             after = [witness for witness in subject.witnesses if rows.before(row, witness)]
@@ -158,8 +162,9 @@ def _losses(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator[Edg
 
 
 def _faults(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """An injection → the first row of each node that it is proven to have hit: while it lasted, or by which the node
-    came back; answers of the node to what it was asked meanwhile; the election meanwhile of another master."""
+    """Yield edges: an injection → the first row of each node that it is proven to have hit: while it lasted, or by
+    which the node came back; answers of the node to what it was asked meanwhile; the election meanwhile of another
+    master."""
     undone = {row.process: row for row in rows.of("fault") if row.value.get("phase") == "undo"}
     by_index = {row.index: row for row in chosen}
     for fault in (row for row in chosen if row.kind == "fault"):
@@ -168,8 +173,8 @@ def _faults(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
         lasting = [row for row in later if end is None or rows.before(row, end)]
         during = {row.index for row in lasting}
         for node in hit_by(fault):
-            told = [row for row in later if row.kind == "trace" and row.node == node]
-            first = min(told, key=lambda row: row.in_node_order, default=None)
+            traced = [row for row in later if row.kind == "trace" and row.node == node]
+            first = min(traced, key=lambda row: row.in_node_order, default=None)
             if first is not None and (first.index in during or first.f in RETURNS):
                 yield fault, first
             answers = [row for row in later if row.kind == "op" and row.node == node]
@@ -180,8 +185,9 @@ def _faults(chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
 
 
 def _power_cuts(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator[Edge]:
-    """A power cut that took unsynced bytes from who had acknowledged a message before → the first witness afterwards,
-    where nobody was given the message since: without traces nothing else leads from the one to the other."""
+    """Yield edges: a power cut that took unsynced bytes from who had acknowledged a message before → the first witness
+    afterwards, where nobody was given the message since: without traces nothing else leads from the one to the
+    other."""
     for fault in (row for row in chosen if row.kind == "fault"):
         lost = unsynced(fault.value["proof"])
         sent = [row for row in subject.witnesses if (row.f, row.type) == ("send", "ok") and rows.before(row, fault)]
@@ -194,7 +200,7 @@ def _power_cuts(chosen: Sequence[Row], subject: Subject, rows: Rows) -> Iterator
 
 
 def _previous_master(row: Row, chosen: Sequence[Row], rows: Rows) -> str:
-    """Of an election: the master that the one before it elected in this group; "" for any other row."""
+    """Return, of an election, the master that the one before it elected in this group; "" for any other row."""
     entry = entry_of(row)
     if entry.get("type") != "elect":
         return ""
@@ -204,20 +210,21 @@ def _previous_master(row: Row, chosen: Sequence[Row], rows: Rows) -> str:
 
 
 def _switched(fault: Row, chosen: Sequence[Row], rows: Rows) -> Iterator[Edge]:
-    """A switch that was asked for → the election that its proof names."""
+    """Yield edges: a switch that was asked for → the election that its proof names."""
     proof = fault.value["proof"]
-    for node, told in proof.items() if isinstance(proof, dict) else ():
-        if isinstance(told, dict) and isinstance(told.get("epoch"), int):
+    for node, proven in proof.items() if isinstance(proof, dict) else ():
+        if isinstance(proven, dict) and isinstance(proven.get("epoch"), int):
             yield from (
                 (fault, row)
                 for row in chosen
-                if row.f == "applied" and entry_of(row).get("master") == told.get("to", node)
-                and entry_of(row).get("master_epoch") == told["epoch"]
+                if row.f == "applied" and entry_of(row).get("master") == proven.get("to", node)
+                and entry_of(row).get("master_epoch") == proven["epoch"]
             )  # fmt: skip
 
 
 def hit_by(fault: Row) -> list[str]:
-    """The nodes that a fault of :func:`reports.explanation.selection.injections` is proven to have hit, by name."""
+    """Return the nodes that a fault of :func:`reports.explanation.selection.injections` is proven to have hit, by
+    name."""
     return list(fault.value["proven"]["nodes"])
 
 
@@ -228,8 +235,8 @@ def _first(same: Sequence[Row], rows: Rows) -> Row:
     return first
 
 
-def _groups(told: Iterable[Row], key: Callable[[Row], Hashable]) -> Iterable[Sequence[Row]]:
+def _groups(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> Iterable[Sequence[Row]]:
     found: dict[Hashable, list[Row]] = {}
-    for row in told:
+    for row in rows:
         found.setdefault(key(row), []).append(row)
     return found.values()

@@ -60,29 +60,29 @@ class Row:
 class Rows:
     """All rows of a run. ``one_clock``: the order of recording is that of time, for rows of different nodes too."""
 
-    def __init__(self, told: RunRows, *, one_clock: bool) -> None:
-        self._told = told
+    def __init__(self, rows: RunRows, *, one_clock: bool) -> None:
+        self._source = rows
         self.one_clock = one_clock
-        self.has_traces = told.select("trace").num_rows > 0
-        self.drain_s = told.phase_s("drain")
+        self.has_traces = rows.select("trace").num_rows > 0
+        self.drain_s = rows.phase_s("drain")
 
     def of(self, kind: str, *names: str, where: Callable[[pa.Table], Any] | None = None) -> list[Row]:
-        """Rows of a kind and of these names, for which the mask ``where`` of the chosen table holds."""
-        table = self._told.select(kind, *names)
+        """Return the rows of a kind and of these names, for which the mask ``where`` of the chosen table holds."""
+        table = self._source.select(kind, *names)
         return self._rows(table if where is None else table.filter(where(table)))
 
     def numbered(self, indices: Iterable[int]) -> list[Row]:
         wanted = pa.array(sorted(set(indices)), pa.int64())
-        table = self._told.table
+        table = self._source.table
         return self._rows(table.filter(pc.is_in(table["index"], wanted)))
 
     def ops_of(self, calls: Iterable[int]) -> list[Row]:
-        """The answers to these calls, without the messages that a reader was given."""
+        """Return the answers to these calls, without the messages that a reader was given."""
         wanted = pa.array(sorted(set(calls)), pa.int64())
         return [row for row in self.of("op", where=lambda t: pc.is_in(t["op"], wanted)) if row.f != "delivered"]
 
     def before(self, one: Row, other: Row) -> bool:
-        """Whether a row was recorded before another: by the order of recording, or else by the clocks."""
+        """Return whether a row was recorded before another: by the order of recording, or else by the clocks."""
         if self.one_clock:
             return one.index < other.index
         return (one.time_ns, one.index) < (other.time_ns, other.index)
@@ -94,5 +94,5 @@ class Rows:
         words = {name: str(found[name] or "") for name in ("kind", "f", "type", "process", "node")}
         same = ("index", "time_ns", "op", "step", "epoch", "queue", "offset", "position", "message")
         columns: dict[str, Any] = words | {name: int(found[name]) for name in same}
-        at_s, life = self._told.second(columns["time_ns"]), int(found["incarnation"])
+        at_s, life = self._source.second(columns["time_ns"]), int(found["incarnation"])
         return Row(**columns, at_s=at_s, life=life, value=value_of(found["value"]))

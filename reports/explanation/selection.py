@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from reports.explanation.history import Row, Rows
 from reports.explanation.subject import Subject
 
-#: Rows by which a node tells that it holds a record durably, confirmed it, or let a producer know.
+#: Rows by which a node shows that it holds a record durably, confirmed it, or let a producer know.
 REACHED = ("synced", "confirm", "acked")
 #: What brokers and stores trace of the tier.
 TIER_ROWS = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut", "tier_fault", "store_put",
@@ -23,7 +23,7 @@ DECISIONS = ("elect", "masterless", "alter")
 
 
 def selection(subject: Subject, rows: Rows) -> list[Row]:
-    """All rows that may matter, by index, each once; of faults only those that were injected."""
+    """Return all rows that may matter, by index, each once; of faults only those that were injected."""
     records = list(_records(subject, rows))
     logs = list(_logs(records, rows))
     found = [*subject.witnesses, *records, *_clients(subject, rows), *logs]
@@ -38,7 +38,7 @@ def selection(subject: Subject, rows: Rows) -> list[Row]:
 
 
 def _records(subject: Subject, rows: Rows) -> Iterator[Row]:
-    """What was stored at the places of the subject or, where it has none, its messages."""
+    """Yield what was stored at the places of the subject or, where it has none, its messages."""
     messages = _set(subject.messages)
     if not subject.places:
         yield from rows.of("trace", "append", where=lambda t: pc.is_in(t["message"], messages))
@@ -49,7 +49,8 @@ def _records(subject: Subject, rows: Rows) -> Iterator[Row]:
 
 
 def _clients(subject: Subject, rows: Rows) -> Iterator[Row]:
-    """The sends of its messages; who was first given what stands at its places, before and in the final reading."""
+    """Yield the sends of its messages; who was first given what stands at its places, before and in the final
+    reading."""
     sends = rows.of("op", "send", where=lambda t: pc.is_in(t["message"], _set(subject.messages)))
     yield from sends
     seen = set()
@@ -61,13 +62,13 @@ def _clients(subject: Subject, rows: Rows) -> Iterator[Row]:
 
 
 def _near(subject: Subject, table: pa.Table) -> Any:
-    """Which rows have the queue of a place, and the offset of one: all those at its places, and few others."""
+    """Return which rows have the queue of a place, and the offset of one: all those at its places, and few others."""
     queues, offsets = (_set({place[part] for place in subject.places}) for part in (0, 1))
     return pc.and_(pc.is_in(table["queue"], queues), pc.is_in(table["offset"], offsets))
 
 
 def _logs(records: Sequence[Row], rows: Rows) -> Iterator[Row]:
-    """Of each record on its node: when it was durable, confirmed and acknowledged, and what took it away."""
+    """Yield, of each record on its node, when it was durable, confirmed and acknowledged, and what took it away."""
     nodes = {row.node for row in records}
     if not nodes:
         return
@@ -75,28 +76,28 @@ def _logs(records: Sequence[Row], rows: Rows) -> Iterator[Row]:
     names = (*REACHED, "truncate", "recovered", "start", "bootstrap", "crash", "damaged")
     for row in rows.of("trace", *names, where=lambda t: pc.is_in(t["node"].cast(pa.string()), _set(nodes))):
         by_node.setdefault(row.node, []).append(row)
-    for node, told in by_node.items():
+    for node, traced in by_node.items():
         mine = [row for row in records if row.node == node]
         lowest = min(row.in_node_order for row in mine)
-        for row in told:
+        for row in traced:
             if row.f in REACHED or row.in_node_order < lowest:
                 continue
             if row.f != "truncate" or any(took_away(row, record) for record in mine):
                 yield row
         for record in mine:
-            yield from _reached(record, told)
+            yield from _reached(record, traced)
 
 
 def took_away(cut: Row, record: Row) -> bool:
-    """Whether a truncation of this node cut a record of it off."""
+    """Return whether a truncation of this node cut a record of it off."""
     same = cut.node == record.node and record.in_node_order < cut.in_node_order
     return cut.f == "truncate" and same and 0 <= cut.position < record.end
 
 
-def _reached(record: Row, told: Iterable[Row]) -> Iterator[Row]:
-    """The first row of each name by which the node had gone past the record, in that life."""
+def _reached(record: Row, traced: Iterable[Row]) -> Iterator[Row]:
+    """Yield the first row of each name by which the node had gone past the record, in that life."""
     missing = set(REACHED)
-    for row in told:
+    for row in traced:
         later = row.life == record.life and row.in_node_order > record.in_node_order
         if later and row.f in ("truncate", "bootstrap"):
             return
@@ -107,7 +108,7 @@ def _reached(record: Row, told: Iterable[Row]) -> Iterator[Row]:
 
 
 def _masters(found: Sequence[Row], rows: Rows) -> Iterator[Row]:
-    """Who became what in the epochs of these rows, and how the set changed between the traces among them."""
+    """Yield who became what in the epochs of these rows, and how the set changed between the traces among them."""
     epochs = {epoch for row in found if (epoch := _master_epoch(row)) > 0}
     traced = [row.index for row in found if row.kind == "trace"]
     begin, end = min(traced, default=0), max(traced, default=-1)
@@ -126,7 +127,7 @@ def _masters(found: Sequence[Row], rows: Rows) -> Iterator[Row]:
 
 
 def _master_epoch(row: Row) -> int:
-    """The epoch of the master that a row is about; rows of controllers have their term in the column."""
+    """Return the epoch of the master that a row is about; rows of controllers have their term in the column."""
     if row.f == "applied":
         epoch = entry_of(row).get("master_epoch")
         return epoch if isinstance(epoch, int) else -1
@@ -134,7 +135,7 @@ def _master_epoch(row: Row) -> int:
 
 
 def _controllers(subject: Subject, rows: Rows) -> Iterator[Row]:
-    """What the controllers applied to the objects while the witnesses were on their way, and who led them."""
+    """Yield what the controllers applied to the objects while the witnesses were on their way, and who led them."""
     first, last = subject.first.index, subject.last.index
     for row in rows.of("trace", "applied", where=lambda t: pc.less(t["index"], last)):
         if (
@@ -150,8 +151,8 @@ def _controllers(subject: Subject, rows: Rows) -> Iterator[Row]:
 
 
 def injections(rows: Rows) -> list[Row]:
-    """The faults that took place: the row by which each was asked for, with all that it is ``proven`` to have hit and
-    its ``proof``, which later rows tell."""
+    """Return the faults that took place: the row by which each was asked for, with all that it is ``proven`` to have
+    hit and its ``proof``, which later rows hold."""
     asked: dict[str, Row] = {}
     done: dict[str, Row] = {}
     for row in rows.of("fault"):
@@ -161,8 +162,8 @@ def injections(rows: Rows) -> list[Row]:
             before = done.get(row.process, asked[row.process])
             proven = {str(node) for one in (before, row) for node in _nodes(one.value.get("proven"))}
             proof = before.value.get("proof") or row.value.get("proof") or {}
-            told = {**asked[row.process].value, "proven": {"nodes": sorted(proven)}, "proof": proof}
-            done[row.process] = replace(asked[row.process], value=told)
+            whole = {**asked[row.process].value, "proven": {"nodes": sorted(proven)}, "proof": proof}
+            done[row.process] = replace(asked[row.process], value=whole)
     return list(done.values())
 
 
@@ -171,10 +172,10 @@ def _nodes(proven: object) -> list[Any]:
 
 
 def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
-    """The requests that the witnesses name, and the versions of manifests."""
-    told = [row for row in subject.witnesses if is_of_tier(row)]
-    requests = {word for row in told if (word := _word(row, "request"))}
-    versions = {(row.queue, word) for row in told if (word := _word(row, "version"))}
+    """Yield the rows about the requests, and the versions of manifests, that the witnesses name."""
+    of_tier = [row for row in subject.witnesses if is_of_tier(row)]
+    requests = {word for row in of_tier if (word := _word(row, "request"))}
+    versions = {(row.queue, word) for row in of_tier if (word := _word(row, "version"))}
     if not requests and not versions:
         return
     for row in rows.of("trace", *TIER_ROWS):
@@ -183,17 +184,18 @@ def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
 
 
 def is_of_tier(row: Row) -> bool:
-    """Whether a row is about manifests and the requests that change them."""
+    """Return whether a row is about manifests and the requests that change them."""
     return row.f.startswith(("tier_", "store_", "manifest", "view"))
 
 
 def _word(row: Row, name: str) -> str:
-    """A value as text, "" without one."""
+    """Return a value as text, "" without one."""
     return str(row.value[name]) if name in row.value else ""
 
 
 def _polls(subject: Subject, rows: Rows) -> Iterator[Row]:
-    """Polls by which a node showed another role, master or epoch than before, between the first and last witness."""
+    """Yield polls by which a node showed another role, master or epoch than before, between the first and last
+    witness."""
     shown: dict[tuple[str, str], Any] = {}
     for row in rows.of("poll"):
         now = (_word(row, "role"), _word(row, "master"), _word(row, "leader"), row.epoch)

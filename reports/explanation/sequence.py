@@ -25,7 +25,7 @@ from reports.rows import RunRows
 if TYPE_CHECKING:
     import networkx
 
-#: So many arrows are told; what matters least is left out first.
+#: So many arrows are shown; what matters least is left out first.
 ARROWS = 40
 #: Rows by which the outcome was decided; they stay when there are too many arrows.
 DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "raft", "acked", "append")
@@ -50,11 +50,11 @@ class Arrow:
     count: int = 1
 
     @property
-    def told(self) -> str:
+    def phrase(self) -> str:
         return self.text if self.count == 1 else f"{self.text} … {self.count} times"
 
     def link(self, run: str) -> str:
-        """The command that prints its rows."""
+        """Return the command that prints its rows."""
         first, last = self.rows[0], self.rows[-1]
         whole = f"{first}..{last}" if last > first else str(first)
         few = " ".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
@@ -77,7 +77,8 @@ class Explanation:
 
 
 def explain(run: Path, which: str = "1") -> Explanation:
-    """The slice of a violation: ``which`` is its number from 1 on, or the name of its kind (the first one of it).
+    """Return the slice of a violation: ``which`` is its number from 1 on, or the name of its kind (the first one of
+    it).
 
     Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
@@ -87,29 +88,29 @@ def explain(run: Path, which: str = "1") -> Explanation:
     if not anomaly.rows:
         raise BadInput(f"{run}: violation {number} ({anomaly.name}) names no rows, so nothing leads back from it")
     table, damage = read_rows(run)
-    told = of_violation(run, meta, found, number, rows_of(RunRows(table), meta))
-    if not told.arrows:
+    explanation = of_violation(run, meta, found, number, rows_of(RunRows(table), meta))
+    if not explanation.arrows:
         raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly.name}) are not in the history")
-    return replace(told, notes=[*told.notes, *damage])
+    return replace(explanation, notes=[*explanation.notes, *damage])
 
 
 def violations(run: Path) -> list[Anomaly]:
-    """Each violation of an INVALID run, in the order of the verdict. Raises
-    :class:`chaos.errors.BadInput` for any other run."""
+    """Return each violation of an INVALID run, in the order of the verdict. Raises :class:`chaos.errors.BadInput` for
+    any other run."""
     verdict = read_verdict(run)
     if verdict.validity is not Validity.INVALID:
         raise BadInput(f"{run} is {verdict.validity}: only a violation can be explained")
     return verdict.violations
 
 
-def rows_of(told: RunRows, meta: RunMeta) -> Rows:
-    """The rows of the run that ``run.json`` is about."""
-    return Rows(told, one_clock=meta.one_clock)
+def rows_of(rows: RunRows, meta: RunMeta) -> Rows:
+    """Return the rows of the run that ``run.json`` is about."""
+    return Rows(rows, one_clock=meta.one_clock)
 
 
 def of_violation(run: Path, meta: RunMeta, found: Sequence[Anomaly], number: int, rows: Rows) -> Explanation:
-    """The slice of the violation ``number`` of all that were ``found``; without arrows where its
-    rows are not in the history."""
+    """Return the slice of the violation ``number`` of all that were ``found``; without arrows where its rows are not in
+    the history."""
     anomaly = found[number - 1]
     arrows, left_out = sequence(anomaly, rows, meta.decided_by)
     return Explanation(
@@ -119,7 +120,7 @@ def of_violation(run: Path, meta: RunMeta, found: Sequence[Anomaly], number: int
 
 
 def number_of(run: Path, which: str, found: Sequence[Anomaly]) -> int:
-    """Which of these violations is meant: by its number from 1 on, or by the name of its kind. Raises
+    """Return which of these violations is meant: by its number from 1 on, or by the name of its kind. Raises
     :class:`chaos.errors.BadInput`."""
     if which in map(str, range(1, len(found) + 1)):
         return int(which)
@@ -131,20 +132,21 @@ def number_of(run: Path, which: str, found: Sequence[Anomaly]) -> int:
 
 
 def _notes(rows: Rows, left_out: int) -> list[str]:
-    told = []
+    notes = []
     if not rows.has_traces:
-        told.append("The nodes traced nothing: the slice has operations, polls and faults only.")
+        notes.append("The nodes traced nothing: the slice has operations, polls and faults only.")
     elif not rows.one_clock:
-        told.append("The nodes ran on clocks of their own: the order of rows of different nodes rests on these.")
+        notes.append("The nodes ran on clocks of their own: the order of rows of different nodes rests on these.")
     if left_out:
-        told.append(f"{left_out} arrows that matter less are left out.")
-    return told
+        less = "arrow that matters less is" if left_out == 1 else "arrows that matter less are"
+        notes.append(f"{left_out} {less} left out.")
+    return notes
 
 
 def sequence(
     anomaly: Anomaly, rows: Rows, decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> tuple[list[Arrow], int]:
-    """The arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
+    """Return the arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
     :data:`chaos.driver.DECIDED_BY`."""
     import networkx
 
@@ -158,11 +160,11 @@ def sequence(
         sliced.sort(key=lambda row: (row.time_ns, row.index))
     drawn = [_arrow(row, sliced[:place], graph, named) for place, row in enumerate(sliced)]
     deciders = [_deciders(row, decided_by) for row in sliced]
-    return fold([replace(arrow, decided=told) for arrow, told in zip(drawn, deciders, strict=True)])
+    return fold([replace(arrow, decided=methods) for arrow, methods in zip(drawn, deciders, strict=True)])
 
 
 def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The methods behind what a node traced or answered."""
+    """Return the methods behind what a node traced or answered."""
     if row.kind not in ("trace", "op") or not row.node:
         return ()
     details = (row.type, row.value.get("role"), entry_of(row).get("type"), *row.value)
@@ -192,7 +194,7 @@ def _ends(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any]) -> tupl
 
 
 def fold(arrows: Sequence[Arrow], most: int = ARROWS) -> tuple[list[Arrow], int]:
-    """Like arrows that stand next to each other become one; beyond ``most``, like ones anywhere, the second one on.
+    """Fold like arrows that stand next to each other into one; beyond ``most``, like ones anywhere, the second one on.
     What matters least is left out last: how many arrows that are. What a law names is never left out."""
     folded: list[Arrow] = []
     for arrow in arrows:
@@ -232,5 +234,5 @@ def _joined(one: Arrow, other: Arrow) -> Arrow:
 
 
 def _rank(arrow: Arrow) -> int:
-    """0: the law names it, 1: it decided something, 2: it is a step on the way."""
+    """Return 0: the law names it, 1: it decided something, 2: it is a step on the way."""
     return 0 if arrow.named else 1 if arrow.what.split()[0] in DECISIVE or arrow.source == "faults" else 2

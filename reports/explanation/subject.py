@@ -32,7 +32,7 @@ class Subject:
 
 
 def subject(anomaly: Anomaly, rows: Rows) -> Subject:
-    """The subject of an anomaly of ``verdict.json`` that names rows."""
+    """Return the subject of an anomaly of ``verdict.json`` that names rows."""
     named = rows.numbered(anomaly.rows[:WITNESSES])
     calls = {row.op if row.op >= 0 else row.index for row in named if row.kind == "op"}
     found = {row.index: row for row in [*named, *rows.numbered(calls), *rows.ops_of(calls)]}

@@ -12,7 +12,7 @@ from reports.run_report.story import NAMED, message_name
 
 
 def words(row: Row, before: Sequence[Row]) -> str:
-    """What this row tells; ``before``: the rows of the explanation that come before it."""
+    """Say what this row shows; ``before``: the rows of the explanation that come before it."""
     if row.kind == "op":
         return _operation(row, before)
     if row.kind == "fault":
@@ -20,13 +20,13 @@ def words(row: Row, before: Sequence[Row]) -> str:
     if row.kind == "final":
         return f"in the end holds {_record(row)}" if row.offset >= 0 else f"in the end: {row.f}"
     if row.kind == "poll":
-        told = [f"{name} {row.value[name]}" for name in ("role", "master", "leader") if row.value.get(name)]
-        return " ".join(["shows", *told, *([f"epoch {row.epoch}"] if row.epoch >= 0 else [])])
+        shown = [f"{name} {row.value[name]}" for name in ("role", "master", "leader") if row.value.get(name)]
+        return " ".join(["shows", *shown, *([f"epoch {row.epoch}"] if row.epoch >= 0 else [])])
     return _trace(row, before)
 
 
 def targets(fault: Row) -> str:
-    """Whom a fault was aimed at; of many the first ones."""
+    """Say whom a fault was aimed at; of many the first ones."""
     named = fault.value.get("targets")
     nodes = [str(node) for node in named] if isinstance(named, list) and named else hit_by(fault)
     more = [f"{len(nodes) - NAMED} more"] if len(nodes) > NAMED else []
@@ -38,8 +38,8 @@ def _operation(row: Row, before: Sequence[Row]) -> str:
     if row.message >= 0:
         name += f" {message_name(row.message)}"
     elif "object" in row.value:
-        told = [str(row.value[one]) for one in ("address", "expected", "members", "epoch") if row.value.get(one)]
-        name += " ".join(["", str(row.value["object"]), *told])
+        details = [str(row.value[one]) for one in ("address", "expected", "members", "epoch") if row.value.get(one)]
+        name += " ".join(["", str(row.value["object"]), *details])
     elif row.queue >= 0:
         name += f" of queue {row.queue}"
     if row.f == "delivered":
@@ -52,7 +52,7 @@ def _operation(row: Row, before: Sequence[Row]) -> str:
 
 
 def _believed(row: Row, before: Sequence[Row]) -> str:
-    """Of a controller's answer: which term it believed to lead, and who led a newer one by then."""
+    """Say of a controller's answer which term it believed to lead, and who led a newer one by then."""
     mine = [one for one in before if one.f == "raft" and one.node == row.node]
     leads = [one for one in before if one.f == "raft" and one.value.get("role") == "leader"]
     if not mine or not leads or mine[-1].value.get("role") != "leader":
@@ -63,31 +63,31 @@ def _believed(row: Row, before: Sequence[Row]) -> str:
 
 
 def _trace(row: Row, before: Sequence[Row]) -> str:
-    told = row.value
+    value = row.value
     match row.f:
         case "append":
             return f"stores {_record(row)} (epoch {row.epoch}, ends at {row.end})"
         case "acked":
-            confirmed = told.get("confirm")
+            confirmed = value.get("confirm")
             behind = isinstance(confirmed, int) and confirmed < row.position
             more = f", though only {confirmed} is confirmed" if behind else ""
             return f"acknowledges up to {row.position}{more}"
         case "confirm":
-            return f"confirm offset {row.position}" + (f", {_set(told)}" if told.get("set") else "")
+            return f"confirm offset {row.position}" + (f", {_set(value)}" if value.get("set") else "")
         case "synced":
             return f"durable up to {row.position}"
         case "truncate":
-            return f"cuts its log from {told.get('old_end', '?')} to {row.position}"
+            return f"cuts its log from {value.get('old_end', '?')} to {row.position}"
         case "recovered":
             return f"comes back with its log up to {row.position}{_relapsed(row, before)}"
         case "role":
-            follows = f" of {told.get('master')}" if told.get("role") == "slave" and told.get("master") else ""
-            start = f", log ends at {told['start']}" if "start" in told else ""
-            return f"{told.get('role')}{follows} in epoch {row.epoch}{start}"
+            follows = f" of {value.get('master')}" if value.get("role") == "slave" and value.get("master") else ""
+            start = f", log ends at {value['start']}" if "start" in value else ""
+            return f"{value.get('role')}{follows} in epoch {row.epoch}{start}"
         case "set":
-            return _set(told)
+            return _set(value)
         case "raft":
-            return f"{told.get('role')} of term {row.epoch}"
+            return f"{value.get('role')} of term {row.epoch}"
         case "applied":
             return _entry(entry_of(row), row.position)
     return " ".join(filter(None, [row.f, *_named(row)]))
@@ -100,7 +100,7 @@ def _named(row: Row) -> Iterator[str]:
 
 
 def _relapsed(row: Row, before: Sequence[Row]) -> str:
-    """Of a log that came back: whether bytes that this node had cut off are there again."""
+    """Say of a log that came back whether bytes that this node had cut off are there again."""
     mine = [one for one in before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
     cuts = [one for one in mine if one.f == "truncate"]
     if not cuts:
@@ -118,9 +118,9 @@ def _record(row: Row) -> str:
     return f"{name} at queue {row.queue}, offset {row.offset}"
 
 
-def _set(told: Mapping[str, Any]) -> str:
+def _set(value: Mapping[str, Any]) -> str:
     members, more = (
-        [*map(str, one)] if isinstance(one, list) else [] for one in (told.get("set"), told.get("proposed"))
+        [*map(str, one)] if isinstance(one, list) else [] for one in (value.get("set"), value.get("proposed"))
     )
     return f"set {', '.join(members)}" + (f", proposed {', '.join(more)}" if more else "")
 

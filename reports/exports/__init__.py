@@ -15,18 +15,18 @@ from chaos.errors import MachineError
 
 
 def formats() -> list[str]:
-    """The names of the formats, in alphabetical order."""
+    """Return the names of the formats, in alphabetical order."""
     return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def about(name: str) -> str:
-    """What a format is for, in a line."""
+    """Say what a format is for, in a line."""
     return (import_module(f"{__name__}.{name}").__doc__ or "").partition("\n")[0]
 
 
 def write(run: Path, name: str) -> Path:
     """Write a run in the format of this name into its directory, and return the file's path. Raises
-    :class:`chaos.errors.BadInput` for what is no run, :class:`chaos.errors.MachineError` when the disk is full."""
+    :class:`chaos.errors.BadInput` for what is not a run, :class:`chaos.errors.MachineError` when the disk is full."""
     module = import_module(f"{__name__}.{name}")
     path: Path = run / module.FILE
     try:

@@ -20,7 +20,7 @@ from chaos.history.directory import VERDICT, read_meta, read_verdict
 from chaos.history.recorder import read_rows
 from reports.rows import RunRows, value_of
 from reports.run_report.story import message_name
-from reports.summary import Story, tell
+from reports.summary import Story, summarise
 
 FILE = "perfetto.json"
 #: "Processes" of the trace, which Perfetto shows one below the other; nodes have the numbers from NODES on.
@@ -30,7 +30,7 @@ ROLES, TERMS, LOG, EVENTS = 1, 2, 3, 4
 PHASES, FINDINGS = 1, 2
 #: Traces that are steps of a message, or so many that a track of them shows nothing.
 QUIET = ("append", "synced", "confirm", "acked", "raft", "role")
-#: Offsets that polls tell, in the order of the counters.
+#: Offsets that polls show, in the order of the counters.
 OFFSETS = ("end", "confirm", "first")
 
 Event = dict[str, Any]
@@ -48,15 +48,15 @@ class _Clock:
         return (time_ns - self.first_ns) // 1000
 
     def second(self, second: float) -> int:
-        """Of seconds since the load began."""
+        """Return a second since the load began in the trace's time."""
         return self.at(self.zero_ns + round(second * 1e9))
 
 
 def export(run: Path) -> bytes:
-    """The trace of a run as JSON. A run that was judged shows its violations too."""
+    """Return the trace of a run as JSON. A run that was judged shows its violations too."""
     meta = read_meta(run)
     table, _ = read_rows(run)
-    rows, story = RunRows(table), tell(table, ())
+    rows, story = RunRows(table), summarise(table, ())
     if not table.num_rows:
         raise BadInput(f"{run}: nothing was recorded, so there is nothing to export")
     clock, nodes = _Clock(rows), _nodes(rows, story)
@@ -70,21 +70,21 @@ def export(run: Path) -> bytes:
         *_flows(rows, clock, nodes),
         *_findings(run, rows, clock),
     ]
-    told = {name: meta.json[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.json.get(name)}
-    told |= {"replay": again} if (again := meta.replay_command) else {}
+    about = {name: meta.json[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.json.get(name)}
+    about |= {"replay": again} if (again := meta.replay_command) else {}
     whole = {
         "traceEvents": events,
         "displayTimeUnit": "ms",
-        "otherData": {**told, "load_began_us": clock.at(clock.zero_ns)},
+        "otherData": {**about, "load_began_us": clock.at(clock.zero_ns)},
     }
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _nodes(rows: RunRows, story: Story) -> dict[str, int]:
-    """The number of each node that told something, or was polled."""
-    told = {str(node) for kind in ("trace", "poll") for node in rows.select(kind)["node"].to_pylist()}
+    """Return the number of each node that traced something, or was polled."""
+    named = {str(node) for kind in ("trace", "poll") for node in rows.select(kind)["node"].to_pylist()}
     lanes = {bar.lane for bar in (*story.roles, *story.terms)}
-    return {node: NODES + number for number, node in enumerate(sorted((told | lanes) - {""}))}
+    return {node: NODES + number for number, node in enumerate(sorted((named | lanes) - {""}))}
 
 
 def _named(pid: int, name: str, threads: Mapping[int, str]) -> Iterator[Event]:
@@ -108,7 +108,7 @@ def _run(story: Story, clock: _Clock) -> Iterator[Event]:
 
 
 def _faults(story: Story, clock: _Clock) -> Iterator[Event]:
-    """Faults overlap, so that each is a pair of events with an id."""
+    """Yield the faults. They overlap, so that each is a pair of events with an id."""
     yield from _named(FAULTS, "faults", {})
     for fault in story.faults:
         args = {"targets": fault.targets, "effective": fault.effective, "proof": fault.proof, "seen": fault.seen}
@@ -127,8 +127,8 @@ def _roles(story: Story, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Ev
 
 
 def _log(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
-    """What nodes told: each append as the shortest slice, so that flows have something to go through; the rest as
-    instants."""
+    """Yield what nodes traced: each append as the shortest slice, so that flows have something to go through; the rest
+    as instants."""
     for row in rows.select("trace").to_pylist():
         pid, at = nodes.get(row["node"]), clock.at(row["time_ns"])
         if pid is None:
@@ -151,7 +151,7 @@ def _counters(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterato
 
 
 def _clients(rows: RunRows, clock: _Clock) -> Iterator[Event]:
-    """A client has one operation at a time; one that never ended lasts as long as the run."""
+    """Yield what clients did. A client has one operation at a time; one that never ended lasts as long as the run."""
     table = rows.select("op").to_pylist()
     threads = _threads(table)
     yield from _named(CLIENTS, "clients", {tid: name for name, tid in threads.items()})
@@ -175,8 +175,8 @@ def _threads(ops: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _flows(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
-    """Each message: sent, appended on one replica after the other, read. A step binds to the slice around it; a read
-    stands in the pull that brought it."""
+    """Yield the way of each message: sent, appended on one replica after the other, read. A step binds to the slice
+    around it; a read stands in the pull that brought it."""
     ops = rows.select("op").to_pylist()
     threads = _threads(ops)
     invoked = {row["index"]: row for row in ops if row["type"] == "invoke"}

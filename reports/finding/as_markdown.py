@@ -11,7 +11,7 @@ from reports.printable import document
 
 
 def markdown(finding: Finding) -> str:
-    """The page of one cause, without its picture."""
+    """Return the page of one cause, without its picture."""
     return "\n".join(_lines(finding)) + "\n"
 
 
@@ -29,9 +29,9 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield from (f"* {count:,} × **{escaped(name)}** ({escaped(law)})" for law, name, count in finding.kinds)
     for _, words, rows in finding.quoted:
         yield from ("", f"> {escaped(words)} (rows {', '.join(map(str, rows))})")
-    yield from ("", "## What the nodes told at those moments")
-    for node, told in finding.told.items():
-        lines = "\n".join(f"{one.at_s:10.3f} s  {one.what}" for one in told)
+    yield from ("", "## What the nodes reported at those moments")
+    for node, traced in finding.traced.items():
+        lines = "\n".join(f"{one.at_s:10.3f} s  {one.what}" for one in traced)
         yield from ("", f"{escaped(node)}:", "", *_fenced(lines, ""))
     if finding.logs:
         yield from ("", f"Logs in the run's directory: {', '.join(map(code, finding.logs))}")
@@ -42,6 +42,6 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str) -> list[str]:
-    """A block of code, whatever backquotes are in it."""
+    """Return a block of code, whatever backquotes are in it."""
     fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
     return [f"{fence}{language}", document(text).rstrip("\n"), fence]

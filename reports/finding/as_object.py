@@ -8,8 +8,8 @@ from reports.finding.model import Finding
 
 
 def as_object(finding: Finding) -> dict[str, Any]:
-    """All that the page tells, without its picture. Times are seconds since the load began; ``row`` is -1 where an
-    event follows from several rows."""
+    """Return all that the page shows, without its picture. Times are seconds since the load began; ``row`` is -1 where
+    an event follows from several rows."""
     found, whole = finding.often
     return {
         "cause": finding.number,
@@ -23,8 +23,8 @@ def as_object(finding: Finding) -> dict[str, Any]:
         "violations": [{"law": law, "anomaly": name, "count": count} for law, name, count in finding.kinds],
         "quoted": [{"law": law, "explanation": words, "rows": list(rows)} for law, words, rows in finding.quoted],
         "nodes": {
-            node: [{"row": one.index, "at_s": one.at_s, "what": one.what} for one in told]
-            for node, told in finding.told.items()
+            node: [{"row": one.index, "at_s": one.at_s, "what": one.what} for one in traced]
+            for node, traced in finding.traced.items()
         },
         "logs": list(finding.logs),
         "unknown": list(finding.unknown),

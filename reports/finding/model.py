@@ -1,4 +1,4 @@
-"""What a page about one cause holds: the events that matter, what nodes told meanwhile, and what is not known."""
+"""What a page about one cause holds: the events that matter, what nodes reported meanwhile, and what is not known."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reports.run_report.strip import Event, Part, Strip, strip
 
 #: A simulated run can be repeated exactly.
 SIMULATED = "sim"
-#: What nodes told this long before and after an event is shown, in seconds, and so many rows of one node.
+#: What nodes traced this long before and after an event is shown, in seconds, and so many rows of one node.
 AROUND_S, ROWS = 0.05, 12
 #: So many violations are quoted.
 QUOTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TracedRow:
     """One row that a node traced."""
 
     index: int
@@ -37,10 +37,10 @@ class Told:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One cause. ``number`` counts from 1 in the order of the report, ``of`` is how many there are. ``quoted``:
-    violations in their own words, with the rows behind them. ``strip`` is None when no row shows anything. ``told``: by
-    node, in order of time. ``logs``: files of nodes in the run's directory. ``often``: of how many runs of the same
-    experiment in the same folder how many show a violation of the same kind, and how many there are. ``unknown``: what
-    nobody can tell from this run, a sentence each."""
+    violations in their own words, with the rows behind them. ``strip`` is None when no row shows anything. ``traced``:
+    rows by node, in order of time. ``logs``: files of nodes in the run's directory. ``often``: of how many runs of the
+    same experiment in the same folder how many show a violation of the same kind, and how many there are. ``unknown``:
+    what this run leaves unknown, a sentence each."""
 
     number: int
     of: int
@@ -50,7 +50,7 @@ class Finding:
     kinds: Sequence[tuple[str, str, int]]
     quoted: Sequence[tuple[str, str, Sequence[int]]]
     strip: Strip | None
-    told: Mapping[str, Sequence[Told]]
+    traced: Mapping[str, Sequence[TracedRow]]
     logs: Sequence[str]
     versions: Mapping[str, str]
     configuration: str
@@ -65,7 +65,7 @@ class Finding:
 
 
 def find(run: Path, number: int) -> Finding:
-    """The cause of this number. Raises :class:`chaos.errors.BadInput` where there is none, and as
+    """Return the cause of this number. Raises :class:`chaos.errors.BadInput` where there is none, and as
     :func:`reports.in_words.read` does."""
     judged = read(run)
     if not judged.causes:
@@ -85,7 +85,7 @@ def find(run: Path, number: int) -> Finding:
         kinds=[(kind.law, kind.name, kind.here) for kind in cause.kinds],
         quoted=[(v.law, v.anomaly.explanation, v.anomaly.rows) for v in cause.violations[:QUOTED]],
         strip=drawn,
-        told=_told(judged, drawn.events if drawn is not None else ()),
+        traced=_traced(judged, drawn.events if drawn is not None else ()),
         logs=_logs(run),
         versions=dict(meta.versions),
         configuration=json.dumps(configured, indent=2, sort_keys=True),
@@ -97,22 +97,22 @@ def find(run: Path, number: int) -> Finding:
 
 
 def _logs(run: Path) -> list[str]:
-    """The names of the nodes' logs."""
+    """Return the names of the nodes' logs."""
     paths = [run / name for name in guarded.listed(run, "logs", ".log")]
     return [path.name for path in paths if path.is_file() and not path.is_symlink()]
 
 
-def _told(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Told]]:
-    """What each node of the strip traced around the events; of many rows those nearest to an event."""
+def _traced(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[TracedRow]]:
+    """Return what each node of the strip traced around the events; of many rows those nearest to an event."""
     lanes = {event.lane for event in events if event.part in (Part.REPLICAS, Part.CONTROLLERS)}
     moments = [event.at_s for event in events if event.part is not Part.FAULTS]
-    found: dict[str, list[tuple[float, Told]]] = {}
+    found: dict[str, list[tuple[float, TracedRow]]] = {}
     for row in judged.rows.select("trace").to_pylist():
         at_s = judged.rows.second(row["time_ns"])
         near = min((abs(at_s - moment) for moment in moments), default=AROUND_S + 1)
         if row["node"] in lanes and near <= AROUND_S:
-            found.setdefault(row["node"], []).append((near, Told(index=row["index"], at_s=at_s, what=_words(row))))
-    nearest = {node: sorted(told, key=lambda one: (one[0], one[1].index))[:ROWS] for node, told in found.items()}
+            found.setdefault(row["node"], []).append((near, TracedRow(index=row["index"], at_s=at_s, what=_words(row))))
+    nearest = {node: sorted(rows, key=lambda one: (one[0], one[1].index))[:ROWS] for node, rows in found.items()}
     return {node: sorted((one for _, one in nearest[node]), key=lambda one: (one.at_s, one.index))
             for node in sorted(nearest)}  # fmt: skip
 
@@ -130,7 +130,8 @@ def _experiment(run: Path) -> str:
 
 
 def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
-    """Of the judged runs of this experiment beside this one, with the same deployment and planted bug."""
+    """Return how many of how many runs show it, of the judged runs of this experiment beside this one, with the same
+    deployment and planted bug."""
     kinds, same = {kind.name for kind in cause.kinds}, attrgetter("name", "deployment", "mutant")
     found = whole = 0
     for run in directory.runs(judged.directory.parent):
@@ -156,8 +157,9 @@ def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
         yield "No fault was in force; what set it off is not recorded."
     for kind in cause.kinds:
         if kind.partly:
+            listed = f"{kind.listed:,} {'is' if kind.listed == 1 else 'are'} listed"
             yield (
-                f"Of {kind.whole:,} × {kind.name} in the run only {kind.told:,} are told one by one; "
+                f"Of {kind.whole:,} × {kind.name} in the run only {listed} one by one; "
                 "the others may have another cause."
             )
     if not judged.meta.one_clock:

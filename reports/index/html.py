@@ -36,7 +36,8 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
 
 
 def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
-    """The page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their folders)."""
+    """Return the page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their
+    folders)."""
     style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     verdicts = Counter(one.verdict for one in lines)
     return template("index/index.html.j2").render(
@@ -51,5 +52,5 @@ def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str
 
 
 def _link(run: Path) -> str:
-    """Where the report of a run is, from the folder of the runs; "" if it has none."""
+    """Return where the report of a run is, from the folder of the runs; "" if it has none."""
     return f"{quote(os.fsencode(run.name), safe='')}/{REPORT}" if (run / REPORT).is_file() else ""

@@ -61,26 +61,26 @@ class RunLine:
 
     @property
     def found(self) -> str:
-        """The violated laws, or else the first reason why nobody can tell; and what was lost by policy."""
+        """The violated laws, or else the first reason why that is unknown; and what was lost by policy."""
         return "; ".join(filter(None, (", ".join(self.violated) or next(iter(self.why), ""), self.by_policy)))
 
 
 def readable(name: str) -> str:
-    """A file's name as text that can be written anywhere, also where its bytes are no UTF-8."""
+    """Return a file's name as text that can be written anywhere, also where its bytes are not UTF-8."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def overview(parent: Path) -> list[RunLine]:
-    """The runs in this folder, the one that was started first at the beginning; one that can't be read is DAMAGED.
-    Raises :class:`BadInput` if it is no folder."""
+    """Return the runs in this folder, the one that was started first at the beginning; one that can't be read is
+    DAMAGED. Raises :class:`BadInput` if it is not a folder."""
     if not parent.is_dir():
-        raise BadInput(f"{parent} is no folder")
+        raise BadInput(f"{parent} is not a folder")
     found = {path.parent for name in (directory.META, manifest.FILE) for path in parent.glob(f"*/{name}")}
     return sorted(map(line, found), key=_began)
 
 
 def sweeps(parent: Path) -> list[str]:
-    """The folders of sweeps in this one that have a page, by name."""
+    """Return the folders of sweeps in this one that have a page, by name."""
     return sorted(path.parent.name for path in parent.glob(f"*/{of_sweeps.PLAN}") if _has_page(path.parent))
 
 
@@ -89,7 +89,7 @@ def _has_page(sweep: Path) -> bool:
 
 
 def _began(one: RunLine) -> tuple[str, int, str]:
-    """When a run started, also one that was copied since. One that doesn't say has the time of its file."""
+    """Return when a run started, also one that was copied since. One that doesn't say has the time of its file."""
     try:
         changed_ns = (one.directory / directory.META).lstat().st_mtime_ns
     except OSError:
@@ -99,7 +99,7 @@ def _began(one: RunLine) -> tuple[str, int, str]:
 
 
 def line(run: Path) -> RunLine:
-    """One run, whatever has become of it."""
+    """Return the line of one run, whatever has become of it."""
     try:
         meta = directory.read_meta(run)
     except (ChaosError, OSError) as error:

@@ -13,7 +13,7 @@ NOTHING = "–"
 
 
 def markdown(table: Table, pictures: Mapping[str, str] | None = None) -> str:
-    """All cells that were run, or can't be. ``pictures``: what each shows, and where it is, from the page."""
+    """Return all cells that were run, or can't be. ``pictures``: what each shows, and where it is, from the page."""
     parts = [f"![{escaped(shows)}]({place})\n" for shows, place in (pictures or {}).items()]
     parts.append("".join(_rows(_verdicts(table))))
     if table.faults:
@@ -22,7 +22,7 @@ def markdown(table: Table, pictures: Mapping[str, str] | None = None) -> str:
 
 
 def between_marks(page: str, made: str, name: str) -> str:
-    """The page with this between its two marks. Raises :class:`BadInput` for a page without them."""
+    """Return the page with this between its two marks. Raises :class:`BadInput` for a page without them."""
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:

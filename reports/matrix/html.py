@@ -30,7 +30,7 @@ def write(home: Path, runs: str, table: Table) -> Path:
 
 
 def page(home: Path, runs: str, table: Table) -> str:
-    """The page's text. Links are relative, to runs that have a report."""
+    """Return the page's text. Links are relative, to runs that have a report."""
     environment = Environment(
         loader=PackageLoader("reports", "."), autoescape=True, undefined=ChainableUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -49,7 +49,7 @@ def page(home: Path, runs: str, table: Table) -> str:
 
 
 def _link(home: Path, runs: str, run: str) -> str:
-    """Where the report of a run is, from the page; "" if it has none."""
+    """Return where the report of a run is, from the page; "" if it has none."""
     if not run or Path(run).name != run or not (home / runs / run / REPORT).is_file():
         return ""
     return f"{runs}/{quote(os.fsencode(run), safe='')}/{REPORT}"

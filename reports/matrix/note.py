@@ -27,7 +27,7 @@ class Note:
     """One judged run. ``digest``: of the experiment that was run. ``laws``: its verdict by each; ``anomalies``: how
     many of each that is a violation; ``without_s``: the longest time without service, and ``outages`` that after each
     fault; ``recovered_s``: from the end of the load until the system was whole, -1 if it never was; both None where
-    nobody knows. ``by_policy``: how many findings the profile permits, which ``line`` tells in words with the verdict.
+    unknown. ``by_policy``: how many findings the profile permits, which ``line`` says in words with the verdict.
     ``run``: the name of its directory."""
 
     row: str
@@ -54,7 +54,7 @@ class Note:
 
 
 def digest_of(document: Any) -> str:
-    """Of an experiment as values, whatever it is called and however it is written."""
+    """Return the digest of an experiment as values, whatever it is called and however it is written."""
     kept = {key: value for key, value in document.items() if key not in NO_MATTER}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -63,7 +63,7 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
     """Note a run that was judged. Raises :class:`ChaosError` where it wasn't, or can't be read."""
     verdict, meta = read_verdict(run), read_meta(run)
     counts = {law.law: law.counts for law in verdict.laws}
-    told = _measured(run, experiment)
+    measured = _measured(run, experiment)
     return Note(
         row=row,
         column=column,
@@ -80,12 +80,12 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
         line=verdict.line,
         run=run.name,
         why=tuple(verdict.why),
-        **told,
+        **measured,
     )
 
 
 def _measured(run: Path, experiment: Experiment | None) -> dict[str, Any]:
-    """How long clients were without service; nothing where the history can't be read."""
+    """Return how long clients were without service; nothing where the history can't be read."""
     try:
         rows = RunRows(read_rows(run)[0])
     except (ChaosError, OSError, ValueError):
@@ -94,8 +94,8 @@ def _measured(run: Path, experiment: Experiment | None) -> dict[str, Any]:
 
 
 def read(path: Path) -> list[Note]:
-    """The notes of a file, in their order; none where there is no file. Raises :class:`BadInput` for a line that is no
-    note."""
+    """Return the notes of a file, in their order; none where there is no file. Raises :class:`BadInput` for a line that
+    is not a note."""
     try:
         lines = guarded.read(path).decode("utf-8").splitlines()
     except FileNotFoundError:
@@ -109,11 +109,11 @@ def _note(path: Path, number: int, line: str) -> Note:
     try:
         value = json.loads(line)
         known = {one.name for one in fields(Note)}
-        value = {name: told for name, told in value.items() if name in known}
+        value = {name: item for name, item in value.items() if name in known}
         lists = {"outages": tuple(Outage(**one) for one in value.get("outages", ()))}
         return Note(**{**value, **lists, "why": tuple(value.get("why", ()))})
     except (ValueError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path}:{number}: this is no note of a run: {error}") from error
+        raise BadInput(f"{path}:{number}: this is not a note of a run: {error}") from error
 
 
 def append(path: Path, notes: Iterable[Note]) -> None:

@@ -30,9 +30,9 @@ class Outage:
 
 
 def outages(rows: RunRows, experiment: Experiment | None = None) -> list[Outage]:
-    """One for each fault that had an effect, in the order in which they began. A time without service that lasts on
-    when the next fault begins counts whole for the first, and for the next from its beginning on. ``experiment``: tells
-    what a fault aimed at."""
+    """Return one for each fault that had an effect, in the order in which they began. A time without service that lasts
+    on when the next fault begins counts whole for the first, and for the next from its beginning on. ``experiment``:
+    says what a fault aimed at."""
     found = sorted((one for one in fault_lines(rows) if one.effective == "yes"), key=lambda one: one.start_s)
     times = gaps(rows)
     starts = [one.start_s for one in found] + [_load_end_s(rows)]
@@ -44,14 +44,14 @@ def outages(rows: RunRows, experiment: Experiment | None = None) -> list[Outage]
 
 
 def longest_s(rows: RunRows) -> float:
-    """The longest time without service of the whole load."""
+    """Return the longest time without service of the whole load."""
     return _longest(gaps(rows), 0.0, float("inf"))
 
 
 def gaps(rows: RunRows) -> list[Gap]:
-    """All times in which some client waited for a write to some queue (or object) to be acknowledged, and none was:
-    from the last acknowledgement, or from the first attempt after it if nobody was waiting, to the next one, or to the
-    end of the load."""
+    """Return all times in which some client waited for a write to some queue (or object) to be acknowledged, and none
+    was: from the last acknowledgement, or from the first attempt after it if nobody was waiting, to the next one, or to
+    the end of the load."""
     end_s = _load_end_s(rows)
     table = rows.select("op", *WRITES)
     table = table.filter(pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE)))
@@ -78,7 +78,8 @@ def _of_queue(begun: Any, ended: Any, answered: Any, end_s: float) -> Iterator[G
 
 
 def _longest(times: Sequence[Gap], begin_s: float, end_s: float) -> float:
-    """Of those that reach into this time, each from ``begin_s`` on at the earliest, to its own end."""
+    """Return the length of the longest that reaches into this time, each from ``begin_s`` on at the earliest, to its
+    own end."""
     inside = (until - max(since, begin_s) for since, until in times if since < end_s and until > begin_s)
     return round(max(inside, default=0.0), 3)
 
@@ -88,7 +89,7 @@ def _load_end_s(rows: RunRows) -> float:
 
 
 def _kind(fault: FaultLine, experiment: Experiment | None) -> str:
-    """The fault with its options, as the experiment has it; its name alone where that can't be told."""
+    """Return the fault with its options, as the experiment has it; its name alone where that is unknown."""
     specs = [step for spec in (experiment.faults if experiment else ()) for step in spec.steps()
              if step.name == fault.name]  # fmt: skip
     named = {words(spec) for spec in specs}

@@ -77,17 +77,17 @@ def _cells(line: Line, laws: list[str], left: int, y: int) -> Iterator[Markup]:
     for number, law in enumerate(laws):
         share = line.laws.get(law)
         fill = COLOURS[share.verdict] if share else PAPER
-        told = f"{share.verdict}, {share.invalid} of {share.judged} runs INVALID" if share else "not run"
+        outcome = f"{share.verdict}, {share.invalid} of {share.judged} runs INVALID" if share else "not run"
         x = left + CELL * number
         yield Markup(
             '<g><title>{words}</title><rect x="{x}" y="{y}" width="{wide}" height="{wide}" fill="{fill}" '
             'stroke="{line}" stroke-width="0.5"/>{inside}</g>'
-        ).format(words=printable(f"{place.row} on {place.column}, {law}: {told}", 300), x=x, y=y + 1, wide=CELL - 2,
+        ).format(words=printable(f"{place.row} on {place.column}, {law}: {outcome}", 300), x=x, y=y + 1, wide=CELL - 2,
                  fill=fill, line=LINE, inside=_count(share.invalid if share else 0, x, y))  # fmt: skip
 
 
 def _count(invalid: int, x: int, y: int) -> Markup:
-    """How many runs were INVALID, so that colour alone says nothing."""
+    """Draw how many runs were INVALID, so that colour alone says nothing."""
     if not invalid:
         return Markup("")
     return Markup('<text x="{x}" y="{y}" text-anchor="middle" font-size="10" fill="#ffffff">{count}</text>').format(
@@ -106,7 +106,8 @@ def _key(y: int) -> Iterator[Markup]:
 
 
 def times(table: Table) -> Markup:
-    """The times without service of each kind of fault: a line from the median to the maximum, a colour a system."""
+    """Draw the times without service of each kind of fault: a line from the median to the maximum, a colour a
+    system."""
     most = max((one.max_s for by_column in table.faults.values() for one in by_column.values()), default=1.0)
     scale = WIDE / max(most, 1.0)
     parts: list[Markup] = []
@@ -121,16 +122,16 @@ def times(table: Table) -> Markup:
     return _svg(f"Seconds without service after each kind of fault, {table.name}", FAULTS + WIDE + 40, y + 30, parts)
 
 
-def _bar(what: str, told: Times, y: int, scale: float, colour: str) -> Markup:
-    words = f"{what}: p50 {told.p50_s:.1f} s, max {told.max_s:.1f} s, {told.count} times"
+def _bar(what: str, measured: Times, y: int, scale: float, colour: str) -> Markup:
+    words = f"{what}: p50 {measured.p50_s:.1f} s, max {measured.max_s:.1f} s, {measured.count} times"
     return Markup(
         '<g><title>{words}</title><path d="M{low} {y}H{high}" stroke="{ink}" stroke-width="2"/>'
         '<circle cx="{low}" cy="{y}" r="4" fill="{ink}"/>'
         '<path d="M{high} {top}v8" stroke="{ink}" stroke-width="2"/></g>'
     ).format(
         words=printable(words, 300),
-        low=round(FAULTS + told.p50_s * scale, 1),
-        high=round(FAULTS + told.max_s * scale, 1),
+        low=round(FAULTS + measured.p50_s * scale, 1),
+        high=round(FAULTS + measured.max_s * scale, 1),
         y=y + 7,
         top=y + 3,
         ink=colour,
@@ -175,7 +176,7 @@ def _svg(title: str, width: int, height: int, parts: list[Markup]) -> Markup:
 
 
 def write(folder: Path, table: Table) -> dict[str, str]:
-    """Write both as files; returns what each shows, and its name. Raises :class:`MachineError`."""
+    """Write both as files; return what each shows, and its name. Raises :class:`MachineError`."""
     found = {"grid.svg": ("verdicts: law by experiment by system", grid(table))}
     if table.faults:
         found["times.svg"] = ("seconds without service after each kind of fault", times(table))

@@ -63,8 +63,8 @@ class Times:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One cell. ``laws``: by name, in the order of verdicts; ``most``: the most violations of a kind in one run;
-    ``by_policy``: in how many runs something was lost that the profile permits, and how much in all;
-    ``without`` and ``recovery``: None where no run tells."""
+    ``by_policy``: in how many runs something was lost that the profile permits, and how much in all; ``without`` and
+    ``recovery``: None where no run has one."""
 
     place: Place
     runs: Sequence[Note]
@@ -104,16 +104,16 @@ def table(name: str, places: Sequence[Place], notes: Sequence[Note]) -> Table:
     for note in notes:
         by_place.setdefault((note.row, note.column, note.on, note.digest), []).append(note)
     lines = [_line(one, by_place.pop((one.row, one.column, one.on, one.digest), [])) for one in places]
-    told = [note for line in lines for note in line.runs]
-    laws = dict.fromkeys(law for note in told for law in note.laws)
+    counted = [note for line in lines for note in line.runs]
+    laws = dict.fromkeys(law for note in counted for law in note.laws)
     columns = list(dict.fromkeys(one.column for one in places))
     return Table(
         name=name,
         rows=list(dict.fromkeys(one.row for one in places)),
         columns=columns,
-        laws=[law for law in laws if any(note.laws.get(law) not in (None, "NOT APPLICABLE") for note in told)],
+        laws=[law for law in laws if any(note.laws.get(law) not in (None, "NOT APPLICABLE") for note in counted)],
         lines=lines,
-        faults=_faults(told, columns),
+        faults=_faults(counted, columns),
         outdated=sum(map(len, by_place.values())),
     )
 
@@ -131,8 +131,8 @@ def _line(place: Place, runs: Sequence[Note]) -> Line:
     )
 
 
-def _share(told: Iterable[str]) -> Share:
-    counts = Counter(told)
+def _share(verdicts: Iterable[str]) -> Share:
+    counts = Counter(verdicts)
     return Share(
         invalid=counts["INVALID"], judged=counts["VALID"] + counts["INVALID"], unknown=counts["UNKNOWN"]
     )  # fmt: skip
@@ -146,8 +146,8 @@ def _most(runs: Sequence[Note]) -> dict[str, int]:
     return dict(sorted(most.items()))
 
 
-def _times(told: Iterable[float | None]) -> Times | None:
-    known = [one for one in told if one is not None]
+def _times(measured: Iterable[float | None]) -> Times | None:
+    known = [one for one in measured if one is not None]
     return Times(count=len(known), p50_s=statistics.median(known), max_s=max(known)) if known else None
 
 
@@ -163,7 +163,7 @@ def _faults(notes: Sequence[Note], columns: Sequence[str]) -> dict[str, dict[str
 
 
 def as_object(table: Table) -> dict[str, Any]:
-    """The table as ``--json`` prints it."""
+    """Return the table as ``--json`` prints it."""
     return {
         "name": table.name,
         "laws": list(table.laws),

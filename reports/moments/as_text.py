@@ -15,7 +15,7 @@ BAR = 20
 
 
 def text(curve: Curve) -> Iterator[str]:
-    """Lines for people: one for each moment, then where the probability jumps, and what happened there."""
+    """Yield lines for people: one for each moment, then where the probability jumps, and what happened there."""
     yield f"{curve.name} ({curve.law}), violation {curve.number}: {curve.text}"
     yield ""
     what = f"the same violation ({curve.about})" if curve.about else "the same failure"
@@ -37,13 +37,13 @@ def text(curve: Curve) -> Iterator[str]:
 
 
 def bar(share: Share) -> str:
-    """Full up to the share, shaded to its upper bound."""
+    """Draw a bar: full up to the share, shaded to its upper bound."""
     full, high = round(BAR * share.value), round(BAR * share.high)
     return "█" * full + "░" * (high - full) + " " * (BAR - max(full, high))
 
 
 def verdict(curve: Curve) -> str:
-    """Where it jumps, in a sentence."""
+    """Say where it jumps, in a sentence."""
     if curve.jump is None:
         if not curve.moments:
             return "No moment was measured."
@@ -59,7 +59,7 @@ def verdict(curve: Curve) -> str:
 
 
 def as_object(curve: Curve) -> dict[str, Any]:
-    """The same as JSON; probabilities are between 0 and 1."""
+    """Return the same as JSON; probabilities are between 0 and 1."""
     jump = curve.jump
     return {
         "run": str(curve.run), "law": curve.law, "anomaly": curve.name, "number": curve.number,

@@ -25,8 +25,8 @@ def keep(curve: Curve) -> None:
 
 
 def kept(run: Path, violations: Sequence[Anomaly]) -> Mapping[int, Curve]:
-    """By the number of the violation, those curves of a run that are about one of these. What
-    can't be read, or was measured for another verdict, is left out."""
+    """Return, by the number of the violation, those curves of a run that are about one of these. What can't be read, or
+    was measured for another verdict, is left out."""
     found = {}
     for number, anomaly in enumerate(violations, 1):
         curve = _curve(run, _read(run).get(str(number)))
@@ -38,24 +38,25 @@ def kept(run: Path, violations: Sequence[Anomaly]) -> Mapping[int, Curve]:
 
 def _read(run: Path) -> dict[str, Any]:
     try:
-        told = guarded.read_json(run / FILE)
+        curves = guarded.read_json(run / FILE)
     except (OSError, ChaosError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return curves if isinstance(curves, dict) else {}
 
 
-def _curve(run: Path, told: Any) -> Curve | None:
+def _curve(run: Path, value: Any) -> Curve | None:
     try:
         return Curve(
-            run=run, law=str(told["law"]), name=str(told["anomaly"]), number=int(told["number"]),
-            text=str(told["explanation"]), about=str(told["about"]), moments=[_moment(one) for one in told["moments"]],
-            happened=[str(one) for one in told["happened"]], notes=[str(one) for one in told["notes"]],
-            faults=[(str(name), float(start_s), float(end_s)) for name, start_s, end_s in told["faults"]],
+            run=run, law=str(value["law"]), name=str(value["anomaly"]), number=int(value["number"]),
+            text=str(value["explanation"]), about=str(value["about"]),
+            moments=[_moment(one) for one in value["moments"]],
+            happened=[str(one) for one in value["happened"]], notes=[str(one) for one in value["notes"]],
+            faults=[(str(name), float(start_s), float(end_s)) for name, start_s, end_s in value["faults"]],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _moment(told: Mapping[str, Any]) -> Moment:
-    same, alike = (Share(hits=int(told[one]["hits"]), tries=int(told[one]["tries"])) for one in ("same", "alike"))
-    return Moment(row=int(told["row"]), at_s=float(told["at_s"]), told=str(told["text"]), same=same, alike=alike)
+def _moment(value: Mapping[str, Any]) -> Moment:
+    same, alike = (Share(hits=int(value[one]["hits"]), tries=int(value[one]["tries"])) for one in ("same", "alike"))
+    return Moment(row=int(value["row"]), at_s=float(value["at_s"]), told=str(value["text"]), same=same, alike=alike)

@@ -21,7 +21,7 @@ WIDTH, HEIGHT, LEFT, TOP, WIDE, HIGH = 800, 360, 56, 74, 724, 208
 TITLE, WORDS, HAPPENED, LETTER = 100, 130, 110, 6.0
 #: About so many seconds are named below the plot.
 TICKS = 6
-#: So many rows of the largest jump are told in the picture.
+#: So many rows of the largest jump are described in the picture.
 ROWS = 2
 
 
@@ -56,7 +56,7 @@ def write(file: Path, curve: Curve) -> Path:
 
 
 def ticks(first_s: float, last_s: float) -> Iterator[float]:
-    """Round seconds between two."""
+    """Yield round seconds between two."""
     step = (last_s - first_s) / TICKS
     unit = 10.0 ** math.floor(math.log10(step))
     step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= step)
@@ -80,7 +80,7 @@ class _Plot:
         return round(TOP + HIGH * (1 - chance), 1)
 
     def faults(self) -> Iterator[Markup]:
-        """Each is shaded while it lasts, and named above the plot where there is room."""
+        """Draw the faults: each is shaded while it lasts, and named above the plot where there is room."""
         free = 0.0
         for name, start_s, end_s in sorted(self._curve.faults, key=lambda fault: fault[1]):
             if end_s < self._first_s or start_s > self._last_s:
@@ -115,7 +115,7 @@ class _Plot:
             ).format(x=self._x(at_s), top=TOP + HIGH, y=TOP + HIGH + 16, line=LINE, soft=SOFT, at=f"{at_s:.6g}")
 
     def band(self) -> Markup:
-        """Between the bounds."""
+        """Draw the band between the bounds."""
         up = [(moment.at_s, moment.same.high) for moment in self._curve.moments]
         down = [(moment.at_s, moment.same.low) for moment in reversed(self._curve.moments)]
         points = " ".join(f"{self._x(at_s)},{self._y(chance)}" for at_s, chance in (*up, *down))
@@ -134,15 +134,15 @@ class _Plot:
             ).format(points=points, ink=colour, dashes=dashes or "none")
 
     def dot(self, moment: Moment) -> Markup:
-        told = f"{moment.at_s:.6f} s, row {moment.row}, {moment.told}: {moment.same}"
+        words = f"{moment.at_s:.6f} s, row {moment.row}, {moment.told}: {moment.same}"
         jumped = self._curve.jump is not None and moment in self._curve.jump
-        return Markup('<circle cx="{x}" cy="{y}" r="{r}" fill="{fill}"><title>{told}</title></circle>').format(
+        return Markup('<circle cx="{x}" cy="{y}" r="{r}" fill="{fill}"><title>{words}</title></circle>').format(
             x=self._x(moment.at_s), y=self._y(moment.same.value), r=4.5 if jumped else 3, fill=BAD if jumped else INK,
-            told=printable(told, 200),
+            words=printable(words, 200),
         )  # fmt: skip
 
     def jump(self) -> Iterator[Markup]:
-        """Its height beside it, and what happened in it below the plot."""
+        """Draw the jump: its height beside it, and what happened in it below the plot."""
         if self._curve.jump is None:
             return
         before, after = self._curve.jump
@@ -163,12 +163,12 @@ class _Plot:
             )
 
     def key(self) -> Iterator[Markup]:
-        told = [(INK, "the same violation comes again"), (MASTER, "between the bounds (95 %)")]
+        meanings = [(INK, "the same violation comes again"), (MASTER, "between the bounds (95 %)")]
         if self._alike:
-            told.append((OTHER, "one alike comes (dashed)"))
-        told.append((FAULT, "a fault is in force"))
+            meanings.append((OTHER, "one alike comes (dashed)"))
+        meanings.append((FAULT, "a fault is in force"))
         x = float(LEFT)
-        for colour, words in told:
+        for colour, words in meanings:
             faint = ' fill-opacity="0.25"' if colour == FAULT else ""
             yield Markup(
                 '<rect x="{x}" y="36" width="14" height="8" fill="{fill}"{faint}/><text x="{at}" y="44" fill="{soft}">'

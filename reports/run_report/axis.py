@@ -53,7 +53,7 @@ class Axis:
         return self.right_s - self.left_s
 
     def share(self, second: float) -> str:
-        """Where a second lies, in percent of the axis; what lies outside is at its edge."""
+        """Return where a second lies, in percent of the axis; what lies outside is at its edge."""
         return f"{100 * (min(max(second, self.left_s), self.right_s) - self.left_s) / self.span_s:.2f}%"
 
     def width(self, start_s: float, end_s: float) -> str:
@@ -61,14 +61,14 @@ class Axis:
         return f"{100 * max(end_s - start_s, 0.0) / self.span_s:.2f}%"
 
     def ms(self, second: float) -> int:
-        """A second in units of a curve."""
+        """Return a second in units of a curve."""
         return round(1000 * (second - self.left_s))
 
     def sees(self, start_s: float, end_s: float) -> bool:
         return end_s >= self.left_s and start_s <= self.right_s
 
     def ticks(self) -> list[float]:
-        """About ten round seconds."""
+        """Return about ten round seconds."""
         step = next(s * 10.0**e for e in range(-3, 11) for s in (1, 2, 5) if s * 10.0**e * 11 >= self.span_s)
         first = -int(-self.left_s // step) if self.left_s < 0 else int(-(-self.left_s // step))
         return [step * n for n in range(first, int(self.right_s // step) + 1)]
@@ -91,8 +91,8 @@ class Panel:
 
 
 def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, labels: Sequence[str]) -> Markup:
-    """A bar in a lane with the first of its ``labels``, from long to short, that has room (the page's script measures
-    that again); pointed at, it tells the first one."""
+    """Draw a bar in a lane with the first of its ``labels``, from long to short, that has room (the page's script
+    measures that again); pointed at, it shows the first one."""
     if not axis.sees(start_s, end_s):
         return Markup("")
     if end_s - start_s < INSTANT * axis.span_s:
@@ -111,7 +111,7 @@ def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, labels: 
 
 
 def _instant(axis: Axis, lane: int, second: float, kind: str, hint: str) -> Markup:
-    """A stroke for what is too short for a bar."""
+    """Draw a stroke for what is too short for a bar."""
     top = LANE * lane + (LANE - BAR) // 2
     return Markup(
         '<line class="instant {kind}" x1="{x}" x2="{x}" y1="{top}" y2="{end}"><title>{hint}</title></line>'
@@ -131,12 +131,12 @@ def shade(axis: Axis, start_s: float, end_s: float) -> Markup:
 
 
 def mark(axis: Axis, second: float) -> Markup:
-    """A dashed line through all lanes."""
+    """Draw a dashed line through all lanes."""
     return Markup('<line class="mark" x1="{0}" x2="{0}" y1="0" y2="100%"/>').format(axis.share(second))
 
 
 def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None = None) -> Markup:
-    """What is drawn in milliseconds and thousandths of the height, in one lane or over ``height`` pixels."""
+    """Return what is drawn in milliseconds and thousandths of the height, in one lane or over ``height`` pixels."""
     box = Markup('y="{}" height="{}"').format(*((LANE * lane, LANE) if height is None else (0, height)))
     return Markup(
         '<svg class="units" x="0" width="100%" {} viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
@@ -144,20 +144,20 @@ def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None 
 
 
 def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any = None) -> Markup:
-    """A dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if written in
-    :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't tell apart are
-    one stroke, which is the higher the more they are. ``counts``: how many there were at each moment; one, unless it is
-    given."""
+    """Draw a dot for each of these moments, which are in order, in a lane. ``each``: one beside the other, as if
+    written in :data:`ROWS` lines, so that each is seen when the axis is zoomed; otherwise those that a screen can't
+    distinguish are one stroke, which is the higher the more they are. ``counts``: how many there were at each moment;
+    one, unless it is given."""
     at_s = np.asarray(seconds, float)
     inside = (at_s >= axis.left_s) & (at_s <= axis.right_s)
     many = (np.ones(len(at_s), np.int64) if counts is None else counts)[inside]
     at_s = at_s[inside]
     seen = np.rint(1000 * (at_s - axis.left_s)).astype(np.int64)
-    told, at, down = [], 0, 0
+    steps, at, down = [], 0, 0
     if each:
         for place, ms in enumerate(seen.tolist()):
             y = HIGH * (1 + place % ROWS) // (ROWS + 1)
-            told.append(f"m{ms - at} {y - down}h0")
+            steps.append(f"m{ms - at} {y - down}h0")
             at, down = ms, y
     else:
         wide = max(axis.ms(axis.right_s) // STROKES, 1)
@@ -165,20 +165,21 @@ def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any 
         sums = np.add.reduceat(many, first) if len(first) else many
         for column, count in zip(columns.tolist(), sums.tolist(), strict=True):
             high = HIGH * min(count, ROWS) // (ROWS + 1)
-            told.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
+            steps.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
             at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high
-    return Markup('<path class="dots {}" d="M0 0{}"/>').format(kind, "".join(told)) if told else Markup("")
+    return Markup('<path class="dots {}" d="M0 0{}"/>').format(kind, "".join(steps)) if steps else Markup("")
 
 
 def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:
-    """A stroke as high as the lane at each second; those that a screen can't tell apart are one."""
+    """Draw a stroke as high as the lane at each second; those that a screen can't distinguish are one."""
     step = max(axis.ms(axis.right_s) // 1500, 1)
-    told = sorted({axis.ms(min(second, axis.right_s)) // step * step for second in seconds if second >= axis.left_s})
-    return Markup('<path class="ticks {}" d="{}"/>').format(kind, "".join(f"M{at} 150v700" for at in told))
+    places = sorted({axis.ms(min(second, axis.right_s)) // step * step for second in seconds if second >= axis.left_s})
+    return Markup('<path class="ticks {}" d="{}"/>').format(kind, "".join(f"M{at} 150v700" for at in places))
 
 
 def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: float | None = None) -> Markup:
-    """A curve through seconds and heights from 0 (bottom) to 1 (top); filled down to ``area`` where that is given."""
+    """Draw a curve through seconds and heights from 0 (bottom) to 1 (top); filled down to ``area`` where that is
+    given."""
     points = [(axis.ms(at), round(HIGH * (1 - min(max(high, 0.0), 1.0)))) for at, high in zip(x, heights, strict=True)]
     points = [point for place, point in enumerate(points) if place == 0 or point != points[place - 1]]
     if not points:
@@ -186,12 +187,12 @@ def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: f
     if area is not None:
         base = round(HIGH * (1 - area))
         points = [(points[0][0], base), *points, (points[-1][0], base)]
-    told = " ".join(f"{at},{high}" for at, high in points)
-    return Markup('<polyline class="line {}" points="{}"/>').format(kind, told)
+    joined = " ".join(f"{at},{high}" for at, high in points)
+    return Markup('<polyline class="line {}" points="{}"/>').format(kind, joined)
 
 
 def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
-    """Points; those that a screen can't tell apart are one, and those that touch from above are one stroke."""
+    """Draw points; those that a screen can't distinguish are one, and those that touch from above are one stroke."""
     wide, high = max(axis.ms(axis.right_s) // DOTS_ACROSS, 1), HIGH // DOTS_UP
     cells: set[tuple[int, int]] = set()
     for begin in range(0, len(x), TOGETHER):
@@ -199,18 +200,18 @@ def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
         across = np.rint(1000 * (np.asarray(x[some], float) - axis.left_s)).astype(np.int64) // wide
         up = np.rint(HIGH * (1 - np.asarray(heights[some], float))).astype(np.int64) // high
         cells.update((column, row) for column, row in np.unique(np.stack([across, up], axis=1), axis=0).tolist())
-    told, last = [], (0, 0)
+    strokes, last = [], (0, 0)
     for column, row in sorted(cells):
         if (column, row - 1) in cells:
             continue
         end = next(below for below in count(row) if (column, below + 1) not in cells)
-        told.append(f"m{(column - last[0]) * wide} {(row - last[1]) * high}v{(end - row) * high}")
+        strokes.append(f"m{(column - last[0]) * wide} {(row - last[1]) * high}v{(end - row) * high}")
         last = (column, end)
-    return Markup('<path class="dots {}" d="{}"/>').format(kind, "".join(told))
+    return Markup('<path class="dots {}" d="{}"/>').format(kind, "".join(strokes))
 
 
 def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
-    """The panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it."""
+    """Return the panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it."""
     scale = Markup("").join(
         Markup('<li style="top:{:.0f}px">{}</li>').format(panel.height * (1 - high), word) for high, word in panel.scale
     )
@@ -234,7 +235,7 @@ def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
 
 
 def printable(text: str, most: int) -> Markup:
-    """Values come from the system under test: nothing that is no character, or that turns the direction of writing,
-    and no text without end."""
+    """Return a text as a page may hold it. Values come from the system under test: nothing that is no character, or
+    that turns the direction of writing, and no text without end."""
     shown = printable_text(text)
     return escape(shown if len(shown) <= most else shown[: most - 1] + "…")

@@ -32,7 +32,7 @@ from reports.summary import FaultLine
 
 #: So many rows of one anomaly are looked at.
 ROWS = 12
-#: A kind of violation that happened with more different faults than this is not told fault by fault.
+#: A kind of violation that happened with more different faults than this is not listed fault by fault.
 SCATTERED = 2
 #: Effects that take the role away from a master.
 DEPOSING = (Effect.TAKES_DOWN, Effect.ISOLATES, Effect.MAY_CRASH)
@@ -55,19 +55,19 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How many violations of one name belong to a cause. ``told``: those that the verdict tells one by one; ``whole``:
-    those of the run, of which the verdict only counts the others."""
+    """How many violations of one name belong to a cause. ``listed``: those that the verdict lists one by one;
+    ``whole``: those of the run, of which the verdict only counts the others."""
 
     law: str
     name: str
     here: int
-    told: int
+    listed: int
     whole: int
 
     @property
     def partly(self) -> bool:
         """Whether some of this name are only counted, so that ``here`` is the least number."""
-        return self.told < self.whole
+        return self.listed < self.whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Cause:
     ``faults``: in force when it happened. ``proven``: rows link the first one with the change of masters, or with the
     lost end of a log; otherwise they were only there meanwhile. ``tails`` are the losses that violations are linked
     with; ``acknowledged`` and ``read`` the copies that are gone with them. ``power``: the power cut that took all that
-    it is about. ``violations`` is empty when the verdict tells none of them one by one. ``always``: some of it showed
+    it is about. ``violations`` is empty when the verdict lists none of them one by one. ``always``: some of it showed
     while no fault was in force."""
 
     violations: Sequence[Violation]
@@ -98,7 +98,7 @@ _Change = tuple[str, int]
 
 
 class _History:
-    """What the rows tell of masters, lost ends of logs and faults."""
+    """What the rows show of masters, lost ends of logs and faults."""
 
     def __init__(
         self,
@@ -110,10 +110,10 @@ class _History:
     ) -> None:
         self.rows = rows
         self.faults = [fault for fault in faults if fault.proven]
-        self.told = master_terms(rows, faults)
+        self.terms = master_terms(rows, faults)
         self.lost: LostTails = lost_tails(rows, logs)
         self.groups = groups
-        names = sorted({term.group for term in self.told})
+        names = sorted({term.group for term in self.terms})
         self.only_group = names[0] if len(names) == 1 else None
         self.change_of_tail = [self._of_tail(tail) for tail in self.lost.tails]
         table = rows.table.filter(pc.is_in(rows.table["index"], pa.array(wanted, pa.int64())))
@@ -125,8 +125,8 @@ class _History:
         if group is None or tail.epoch < 0:
             return None
         if tail.cut:
-            return _named(change_to(self.told, group, tail.epoch))
-        return _named(change_after(self.told, group, tail.epoch))
+            return _named(change_to(self.terms, group, tail.epoch))
+        return _named(change_after(self.terms, group, tail.epoch))
 
     def rows_of(self, anomaly: Anomaly) -> list[dict[str, Any]]:
         return [self.row_of[index] for index in anomaly.rows[:ROWS] if index in self.row_of]
@@ -138,7 +138,7 @@ class _History:
         return next((self.groups[queue] for queue in queues if queue in self.groups), None)
 
     def tail_of(self, violation: Violation) -> int | None:
-        """The loss that took the last copy of what this violation is about, if that came before it showed."""
+        """Return the loss that took the last copy of what this violation is about, if that came before it showed."""
         rows = self.rows_of(violation.anomaly)
         last_s = max((self.rows.second(row["time_ns"]) for row in rows), default=-1.0)
         for copy in violation.copies:
@@ -148,7 +148,7 @@ class _History:
         return None
 
     def change_of(self, violation: Violation) -> _Change | None:
-        """The change of masters that this violation is about, by its copies, or by the epochs of its rows."""
+        """Return the change of masters that this violation is about, by its copies, or by the epochs of its rows."""
         tail = self.tail_of(violation)
         if tail is not None and self.change_of_tail[tail] is not None:
             return self.change_of_tail[tail]
@@ -158,22 +158,22 @@ class _History:
         if group is None or not epochs:
             return None
         if len(epochs) > 1:
-            change = _named(change_after(self.told, group, min(epochs)))
+            change = _named(change_after(self.terms, group, min(epochs)))
             return change if change is not None and change[1] in epochs else None
         if any(_began(row) for row in rows):
-            change_here = change_to(self.told, group, min(epochs))
+            change_here = change_to(self.terms, group, min(epochs))
             return None if change_here is None or change_here.before is None else _named(change_here)
         return None
 
     def answered(self, master: MasterTerm, since_s: float, until_s: float) -> bool:
-        """Whether this node answered a client in this epoch between the two."""
-        told = self.rows.select("op")
-        mine = pc.and_(pc.equal(told["node"], master.node), pc.equal(told["epoch"], master.epoch))
-        seconds = self.rows.seconds(told.filter(pc.and_(mine, pc.equal(told["type"], "ok"))))
+        """Return whether this node answered a client in this epoch between the two."""
+        operations = self.rows.select("op")
+        mine = pc.and_(pc.equal(operations["node"], master.node), pc.equal(operations["epoch"], master.epoch))
+        seconds = self.rows.seconds(operations.filter(pc.and_(mine, pc.equal(operations["type"], "ok"))))
         return bool(((seconds > since_s) & (seconds < until_s)).any())
 
     def power_of(self, violation: Violation) -> FaultLine | None:
-        """The first power cut after its message was acknowledged, since which nobody was given the message."""
+        """Return the first power cut after its message was acknowledged, since which nobody was given the message."""
         if not any(fault.unsynced for fault in self.faults) or self.tail_of(violation) is not None:
             return None
         sent = [row for row in self.rows_of(violation.anomaly) if (row["f"], row["type"]) == ("send", "ok")]
@@ -193,11 +193,12 @@ class _History:
         return dict(zip(given["message"].to_pylist(), self.rows.seconds(given).tolist(), strict=True))
 
     def faults_during(self, violation: Violation) -> list[FaultLine]:
-        """Those in force between the violation's rows; those that hit one of its nodes first."""
+        """Return those in force between the violation's rows; those that hit one of its nodes first."""
         return self._faults_between(self.rows_of(violation.anomaly))
 
     def faults_at_the_end(self, violation: Violation) -> list[FaultLine]:
-        """Those in force during the last operation among the violation's rows: the one that no order can place."""
+        """Return those in force during the last operation among the violation's rows: the one that no order can
+        place."""
         rows = self.rows_of(violation.anomaly)
         last = max(rows, key=lambda row: row["time_ns"], default=None)
         return self._faults_between([row for row in rows if last and row["process"] == last["process"]])
@@ -212,7 +213,7 @@ class _History:
 
 
 def queue_groups(meta: RunMeta) -> dict[int, str]:
-    """The group of each queue, where ``run.json`` tells it."""
+    """Return the group of each queue, where ``run.json`` names it."""
     return {queue.index: queue.group for queue in meta.queues}
 
 
@@ -225,8 +226,8 @@ def group(
     alone: Iterable[int] = (),
     logs: RunRows | None = None,
 ) -> list[Cause]:
-    """The causes of these violations: those by which logs lost their ends, then the others, each in the
-    order of the laws that they break.
+    """Return the causes of these violations: those by which logs lost their ends, then the others, each in the order of
+    the laws that they break.
 
     ``groups``: the group of each queue, where there are several. ``alone``: places of violations that are drawn by
     themselves. An anomaly without rows that follows others of its kind stands for the rest of them, and only counts.
@@ -235,16 +236,16 @@ def group(
         return []
     wanted = sorted({index for anomaly in broken for index in anomaly.rows[:ROWS]})
     history = _History(rows, faults, groups, wanted, logs)
-    told, seen = [], set()
+    listed, seen = [], set()
     for place, anomaly in enumerate(broken):
         if anomaly.rows or (anomaly.law, anomaly.name) not in seen:
             copies = _copies(anomaly, history.rows_of(anomaly))
-            told.append(Violation(place=place, anomaly=anomaly, copies=copies))
+            listed.append(Violation(place=place, anomaly=anomaly, copies=copies))
         seen.add((anomaly.law, anomaly.name))
     apart = set(alone)
-    joined, loose = _join([violation for violation in told if violation.place not in apart], history)
-    kinds = _Kinds(broken, told)
-    lossy, untold = _lossy(history, joined, kinds)
+    joined, loose = _join([violation for violation in listed if violation.place not in apart], history)
+    kinds = _Kinds(broken, listed)
+    lossy, unlisted = _lossy(history, joined, kinds)
     causes = [_of_change(change, members, history, kinds, change in lossy) for change, members in joined.items()]
     by_power = _by_power(loose, history)
     causes += [_of_power(members, kinds, power) for power, members in by_power]
@@ -253,24 +254,24 @@ def group(
     causes += [_loose(members, history, kinds) for members in _by_fault(others, history)]
     causes += [
         Cause(violations=[v], kinds=kinds.of([v]), faults=history.faults_at_the_end(v))
-        for v in told
+        for v in listed
         if v.place in apart
     ]
     causes.sort(key=lambda cause: cause.violations[0].place)
     lossy_ones = [cause for cause in causes if cause.tails]
-    lossy_ones += [_of_change(change, [], history, kinds, True) for change in untold]
+    lossy_ones += [_of_change(change, [], history, kinds, True) for change in unlisted]
     return lossy_ones + [cause for cause in causes if not cause.tails]
 
 
-def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, list[Violation]], list[Violation]]:
-    """Violations by the change that they belong to, and those that belong to none. What is about one offset belongs
-    together; of several changes the first one counts."""
-    if not told:
+def _join(violations: Sequence[Violation], history: _History) -> tuple[dict[_Change, list[Violation]], list[Violation]]:
+    """Return violations by the change that they belong to, and those that belong to none. What is about one offset
+    belongs together; of several changes the first one counts."""
+    if not violations:
         return {}, []
     import networkx  # it takes longer to load than the rest of the page, and most runs have no violation
 
     graph: networkx.Graph[Any] = networkx.Graph()
-    for violation in told:
+    for violation in violations:
         graph.add_node(violation.place)
         change = history.change_of(violation)
         if change is not None:
@@ -278,7 +279,7 @@ def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, l
         queue, offset = violation.anomaly.queue, violation.anomaly.offset
         if queue >= 0 and offset >= 0:
             graph.add_edge(violation.place, ("offset", queue, offset))
-    by_place = {violation.place: violation for violation in told}
+    by_place = {violation.place: violation for violation in violations}
     joined: dict[_Change, list[Violation]] = {}
     loose = []
     for component in networkx.connected_components(graph):
@@ -294,9 +295,10 @@ def _join(told: Sequence[Violation], history: _History) -> tuple[dict[_Change, l
 def _lossy(
     history: _History, joined: Mapping[_Change, Sequence[Violation]], kinds: _Kinds
 ) -> tuple[set[_Change], list[_Change]]:
-    """The changes whose lost ends of logs count, and those of them without a violation that is told one by one.
+    """Return the changes whose lost ends of logs count, and those of them without a violation that is listed one by
+    one.
 
-    One counts if a violation is linked with it; and, where the verdict tells only the first violations of a kind that
+    One counts if a violation is linked with it; and, where the verdict lists only the first violations of a kind that
     is linked with such a loss, if something acknowledged or read is gone by it."""
     linked = {
         change: violations
@@ -311,7 +313,7 @@ def _lossy(
 
 
 def _of_change(wanted: _Change, members: Sequence[Violation], history: _History, kinds: _Kinds, lossy: bool) -> Cause:
-    change = change_to(history.told, *wanted)
+    change = change_to(history.terms, *wanted)
     assert change is not None
     members = sorted(members, key=lambda violation: violation.place)
     tails = [
@@ -339,8 +341,8 @@ def _of_change(wanted: _Change, members: Sequence[Violation], history: _History,
 
 
 def _faults_of(change: EpochChange, tails: Sequence[LostTail], history: _History) -> tuple[Sequence[FaultLine], bool]:
-    """The fault that took the role from the old master, gave it to the new one, or cost a log its end, and True; else
-    those that were in force when the master changed, and False."""
+    """Return the fault that took the role from the old master, gave it to the new one, or cost a log its end, and True;
+    else those that were in force when the master changed, and False."""
     for tail in tails:
         crashed = [fault for fault in history.faults if not tail.cut and tail.since_s <= fault.end_s]
         crashed = [fault for fault in crashed if fault.asked_s <= tail.at_s]
@@ -357,8 +359,8 @@ def _faults_of(change: EpochChange, tails: Sequence[LostTail], history: _History
 
 
 def _deposed(fault: FaultLine, change: EpochChange, meanwhile: bool, history: _History) -> bool:
-    """Whether it kept the old master from its work when the next one took over, or ended its life, after which it
-    answered nobody in its epoch."""
+    """Return whether it kept the old master from its work when the next one took over, or ended its life, after which
+    it answered nobody in its epoch."""
     master = change.before
     if master is None:
         return False
@@ -373,7 +375,7 @@ def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
 
 
 def _by_power(loose: Sequence[Violation], history: _History) -> list[tuple[FaultLine, list[Violation]]]:
-    """Those that a power cut explains, by power cut."""
+    """Return those that a power cut explains, by power cut."""
     found: dict[str, tuple[FaultLine, list[Violation]]] = {}
     for violation in loose:
         power = history.power_of(violation)
@@ -395,8 +397,8 @@ def _of_power(members: Sequence[Violation], kinds: _Kinds, power: FaultLine) -> 
 
 
 def _by_fault(loose: Sequence[Violation], history: _History) -> list[list[Violation]]:
-    """One group for each fault; but all of a kind of which some showed while no fault was in force, or which happened
-    with many faults, are a group of their own."""
+    """Return one group for each fault; but all of a kind of which some showed while no fault was in force, or which
+    happened with many faults, are a group of their own."""
     fault_of: dict[int, str] = {}
     faults_of: dict[tuple[str, str], set[str]] = {}
     for violation in loose:
@@ -428,25 +430,25 @@ def _loose(members: Sequence[Violation], history: _History, kinds: _Kinds) -> Ca
 class _Kinds:
     """Counts violations by law and name."""
 
-    def __init__(self, broken: Sequence[Anomaly], told: Sequence[Violation]) -> None:
+    def __init__(self, broken: Sequence[Anomaly], listed: Sequence[Violation]) -> None:
         self._whole: dict[tuple[str, str], int] = {}
-        self._told: dict[tuple[str, str], int] = {}
+        self._listed: dict[tuple[str, str], int] = {}
         for anomaly in broken:
             kind = anomaly.law, anomaly.name
             self._whole[kind] = self._whole.get(kind, 0) + anomaly.count
-        for violation in told:
-            self._told[_kind(violation)] = self._told.get(_kind(violation), 0) + violation.anomaly.count
+        for violation in listed:
+            self._listed[_kind(violation)] = self._listed.get(_kind(violation), 0) + violation.anomaly.count
 
     def counted_only(self, violation: Violation) -> bool:
-        """Whether the verdict only counts some of this kind."""
-        return self._whole[_kind(violation)] > self._told[_kind(violation)]
+        """Return whether the verdict only counts some of this kind."""
+        return self._whole[_kind(violation)] > self._listed[_kind(violation)]
 
     def of(self, members: Iterable[Violation]) -> list[Kind]:
         here: dict[tuple[str, str], int] = {}
         for violation in members:
             here[_kind(violation)] = here.get(_kind(violation), 0) + violation.anomaly.count
         return [
-            Kind(law=law, name=name, here=number, told=self._told[law, name], whole=self._whole[law, name])
+            Kind(law=law, name=name, here=number, listed=self._listed[law, name], whole=self._whole[law, name])
             for (law, name), number in here.items()
         ]
 
@@ -460,14 +462,14 @@ def _named(change: EpochChange | None) -> _Change | None:
 
 
 def _copies(anomaly: Anomaly, rows: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
-    """The copies that an anomaly and its rows name, in that order; the anomaly's own offset before others."""
+    """Return the copies that an anomaly and its rows name, in that order; the anomaly's own offset before others."""
     named = [(anomaly.message, anomaly.offset)]
     named += [(row["message"], row["offset"]) for row in rows]
     return tuple(dict.fromkeys(copy for copy in named if min(copy) >= 0))
 
 
 def _epoch(row: Mapping[str, Any]) -> int:
-    """The master epoch that a row tells; -1 if it tells none. A controller's own ``epoch`` is a term."""
+    """Return the master epoch that a row names; -1 if it names none. A controller's own ``epoch`` is a term."""
     if row["kind"] == "trace" and row["f"] in ("applied", "raft"):
         entry = value_of(row["value"]).get("entry")
         epoch = entry.get("master_epoch", -1) if isinstance(entry, dict) else -1
@@ -476,7 +478,7 @@ def _epoch(row: Mapping[str, Any]) -> int:
 
 
 def _began(row: Mapping[str, Any]) -> bool:
-    """Whether a master term began with this row: the controllers elected somebody, or a node took the role."""
+    """Return whether a master term began with this row: the controllers elected somebody, or a node took the role."""
     value = value_of(row["value"])
     entry = value.get("entry")
     elected = row["f"] == "applied" and isinstance(entry, dict) and entry.get("type") == "elect"

@@ -16,7 +16,7 @@ from reports.explanation.subject import Subject, subject
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, Violation
 
-#: So many causes are explained in the page; `stormproof explain` tells the others.
+#: So many causes are explained in the page; `stormproof explain` shows the others.
 EXPLAINED = 3
 #: So many violations of a cause are tried until one has an explanation.
 TRIED = 3
@@ -26,27 +26,28 @@ ROWS, WORDS = 2, 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """``told`` is about the first violation of a cause whose rows are known; ``cause`` is the number of that cause."""
+    """``explanation`` is about the first violation of a cause whose rows are known; ``cause`` is the number of that
+    cause."""
 
     cause: int
-    told: Explanation
+    explanation: Explanation
 
     @property
     def rows(self) -> list[int]:
         """The rows that the page quotes."""
-        return sorted({row for arrow in self.told.arrows for row in quoted(arrow)})
+        return sorted({row for arrow in self.explanation.arrows for row in quoted(arrow)})
 
     @property
     def picture(self) -> Markup:
-        return diagram.draw(self.told, {row: f"#{self.anchor(row)}" for row in self.rows}, self.cause)
+        return diagram.draw(self.explanation, {row: f"#{self.anchor(row)}" for row in self.rows}, self.cause)
 
     def anchor(self, row: int) -> str:
-        """The id of a quoted row in the page."""
+        """Return the id of a quoted row in the page."""
         return f"row-{self.cause}-{row}"
 
 
 def quoted(arrow: Arrow) -> Sequence[int]:
-    """The first rows of an arrow."""
+    """Return the first rows of an arrow."""
     return arrow.rows[:ROWS]
 
 
@@ -54,26 +55,26 @@ def explained(
     run: Path, meta: RunMeta, causes: Sequence[Cause], broken: Sequence[Anomaly],
     table: RunRows,
 ) -> Mapping[int, Explained]:  # fmt: skip
-    """By number of the cause. ``broken`` are all violations of the run, as the verdict orders them;
-    ``table`` are the rows of the run."""
+    """Return the explanations by number of the cause. ``broken`` are all violations of the run, as the verdict orders
+    them; ``table`` are the rows of the run."""
     rows = rows_of(table, meta)
     found = {}
     for cause in range(1, min(EXPLAINED, len(causes)) + 1):
         for violation in _violations(causes[cause - 1]):
-            told = of_violation(run, meta, broken, violation.place + 1, rows)
-            if told.arrows:
-                found[cause] = Explained(cause=cause, told=told)
+            explanation = of_violation(run, meta, broken, violation.place + 1, rows)
+            if explanation.arrows:
+                found[cause] = Explained(cause=cause, explanation=explanation)
                 break
     return found
 
 
 def subjects(causes: Sequence[Cause], table: RunRows, meta: RunMeta) -> list[Subject]:
-    """What the violations that may be explained are about."""
+    """Return what the violations that may be explained are about."""
     rows = rows_of(table, meta)
     return [subject(violation.anomaly, rows) for cause in causes[:EXPLAINED] for violation in _violations(cause)]
 
 
 def _violations(cause: Cause) -> list[Violation]:
-    """Those of a cause that name rows; the ones about its example first."""
+    """Return those of a cause that name rows; the ones about its example first."""
     named = [violation for violation in cause.violations if violation.anomaly.rows]
     return sorted(named, key=lambda violation: cause.example not in violation.copies)[:TRIED]

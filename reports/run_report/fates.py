@@ -85,8 +85,8 @@ class _Messages:
 
 
 def fates(operations: Operations) -> tuple[list[Fate], list[ReplicaFate]]:
-    """The fates that occurred, and those of what each replica acknowledged. Judged by what clients saw: what was
-    acknowledged, and what the final reading gave out. Once: the messages are forgotten.
+    """Return the fates that occurred, and those of what each replica acknowledged. Judged by what clients saw: what was
+    acknowledged, and what the final reading gave out. Call it once: the messages are forgotten.
 
     What lies below the offset where the final reading of its queue began was removed before."""
     if operations.messages.table is not None:
@@ -95,13 +95,13 @@ def fates(operations: Operations) -> tuple[list[Fate], list[ReplicaFate]]:
     by: dict[tuple[str, bool], list[Any]] = {}
     names, ends = [*operations.nodes], drained(operations.clock)
     for said in operations.messages.groups():
-        told = _messages(said, ends, operations.clock.zero_ns)
-        for fate, bad, which in _overall(told):
-            sent_s.setdefault((fate, bad), []).append(told.sent_s[which])
-        for code in np.unique(told.by[told.acked]).tolist():
-            mine = told.acked & (told.by == code)
+        messages = _messages(said, ends, operations.clock.zero_ns)
+        for fate, bad, which in _overall(messages):
+            sent_s.setdefault((fate, bad), []).append(messages.sent_s[which])
+        for code in np.unique(messages.by[messages.acked]).tolist():
+            mine = messages.acked & (messages.by == code)
             for missing in (False, True):
-                found = told.sent_s[mine & (told.missing == missing)]
+                found = messages.sent_s[mine & (messages.missing == missing)]
                 by.setdefault((names[code] if code >= 0 else "", missing), []).append(found)
     overall = [Fate(label=fate, sent_s=one, bad=bad) for fate, bad in FATES if len(one := _sorted(sent_s, (fate, bad)))]
     replicas = [
@@ -124,7 +124,7 @@ FATES = (
 
 
 def _counted(table: MessageTable, names: Sequence[str]) -> tuple[list[Fate], list[ReplicaFate]]:
-    """The same of messages of which flags are held."""
+    """Return the same of messages of which flags are held."""
     every: dict[tuple[str, bool], Ints] = {}
     by: dict[tuple[int, bool], Ints] = {}
     for block in table.blocks:
@@ -149,7 +149,7 @@ def _counted(table: MessageTable, names: Sequence[str]) -> tuple[list[Fate], lis
 
 
 def _of_block(block: Block) -> Iterator[Any]:
-    """Which messages have each of :data:`FATES`."""
+    """Yield which messages have each of :data:`FATES`."""
     asked, acked, final = block.has(Bit.ASKED), block.has(Bit.OK), block.has(Bit.FINAL)
     missing, read_out = block.missing, block.has(Bit.READ_OUT)
     shape = np.full(len(asked), Place.MIDDLE, np.uint8) if block.shape is None else block.shape
@@ -167,30 +167,31 @@ def _sorted(parts: dict[tuple[str, bool], list[Any]], key: tuple[str, bool]) -> 
     return np.sort(np.concatenate([np.empty(0), *parts.pop(key, [])]))
 
 
-def _overall(told: _Messages) -> Iterator[tuple[str, bool, Any]]:
-    """Each fate of :data:`FATES`, and whose it is."""
-    acked, final, shapes = told.acked, told.final, _shapes(told)
+def _overall(messages: _Messages) -> Iterator[tuple[str, bool, Any]]:
+    """Return each fate of :data:`FATES`, and whose it is."""
+    acked, final, shapes = messages.acked, messages.final, _shapes(messages)
     chosen = (
         acked & final,
         *(shapes == shape for shape in Shape),
-        told.removed,
-        acked & ~final & ~told.read_out,
+        messages.removed,
+        acked & ~final & ~messages.read_out,
         ~acked & final,
-        ~acked & ~final & ~told.refused,
-        ~acked & ~final & told.refused,
+        ~acked & ~final & ~messages.refused,
+        ~acked & ~final & messages.refused,
     )
     return ((fate, bad, which) for (fate, bad), which in zip(FATES, chosen, strict=True))
 
 
-def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
-    """For each missing message the shape of the loss that it belongs to; "" for all others. A loss is a stretch of
-    messages of one queue that are missing, by their acknowledged offsets, with none between them that is there."""
-    found = np.full(len(told.missing), "", dtype=object)
-    known = np.flatnonzero(told.acked & told.read_out & ~told.removed)
-    known = known[np.lexsort((told.sent_s[known], told.offset[known], told.queue[known]))]
-    for queue in np.unique(told.queue[told.missing]).tolist():
-        mine = known[told.queue[known] == queue]
-        gone = told.missing[mine]
+def _shapes(messages: _Messages) -> np.ndarray[Any, Any]:
+    """Return, for each missing message, the shape of the loss that it belongs to; "" for all others. A loss is a
+    stretch of messages of one queue that are missing, by their acknowledged offsets, with none between them that is
+    there."""
+    found = np.full(len(messages.missing), "", dtype=object)
+    known = np.flatnonzero(messages.acked & messages.read_out & ~messages.removed)
+    known = known[np.lexsort((messages.sent_s[known], messages.offset[known], messages.queue[known]))]
+    for queue in np.unique(messages.queue[messages.missing]).tolist():
+        mine = known[messages.queue[known] == queue]
+        gone = messages.missing[mine]
         edges = np.flatnonzero(np.diff(gone.astype(np.int8), prepend=0, append=0))
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             at = (begin == 0, end == len(mine))
@@ -200,7 +201,7 @@ def _shapes(told: _Messages) -> np.ndarray[Any, Any]:
 
 
 def _messages(said: dict[str, Said], ends: tuple[Ints, Ints], zero_ns: int) -> _Messages:
-    """The messages that were sent, of which this was said."""
+    """Return the messages that were sent, of which this was said."""
     asked, ok = said["asked"], said["ok"]
     first = _first_of_each(asked.message, asked.queue, asked.time_ns)
     messages, queues = asked.message[first], asked.queue[first]
@@ -224,7 +225,7 @@ def _messages(said: dict[str, Said], ends: tuple[Ints, Ints], zero_ns: int) -> _
 
 
 def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The places of the first send of each message to each queue, ascending."""
+    """Return the places of the first send of each message to each queue, ascending."""
     order = np.lexsort((at, queues, messages))
     message, queue = messages[order], queues[order]
     new = (message[1:] != message[:-1]) | (queue[1:] != queue[:-1])
@@ -232,13 +233,13 @@ def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dt
 
 
 def _last(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """For each wanted key the last of its values; -1 where there is none."""
+    """Return, for each wanted key, the last of its values; -1 where there is none."""
     again, first = np.unique(keys[::-1], return_index=True)
     return _looked_up(wanted, again, values[::-1][first])
 
 
 def _looked_up(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """For each wanted key its value; -1 where there is none."""
+    """Return, for each wanted key, its value; -1 where there is none."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(keys)

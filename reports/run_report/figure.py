@@ -38,8 +38,8 @@ COLOURS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the second of each numbered cause; ``found``: for each
-    anomaly its name, how often it was found, and the seconds of those that are told one by one; ``controllers_first``:
-    the run is about what the controllers agreed on."""
+    anomaly its name, how often it was found, and the seconds of those that are listed one by one;
+    ``controllers_first``: the run is about what the controllers agreed on."""
 
     marks: Mapping[int, float]
     fates: Sequence[Fate] = ()
@@ -50,7 +50,7 @@ class Figure:
 
 
 def axis_of(story: Story) -> Axis:
-    """The seconds that the pictures show."""
+    """Return the axis: the seconds that the pictures show."""
     drain = next((phase.start_s for phase in story.phases if phase.kind == "drain"), float("inf"))
     left, right = drawn_s([phase.start_s for phase in story.phases], drain, story.duration_s)
     return Axis(left_s=left, right_s=right)
@@ -71,7 +71,7 @@ def draw(story: Story, figure: Figure) -> Markup:
 
 
 def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
-    """Each panel that has something to show, from top to bottom."""
+    """Yield each panel that has something to show, from top to bottom."""
     faults = [
         Bar(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
         for fault in story.faults
@@ -105,10 +105,11 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
 def _bars(
     axis: Axis, title: str, bars: Sequence[Bar], written: Callable[[Bar], Sequence[str]], *, most: int = LANES
 ) -> Panel:
-    """A lane for each name; ``written``: the labels of a bar, from long to short."""
+    """Draw a lane for each name; ``written``: the labels of a bar, from long to short."""
     lanes = list(dict.fromkeys(one.lane for one in bars))
     shown = lanes[:most]
-    more = f" ({len(lanes) - most} more are not drawn)" if len(lanes) > most else ""
+    left = len(lanes) - len(shown)
+    more = f" ({left} more {'is' if left == 1 else 'are'} not drawn)" if left else ""
     words = "; ".join(f"{one.lane}: {one.label} from {one.start_s:.1f} s to {one.end_s:.1f} s" for one in bars[:20])
     return Panel(
         title=title + more,
@@ -174,7 +175,7 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
 def _found(axis: Axis, found: Sequence[tuple[str, int, Sequence[float]]]) -> Panel:
     shown = found[:LANES]
     return Panel(
-        title="Violations that the verdict tells one by one, when the last row behind each was written",
+        title="Violations that the verdict lists one by one, when the last row behind each was written",
         height=LANE * len(shown),
         names=[name for name, _, _ in shown],
         notes=[f"{count:,} in all" for _, count, _ in shown],
@@ -205,7 +206,7 @@ def _throughput(axis: Axis, curves: Sequence[Curve], means: str) -> Panel:
 
 
 def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: str) -> Panel:
-    """Every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
+    """Draw every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
     every = [np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]]
     least = min(float(np.min(y, where=y > 0, initial=np.inf)) for y in every)
     most = max(float(np.max(y, where=y > 0, initial=0.0)) for y in every)
@@ -230,7 +231,7 @@ def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: s
 
 
 def _lags(axis: Axis, lags: Sequence[Lag]) -> Panel:
-    """A lane each on one scale, so that none hides another."""
+    """Draw a lane each on one scale, so that none hides another."""
     shown = lags[:LANES]
     top = max(1.0, *(max(lag.behind) for lag in shown))
     bottom = min(0.0, *(min(lag.behind) for lag in shown))
@@ -255,7 +256,7 @@ def _lags(axis: Axis, lags: Sequence[Lag]) -> Panel:
 def _scaled(
     axis: Axis, drawn: Sequence[Markup], *, low: float, high: float, log: bool = False, lane: int | None = None
 ) -> Markup:
-    """Curves whose values can be read back from their points."""
+    """Draw curves whose values can be read back from their points."""
     content = Markup('<g data-low="{:g}" data-high="{:g}"{}>{}</g>').format(
         low, high, Markup(' data-log="1"') if log else "", Markup("").join(drawn)
     )
@@ -264,7 +265,7 @@ def _scaled(
 
 
 def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
-    """The numbers of the causes over their dashed lines."""
+    """Draw the numbers of the causes over their dashed lines."""
     if not marks:
         return Markup("")
     links = []
@@ -277,7 +278,7 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
 
 
 def _apart(own: Sequence[float]) -> list[float]:
-    """Places in order, moved to the right until none hides another, and to the left where the plot ends."""
+    """Return places in order, moved to the right until none hides another, and to the left where the plot ends."""
     placed: list[float] = []
     for at in own:
         placed.append(max(at, placed[-1] + BESIDE if placed else at))

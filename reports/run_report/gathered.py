@@ -45,7 +45,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """``logs``: the rows that tell what each log held, where ``rows`` doesn't have them all; ``operations``: likewise
+    """``logs``: the rows that show what each log held, where ``rows`` doesn't have them all; ``operations``: likewise
     what clients did. ``damage``: what could not be read, a sentence each."""
 
     run: TypedRun
@@ -56,8 +56,8 @@ class Gathered:
 
 
 def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
-    """The rows that a page draws, and those of these numbers, which it quotes. A history of which nothing can be read
-    still gets a page: the one that says so."""
+    """Return the rows that a page draws, and those of these numbers, which it quotes. A history of which nothing can be
+    read still gets a page: the one that says so."""
     typed = TypedRun(run)
     try:
         if is_broken and not typed.is_large:
@@ -75,8 +75,8 @@ def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
 
 
 def _summarised(run: TypedRun, named: Collection[int]) -> Gathered | None:
-    """Without the rows of operations, except the few by which queues were read to their ends. None where the shards of
-    the run won't do."""
+    """Return the rows that a page draws but for those of operations, except the few by which queues were read to their
+    ends. None where the shards of the run won't do."""
     drawn = Thinned(named)
     try:
         for block in run.blocks(lambda rows: _drawn(rows, named, False, True)):
@@ -95,7 +95,7 @@ def _of_clients(run: TypedRun) -> Iterator[pa.Table]:
 
 
 def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> RunRows:
-    """The rows that were gathered, with those that tell the way of these causes' examples and what led to these
+    """Return the rows that were gathered, with those that show the way of these causes' examples and what led to these
     subjects."""
     if found.logs is None:
         return found.rows
@@ -109,14 +109,15 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     followed = {message for subject in subjects for message in subject.messages}
     followed_at = {place for subject in subjects for place in subject.places}
     appends = Rows(RunRows(near), one_clock=False).of("trace", "append")
-    told = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
-    reached, _ = found.run.rows(_reaching(told))
+    records = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
+    reached, _ = found.run.rows(_reaching(records))
     return RunRows(_joined(found.rows.table, pa.concat_tables([near, reached])))
 
 
 def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool, is_summed: bool = False) -> Flags:
-    """Which rows the pictures show; ``is_summed``: but for operations, of which only the readings to the end count. The
-    first and the latest row say how long the run took; that there is a trace tells explanations that nodes traced."""
+    """Return which rows the pictures show; ``is_summed``: but for operations, of which only the readings to the end
+    count. The first and the latest row say how long the run took; that there is a trace shows explanations that nodes
+    traced."""
     kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
     is_trace = pc.equal(kind, str(Kind.TRACE))
     of_kind = pc.is_in(kind, pa.array([str(one) for one in DRAWN]))
@@ -132,7 +133,8 @@ def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool, is_summed: b
 
 
 def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
-    """The rows without values that nobody draws: of most operations, and all of a manifest but what became of it."""
+    """Return the rows without values that nobody draws: of most operations, and all of a manifest but what became of
+    it."""
     kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
     other = pc.invert(_numbered(rows, named))
     many = pc.and_(pc.equal(kind, str(Kind.OP)), pc.is_in(f, pa.array(MANY)))
@@ -151,7 +153,8 @@ def _outcome(text: str) -> str:
 def _near(
     rows: pa.Table, places: Collection[tuple[int, int]], messages: Collection[int], numbers: Collection[int], tier: bool
 ) -> Any:
-    """The rows about these messages, or near these (queue, offset); those of these numbers; and what the tier did."""
+    """Return the rows about these messages, or near these (queue, offset); those of these numbers; and what the tier
+    did."""
     queues, offsets = (_set({place[part] for place in places}) for part in (0, 1))
     placed = pc.and_(pc.is_in(rows["queue"], queues), pc.is_in(rows["offset"], offsets))
     found = pc.or_(placed, pc.or_(pc.is_in(rows["message"], _set(messages)), _numbered(rows, numbers)))
@@ -162,7 +165,8 @@ def _near(
 
 
 def _reaching(records: Iterable[Row]) -> Keep:
-    """Of some rows, the first recorded of each name by which a node had gone past one of these records in that life."""
+    """Return what keeps, of some rows, the first recorded of each name by which a node had gone past one of these
+    records in that life."""
     by_life: dict[tuple[str, int], set[tuple[int, int, int, int]]] = {}
     for record in records:
         place = (record.step, record.index, record.end, record.epoch)
@@ -175,12 +179,12 @@ def _reaching(records: Iterable[Row]) -> Keep:
         few = rows.select(["f", "node", "incarnation", "step", "index", "position", "epoch"]).take(pa.array(chosen))
         f, node = (few[name].cast(pa.string()).to_numpy() for name in ("f", "node"))
         life = few["incarnation"].to_numpy()
-        for (where, number), told in by_life.items():
+        for (where, number), places in by_life.items():
             mine = np.flatnonzero((node == where) & (life == number))
             for name in REACHED:
                 at = mine[f[mine] == name]
                 step, index, position, epoch = (few[column].to_numpy()[at] for column in few.column_names[3:])
-                for one in told:
+                for one in places:
                     past = ((step > one[0]) | ((step == one[0]) & (index > one[1]))) & (position >= one[2])
                     if name != REACHED[0]:
                         past &= epoch == one[3]
@@ -191,7 +195,7 @@ def _reaching(records: Iterable[Row]) -> Keep:
 
 
 def _joined(held: pa.Table, whole: pa.Table) -> pa.Table:
-    """Both in the order of ``index``, each row once; those of the second are the whole ones."""
+    """Return both in the order of ``index``, each row once; those of the second are the whole ones."""
     held = held.filter(pc.invert(pc.is_in(held["index"], whole["index"].combine_chunks())))
     table = pa.concat_tables([held, whole]).unify_dictionaries()
     first = np.unique(table["index"].to_numpy(), return_index=True)[1]

@@ -32,7 +32,7 @@ from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
 from reports.run_report.story import calm, environment, facts, message_name, sentence, title
 from reports.run_report.strip import strip
-from reports.summary import Story, Witness, fault_lines, tell
+from reports.summary import Story, Witness, fault_lines, summarise
 from reports.templates import template
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import ObjectTimeline
@@ -55,14 +55,14 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     quoted = {index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]}
     followed = {index for anomaly in broken for index in anomaly.rows[:WITNESSES]}
     found = gather(run, quoted | followed, is_broken=bool(broken))
-    told = found.rows
-    objects = timelines(told.table, broken, told.zero_ns)
-    causes = group(told, fault_lines(told), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
-    told = with_details(found, causes[:STRIPS], subjects(causes, told, meta))
-    why = explained(run, meta, causes, broken, told)
-    operations = found.operations or Operations.of(told)
-    story = tell(told, quoted.union(*(one.rows for one in why.values())), operations)
-    cards = [_card(number, cause, told, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
+    rows = found.rows
+    objects = timelines(rows.table, broken, rows.zero_ns)
+    causes = group(rows, fault_lines(rows), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
+    rows = with_details(found, causes[:STRIPS], subjects(causes, rows, meta))
+    why = explained(run, meta, causes, broken, rows)
+    operations = found.operations or Operations.of(rows)
+    story = summarise(rows, quoted.union(*(one.rows for one in why.values())), operations)
+    cards = [_card(number, cause, rows, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     curves = kept(run, broken)
     for card, cause in zip(cards, causes, strict=True):
         card["curves"] = [_curve(curves[one.place + 1]) for one in cause.violations if one.place + 1 in curves]
@@ -88,9 +88,9 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
         lost_in_all=sum(len(cause.acknowledged) for cause in causes) if len([c for c in causes if c.tails]) > 1 else 0,
         violations=sum(anomaly.count for anomaly in broken),
         broken=list(dict.fromkeys(anomaly.law for anomaly in broken)),
-        lawful=_lawful([one for one in verdict.findings if one.lawful]),
-        figure=_figure(operations, told, story, marks, broken, about_objects=bool(objects)),
-        states=Markup(states(told, story, axis_of(story), marks)),
+        allowed=_allowed([one for one in verdict.findings if one.lawful]),
+        figure=_figure(operations, rows, story, marks, broken, about_objects=bool(objects)),
+        states=Markup(states(rows, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
         script=Markup(script),
         script_hash=digest(script),
@@ -103,7 +103,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
 
 
 def _by_policy(verdict: RunVerdict) -> dict[str, Markup]:
-    """What each law found that the profile permits."""
+    """Return what each law found that the profile permits."""
     found: dict[str, list[str]] = {}
     for one in verdict.permitted:
         found.setdefault(one.law, []).append(one.words)
@@ -111,17 +111,17 @@ def _by_policy(verdict: RunVerdict) -> dict[str, Markup]:
 
 
 def _not_judged(verdict: RunVerdict) -> str:
-    """How much of the promises nobody judged."""
+    """Say how much of the promises was not judged."""
     whole = sum(law.validity is Validity.NOT_APPLICABLE for law in verdict.laws)
     parts = sum(len(law.unjudged) for law in verdict.laws)
-    told = [f"{whole} of {len(verdict.laws)} promises"] if whole else []
-    told += [f"{parts} part{'' if parts == 1 else 's'} of {'the others' if whole else 'promises'}"] if parts else []
-    return " and ".join(told) or "some"
+    said = [f"{whole} of {len(verdict.laws)} promises"] if whole else []
+    said += [f"{parts} part{'' if parts == 1 else 's'} of {'the others' if whole else 'promises'}"] if parts else []
+    return " and ".join(said) or "some"
 
 
-def _lawful(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
-    """What was found and is no violation: of each kind, and each policy that permits it, how many there are and those
-    that are told one by one."""
+def _allowed(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
+    """Return what was found and is not a violation: of each kind, and each policy that permits it, how many there are
+    and those that are listed one by one."""
     found: dict[tuple[str, str, str], list[Anomaly]] = {}
     for anomaly in findings:
         found.setdefault((anomaly.law, anomaly.name, anomaly.policy), []).append(anomaly)
@@ -138,7 +138,7 @@ def _lawful(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
 
 
 def coded(text: str) -> Markup:
-    """A text in which what stands between backquotes is code."""
+    """Return a text in which what stands between backquotes is code."""
     pieces = [
         Markup("<code>{}</code>").format(one) if odd % 2 else escape(one) for odd, one in enumerate(text.split("`"))
     ]
@@ -178,7 +178,7 @@ def _file(name: str) -> str:
 
 
 def _experiment(run: Path) -> str:
-    """The experiment as it ran; "" where the run doesn't hold it."""
+    """Return the experiment as it ran; "" where the run doesn't hold it."""
     try:
         return guarded.read(run / EXPERIMENT).decode("utf-8", "replace")
     except OSError:
@@ -193,7 +193,7 @@ def _card(
     objects: Mapping[int, ObjectTimeline],
     why: Explained | None,
 ) -> dict[str, Any]:
-    """What the page shows of one cause. Only the first violations of each kind are shown with their rows."""
+    """Return what the page shows of one cause. Only the first violations of each kind are shown with their rows."""
     drawn = strip(cause, rows) if number <= STRIPS else None
     alone = next((objects[violation.place] for violation in cause.violations if violation.place in objects), None)
     found = [{**_finding(v.anomaly, story), "first": False} for v in cause.violations]
@@ -217,12 +217,12 @@ def _card(
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    """When a violation became inevitable, where that was measured."""
-    return {"told": curve, "picture": picture.draw(curve)}
+    """Show when a violation became inevitable, where that was measured."""
+    return {"curve": curve, "picture": picture.draw(curve)}
 
 
 def _quoted(row: Witness) -> Witness:
-    """A row beside a picture that tells most of it already."""
+    """Shorten a row beside a picture that shows most of it already."""
     return row if len(row.detail) <= WORDS else replace(row, detail=row.detail[: WORDS - 1] + "…")
 
 
@@ -238,7 +238,7 @@ def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
 
 
 def _contradiction(timeline: ObjectTimeline) -> str:
-    """Why the last call of the minimal witness can't come after the others; "" where several could be last."""
+    """Say why the last call of the minimal witness can't come after the others; "" where several could be last."""
     last = max(timeline.minimal, default=-1)
     reasons = {order.illegal.get(last, "") for order in timeline.minimal_orders}
     return reasons.pop() if len(reasons) == 1 and last == timeline.blocked else ""

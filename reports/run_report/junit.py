@@ -14,7 +14,7 @@ from chaos import guarded
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_json, verdict_of
 from chaos.verdict import RunVerdict, Validity, Verdict
-from reports.run_report.story import profile_told
+from reports.run_report.story import profile_words
 
 
 def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
@@ -22,7 +22,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
     profile permits it is a property, and the output of the law's case and of ``run``.
 
-    The names of the cases stay the same from run to run, so that servers can tell how each went before: the class is
+    The names of the cases stay the same from run to run, so that servers can show how each went before: the class is
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
     planted bug and replay command are properties. The time of ``run`` is how long judging took, in seconds; that of a
     single law is not measured."""
@@ -37,8 +37,8 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     for law in verdict.laws:
         case = TestCase(name=law.law, classname=name)
         case.result = _result(law)
-        if told := _by_policy(verdict, law):
-            case.system_out = told
+        if by_policy := _by_policy(verdict, law):
+            case.system_out = by_policy
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=verdict.seconds)
     if verdict.qualifiers:
@@ -59,18 +59,18 @@ def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple
     yield "run", _printable(run.name)
     yield "seed", str(verdict.seed)
     yield "digest", verdict.digest
-    yield from ((name, str(told)) for name, told in (("planted bug", meta.mutant), ("replay", meta.replay_command))
-                if told)  # fmt: skip
+    yield from ((name, str(known)) for name, known in (("planted bug", meta.mutant), ("replay", meta.replay_command))
+                if known)  # fmt: skip
     if verdict.qualifiers:
         yield "lost by policy", "; ".join(verdict.qualifiers)
-    if profile := profile_told(meta):
+    if profile := profile_words(meta):
         yield "profile", profile
     if verdict.not_reached:
         yield "not reached", "; ".join(verdict.not_reached)
 
 
 def _by_policy(verdict: RunVerdict, law: Verdict) -> str:
-    """What this law found that the profile permits, a line for each reason."""
+    """Say what this law found that the profile permits, a line for each reason."""
     return "\n".join(one.words for one in verdict.permitted if one.law == law.law)
 
 
@@ -92,12 +92,12 @@ def _result(law: Verdict) -> list[Any]:
 
 
 def _word(value: object, instead: str) -> str:
-    """One part of a dotted name."""
+    """Return one part of a dotted name."""
     return re.sub(r"[^\w-]+", "-", str(value or instead)).strip("-") or "unknown"
 
 
 def _all_printable(value: Any) -> Any:
-    """A JSON value, whose texts become attributes and contents of elements."""
+    """Return a JSON value, whose texts become attributes and contents of elements."""
     if isinstance(value, Mapping):
         return {_printable(key): _all_printable(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

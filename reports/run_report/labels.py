@@ -11,29 +11,29 @@ _NUMBERED = re.compile(r"([A-Za-z])[A-Za-z_-]*(\d{1,3})")
 
 
 def of_targets(targets: str, nodes: Iterable[str]) -> tuple[str, ...]:
-    """Labels of a fault, the longest first: all its targets, the first one and how many more, and both with the
+    """Return labels of a fault, the longest first: all its targets, the first one and how many more, and both with the
     initials of the nodes (``c1`` for ``controller-1``) where no two of ``nodes`` share them."""
     names = targets.split(", ")
     initials = _initials([*nodes, *names])
     brief = [initials.get(name, name) for name in names]
     more = f" +{len(names) - 1}" if len(names) > 1 else ""
-    told = (targets, f"{names[0]}{more}", ", ".join(brief), f"{brief[0]}{more}")
-    return tuple(sorted(dict.fromkeys(told), key=lambda label: -len(label)))
+    labels = (targets, f"{names[0]}{more}", ", ".join(brief), f"{brief[0]}{more}")
+    return tuple(sorted(dict.fromkeys(labels), key=lambda label: -len(label)))
 
 
 def _initials(nodes: Iterable[str]) -> dict[str, str]:
-    told: dict[str, set[str]] = {}
+    names_of: dict[str, set[str]] = {}
     for name in nodes:
         if found := _NUMBERED.fullmatch(name):
-            told.setdefault("".join(found.groups()), set()).add(name)
-    return {name: brief for brief, names in told.items() if len(names) == 1 for name in names}
+            names_of.setdefault("".join(found.groups()), set()).add(name)
+    return {name: brief for brief, names in names_of.items() if len(names) == 1 for name in names}
 
 
 def of_role(bar: Bar) -> tuple[str, ...]:
-    """Labels of a role: with its epoch, or the epoch alone; the bar's colour says the role."""
+    """Return labels of a role: with its epoch, or the epoch alone; the bar's colour says the role."""
     return tuple(dict.fromkeys((bar.label, bar.label.removeprefix(bar.kind).strip())))
 
 
 def chosen(labels: Sequence[str], letters: int) -> str:
-    """The first label of at most so many letters; "" if none has room."""
+    """Return the first label of at most so many letters; "" if none has room."""
     return next((label for label in labels if len(label) <= letters), "")

@@ -30,8 +30,8 @@ class Lag:
 
 
 def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
-    """A lane for each replica, one for what is confirmed, one for each queue of the tier; in groups of replicas with
-    masters of their own, each is compared with its own. Nothing where no master is known."""
+    """Return a lane for each replica, one for what is confirmed, one for each queue of the tier; in groups of replicas
+    with masters of their own, each is compared with its own. Nothing where no master is known."""
     ends, confirmed = _polled(rows, "end"), _polled(rows, "confirm")
     group = {term.node: term.group for term in masters}
     groups = sorted(set(group.values()))
@@ -45,34 +45,34 @@ def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
         points = sorted(point for m in mine for point in confirmed.get(m.node, ()) if m.start_s <= point[0] <= m.end_s)
         found.append(_lag(f"confirmed {name}".strip(), points, _master_end(masters, ends, [name], points)))
     tier = _tier(rows) if len(groups) == 1 else {}
-    told = [
+    of_tier = [
         _lag(f"tier, queue {queue}", points, _master_end(masters, ends, groups, points))
         for queue, points in tier.items()
     ]
-    found += told if len(told) <= QUEUES else [_worst(told)]
+    found += of_tier if len(of_tier) <= QUEUES else [_worst(of_tier)]
     return [lag for lag in found if len(lag.at_s)]
 
 
 def _polled(rows: RunRows, name: str) -> dict[str, list[tuple[float, int]]]:
-    told: dict[str, list[tuple[float, int]]] = {}
+    points_of: dict[str, list[tuple[float, int]]] = {}
     for node, second, state in rows.polls:
         if isinstance(state.get(name), int) and state[name] >= 0:
-            told.setdefault(node, []).append((second, state[name]))
-    return {node: sorted(points) for node, points in told.items()}
+            points_of.setdefault(node, []).append((second, state[name]))
+    return {node: sorted(points) for node, points in points_of.items()}
 
 
 def _tier(rows: RunRows) -> Mapping[int, Points]:
-    told: dict[int, list[tuple[float, int]]] = {}
+    points_of: dict[int, list[tuple[float, int]]] = {}
     for row in rows.select("trace", "store_cas").to_pylist():
         if row["position"] >= 0 and value_of(row["value"]).get("outcome") == "applied":
-            told.setdefault(row["queue"], []).append((rows.second(row["time_ns"]), row["position"]))
-    return {queue: sorted(points) for queue, points in sorted(told.items())}
+            points_of.setdefault(row["queue"], []).append((rows.second(row["time_ns"]), row["position"]))
+    return {queue: sorted(points) for queue, points in sorted(points_of.items())}
 
 
 def _master_end(
     masters: Sequence[MasterTerm], ends: Mapping[str, Points], groups: Sequence[str], points: Points
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The end of the log of the newest master at each of the points, between its polls by a straight line."""
+    """Return the end of the log of the newest master at each of the points, between its polls by a straight line."""
     at_s = np.array([second for second, _ in points])
     found = np.full(len(at_s), np.nan)
     for master in sorted((m for m in masters if m.group in groups), key=lambda m: m.epoch):
@@ -90,12 +90,12 @@ def _lag(label: str, points: Points, master: np.ndarray[Any, np.dtype[np.float64
     return Lag(label=label, at_s=at_s[known].tolist(), behind=(master - position)[known].tolist())
 
 
-def _worst(told: Sequence[Lag]) -> Lag:
-    """Of many queues the one that is farthest behind, at each moment of one of them."""
-    at_s = sorted({second for lag in told for second in lag.at_s})
+def _worst(queues: Sequence[Lag]) -> Lag:
+    """Return, of many queues, the one that is farthest behind, at each moment of one of them."""
+    at_s = sorted({second for lag in queues for second in lag.at_s})
     behind = [
         [lag.behind[max(place, 0)] for place in np.searchsorted(lag.at_s, at_s, side="right") - 1]
-        for lag in told
+        for lag in queues
         if len(lag.at_s)
     ]
     return Lag(label="tier, slowest queue", at_s=at_s, behind=np.max(behind, axis=0).tolist() if behind else [])

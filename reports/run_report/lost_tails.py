@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from reports.rows import RunRows
 
-#: Traces that tell what a log held or lost, and the columns of them that count.
+#: Traces that show what a log held or lost, and the columns of them that count.
 LOG_ROWS = ("append", "truncate", "recovered", "bootstrap", "role")
 LOG_COLUMNS = ("index", "time_ns", "incarnation", "step", "epoch", "offset", "position", "message", "kind", "f", "node")
 
@@ -27,7 +27,7 @@ Copy = tuple[int, int]
 class LostTail:
     """One node lost the records from ``position`` on. ``cut``: it truncated its log itself; otherwise they were gone
     when it came back. ``epoch`` is the master epoch that the node knew then (-1: none), ``row`` the index of the row
-    that tells it, and ``since_s`` when the node last told something of its log before that."""
+    that shows it, and ``since_s`` when the node last traced something of its log before that."""
 
     node: str
     at_s: float
@@ -52,14 +52,14 @@ class LostTails:
 
 
 def lost_tails(rows: RunRows, logs: RunRows | None = None) -> LostTails:
-    """Follow every log along the steps of its node. ``logs``: the rows that tell of logs (:func:`of_logs`, with
+    """Follow every log along the steps of its node. ``logs``: the rows about logs (:func:`of_logs`, with
     :data:`LOG_COLUMNS`), where ``rows`` doesn't hold them all."""
     logs = rows if logs is None else logs
-    told = logs.select("trace", *LOG_ROWS).select([*LOG_COLUMNS])
+    traced = logs.select("trace", *LOG_ROWS).select([*LOG_COLUMNS])
     found: list[tuple[LostTail, pa.Table]] = []
     kept: list[pa.Table] = []
-    for node in sorted(pc.unique(told["node"].cast(pa.string())).to_pylist()):
-        lost, left = _of_node(rows, node, _in_order(told.filter(pc.equal(told["node"], node))))
+    for node in sorted(pc.unique(traced["node"].cast(pa.string())).to_pylist()):
+        lost, left = _of_node(rows, node, _in_order(traced.filter(pc.equal(traced["node"], node))))
         found += lost
         kept.append(left)
     found.sort(key=lambda pair: (pair[0].at_s, pair[0].row))
@@ -84,28 +84,28 @@ def lost_tails(rows: RunRows, logs: RunRows | None = None) -> LostTails:
 
 
 def of_logs(rows: pa.Table) -> Any:
-    """Which rows tell what a log held, or lost."""
+    """Return which rows show what a log held, or lost."""
     traced = pc.and_(pc.equal(rows["kind"], "trace"), pc.is_in(rows["f"], pa.array(LOG_ROWS)))
     return pc.or_(traced, pc.and_(pc.equal(rows["kind"], "final"), pc.equal(rows["f"], "log")))
 
 
-def _in_order(told: pa.Table) -> pa.Table:
-    """Rows of one node in the order of its steps."""
-    columns = [told[name].to_numpy() for name in ("index", "step", "incarnation")]
-    return told.take(pa.array(np.lexsort(columns)))
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Return rows of one node in the order of its steps."""
+    columns = [rows[name].to_numpy() for name in ("index", "step", "incarnation")]
+    return rows.take(pa.array(np.lexsort(columns)))
 
 
-def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
-    """The losses of one node, each with the lost records, and the records that its log still held in the end.
-    ``told`` is in the order of the node's steps."""
-    appended, positions, times_s = _is_append(told), rows.numbers(told, "position"), rows.seconds(told)
-    held = np.zeros(told.num_rows, dtype=bool)  # of the rows so far: records that the log holds
+def _of_node(rows: RunRows, node: str, traced: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
+    """Return the losses of one node, each with the lost records, and the records that its log still held in the end.
+    ``traced`` is in the order of the node's steps."""
+    appended, positions, times_s = _is_append(traced), rows.numbers(traced, "position"), rows.seconds(traced)
+    held = np.zeros(traced.num_rows, dtype=bool)  # of the rows so far: records that the log holds
     lost = []
     begun, epoch, lives = 0, -1, 0
     for place in np.flatnonzero(~appended).tolist():
         held[begun:place] = appended[begun:place]
         begun = place
-        row = told.slice(place, 1).to_pylist()[0]
+        row = traced.slice(place, 1).to_pylist()[0]
         if row["f"] == "role":
             epoch = row["epoch"]
         elif row["f"] == "bootstrap":
@@ -120,18 +120,18 @@ def _of_node(rows: RunRows, node: str, told: pa.Table) -> tuple[list[tuple[LostT
                     position=row["position"], epoch=epoch, cut=row["f"] == "truncate", row=row["index"],
                     records=int(gone.sum()),
                 )  # fmt: skip
-                lost.append((tail, told.filter(pa.array(gone))))
+                lost.append((tail, traced.filter(pa.array(gone))))
     held[begun:] = appended[begun:]
-    return lost, told.filter(pa.array(held))
+    return lost, traced.filter(pa.array(held))
 
 
-def _is_append(told: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(told["f"], "append").to_numpy()
+def _is_append(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(rows["f"], "append").to_numpy()
     return found
 
 
 def _copies(records: pa.Table, tail: int) -> pa.Table:
-    """One row for each copy of a message of ours among these records."""
+    """Return one row for each copy of a message of ours among these records."""
     chosen = records.filter(pc.greater_equal(records["message"], 0)).select(["message", "offset"])
     return chosen.append_column("tail", pa.array(np.full(chosen.num_rows, tail, dtype=np.int64)))
 
@@ -141,6 +141,6 @@ def _pairs(table: pa.Table) -> list[Copy]:
 
 
 def _among(table: pa.Table, wanted: Mapping[Copy, Any]) -> list[Copy]:
-    """Those of these copies that some row is about, each once, by message and offset."""
+    """Return those of these copies that some row is about, each once, by message and offset."""
     chosen = table.filter(pc.is_in(table["message"], pa.array(sorted({message for message, _ in wanted}), pa.int64())))
     return sorted(set(_pairs(chosen)) & wanted.keys())

@@ -1,4 +1,4 @@
-"""Who was master under which epoch, and from when to when, as the nodes told it."""
+"""Who was master under which epoch, and from when to when, as the nodes reported it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MasterTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochChange:
-    """The step of a group from one master to the next. Either is None if nobody told of it."""
+    """The step of a group from one master to the next. Either is None if nobody reported it."""
 
     group: str
     before: MasterTerm | None
@@ -41,17 +41,17 @@ class EpochChange:
 
 
 def master_terms(rows: RunRows, faults: Sequence[FaultLine]) -> list[MasterTerm]:
-    """All master terms, by group and epoch. One ends with the next role that its node takes in the group, with a fault
-    that was proven to end the node's life, or with the run."""
-    told = [(row, value_of(row["value"])) for row in rows.by_step("role").to_pylist()]
+    """Return all master terms, by group and epoch. One ends with the next role that its node takes in the group, with a
+    fault that was proven to end the node's life, or with the run."""
+    roles = [(row, value_of(row["value"])) for row in rows.by_step("role").to_pylist()]
     found = []
-    for place, (row, value) in enumerate(told):
+    for place, (row, value) in enumerate(roles):
         if value.get("role") != "master":
             continue
         group, start_s = str(value.get("group", "")), rows.second(row["time_ns"])
         later = (
             rows.second(other["time_ns"])
-            for other, said in told[place + 1 :]
+            for other, said in roles[place + 1 :]
             if other["node"] == row["node"] and str(said.get("group", "")) == group
         )
         ended = [fault.start_s for fault in faults if row["node"] in fault.ended and fault.start_s > start_s]
@@ -60,15 +60,15 @@ def master_terms(rows: RunRows, faults: Sequence[FaultLine]) -> list[MasterTerm]
     return sorted(found, key=lambda term: (term.group, term.epoch, term.start_s))
 
 
-def change_after(told: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
-    """The change that ended this epoch; None if there was no later one."""
-    later = [term for term in told if term.group == group and term.epoch > epoch]
-    return change_to(told, group, later[0].epoch) if later else None
+def change_after(terms: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
+    """Return the change that ended this epoch; None if there was no later one."""
+    later = [term for term in terms if term.group == group and term.epoch > epoch]
+    return change_to(terms, group, later[0].epoch) if later else None
 
 
-def change_to(told: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
-    """The change that began this epoch; None if nobody was its master."""
-    mine = [term for term in told if term.group == group]
+def change_to(terms: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
+    """Return the change that began this epoch; None if nobody was its master."""
+    mine = [term for term in terms if term.group == group]
     after = next((term for term in mine if term.epoch == epoch), None)
     if after is None:
         return None

@@ -10,10 +10,10 @@ const LETTER = 5.8;
 const BESIDE = 15;
 /** So many nodes are named in a cell. */
 const NAMED = 3;
-/** A state that was told later than this after an event, in seconds, says so. */
+/** A state that was reported later than this after an event, in seconds, says so. */
 const LATE = 1;
 
-/** Columns of differences as columns of values; what was not told is null. */
+/** Columns of differences as columns of values; what was not reported is null. */
 function polls(columns) {
   const [at = [], ...rest] = columns.map((column) => {
     let sum = 0;
@@ -61,7 +61,7 @@ class TimeAxis {
     this.draw();
   }
 
-  /** Lines whose value at the cursor is told, each with where it is told. */
+  /** Lines whose value at the cursor is shown, each with where it is shown. */
   readingsOf(panel) {
     const lines = [...panel.querySelectorAll("g[data-high] > polyline")];
     const places = [...panel.querySelectorAll("h3 output")], lanes = [...panel.querySelectorAll(".notes li")];
@@ -223,7 +223,7 @@ class TimeAxis {
     stage.replaceChildren(...ticks);
   }
 
-  /** What each node was before the event at or before the cursor, and what it told next. */
+  /** What each node was before the event at or before the cursor, and what it reported next. */
   tell() {
     const place = lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0]);
     const second = place < 0 ? this.cursor : this.events[place][0];
@@ -253,7 +253,7 @@ class TimeAxis {
     const last = lastUpTo(node.polls, second, (poll) => poll[0], true);
     const poll = node.polls[before ? last : last + 1];
     const positions = POSITIONS.map((_, index) => (node.polls.length ? poll?.[index + 1] ?? "–" : ""));
-    if (!before && poll && poll[0] - second > LATE) positions[0] = `${positions[0].toLocaleString("en")} (told at ${poll[0].toFixed(1)} s)`;
+    if (!before && poll && poll[0] - second > LATE) positions[0] = `${positions[0].toLocaleString("en")} (reported at ${poll[0].toFixed(1)} s)`;
     const faults = this.faults.filter(([from, to]) => inForce(from, to));
     const names = faults.filter((fault) => fault[3].includes(node.name)).map((fault) => fault[2]);
     return [role?.[2] ?? "–", role?.[3] ?? "–", ...positions, this.linksOf(node.name, faults), names.join(", ")];

@@ -30,26 +30,26 @@ class Shrunk:
 
 
 def shrunk(run: Path) -> Shrunk | None:
-    """What stands beside a run about its shrinking; None beside any other run, and where that can't be read."""
+    """Return what stands beside a run about its shrinking; None beside any other run, and where that can't be read."""
     try:
-        told = guarded.read_json(run.parent / TOLD)
-        if not isinstance(told, dict) or Path(str(told.get("recorded"))).name != run.name:
+        summary = guarded.read_json(run.parent / TOLD)
+        if not isinstance(summary, dict) or Path(str(summary.get("recorded"))).name != run.name:
             return None
-        before = guarded.below(run.parent.parent, Path(str(told["run"])).name)
+        before = guarded.below(run.parent.parent, Path(str(summary["run"])).name)
         return Shrunk(
             run=before.name,
-            sizes=[*_sizes(told), *_rate(told)],
+            sizes=[*_sizes(summary), *_rate(summary)],
             experiments=(_text(before / EXPERIMENT), _text(run / EXPERIMENT)),
-            kept=_kept(told["signature"]),
-            free=[str(one) for one in told.get("any", ())],
+            kept=_kept(summary["signature"]),
+            free=[str(one) for one in summary.get("any", ())],
         )
     except (OSError, ChaosError, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _sizes(told: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
+def _sizes(summary: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
     def words(side: str, name: str) -> str:
-        return f"{told[side][name]:,g} {SIZES[name]}".strip()
+        return f"{summary[side][name]:,g} {SIZES[name]}".strip()
 
     try:
         return [(name, words("before", name), words("after", name)) for name in SIZES]
@@ -57,11 +57,12 @@ def _sizes(told: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
         raise TypeError(str(error)) from error
 
 
-def _rate(told: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
-    """In how many runs it failed, where none comes again as it was."""
-    if "rate" not in told:
+def _rate(summary: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
+    """Return in how many runs it failed, where none comes again as it was."""
+    if "rate" not in summary:
         return []
-    before, after = (f"{int(rate[0])} of {int(rate[1])}" for rate in (told["rate"]["before"], told["rate"]["after"]))
+    rate = summary["rate"]
+    before, after = (f"{int(one[0])} of {int(one[1])}" for one in (rate["before"], rate["after"]))
     return [("runs that failed so", before, after)]
 
 

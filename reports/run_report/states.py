@@ -15,17 +15,17 @@ from reports.summary import Bar, FaultLine, Story
 
 #: Events that one can step to, and polls of one node that the page holds.
 EVENTS, POLLS = 400, 500
-#: What a poll tells of a node, in bytes of its log.
+#: What a poll shows of a node, in bytes of its log.
 POSITIONS = ("end", "synced", "confirm", "first")
 
 
 def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
-    """An object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order; ``faults`` that
-    took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the first doesn't
-    reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each with its
-    ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in columns of
-    differences (-1 where nothing was told)."""
-    told = {
+    """Return an object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
+    ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
+    first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
+    with its ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in
+    columns of differences (-1 where nothing was reported)."""
+    whole = {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
         "events": _events(rows, story, marks),
@@ -43,29 +43,29 @@ def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) 
         ],
         "nodes": _nodes(rows, story),
     }
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _links(fault: FaultLine) -> list[tuple[str, str]]:
-    """By node, what a fault is proven to have done to links of it; none where the fault tells its cuts."""
+    """Return, by node, what a fault is proven to have done to links of it; none where the fault names its cuts."""
     words = {Effect.ISOLATES: "cut off", Effect.CUTS: "disturbed", Effect.CUTS_CLIENTS: "those of clients disturbed"}
-    told = {_text(node): text for effect, text in words.items() for node in fault.proven.get(effect, ())}
-    return [] if fault.cuts else list(told.items())
+    links = {_text(node): text for effect, text in words.items() for node in fault.proven.get(effect, ())}
+    return [] if fault.cuts else list(links.items())
 
 
 def _events(rows: RunRows, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
-    """Faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
-    told = [(second, f"cause {number}") for number, second in marks.items()]
+    """Return faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
+    events = [(second, f"cause {number}") for number, second in marks.items()]
     for fault in story.faults:
         if fault.effective != "no":
-            told += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]
-    told += [(bar.start_s, f"{bar.lane}: {bar.label}") for bar in [*story.roles, *story.terms]]
+            events += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]
+    events += [(bar.start_s, f"{bar.lane}: {bar.label}") for bar in [*story.roles, *story.terms]]
     for row in rows.select("trace", "truncate").to_pylist():
-        told.append((rows.second(row["time_ns"]), f"{row['node']} cuts its log at {row['position']:,}"))
-    if len(told) > EVENTS:
-        told.sort(key=lambda event: min((abs(event[0] - second) for second in marks.values()), default=event[0]))
-    return [(round(second, 4), _text(words)) for second, words in sorted(told[:EVENTS])]
+        events.append((rows.second(row["time_ns"]), f"{row['node']} cuts its log at {row['position']:,}"))
+    if len(events) > EVENTS:
+        events.sort(key=lambda event: min((abs(event[0] - second) for second in marks.values()), default=event[0]))
+    return [(round(second, 4), _text(words)) for second, words in sorted(events[:EVENTS])]
 
 
 def _nodes(rows: RunRows, story: Story) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ def _role(bar: Bar) -> list[Any]:
 
 
 def _columns(polls: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Columns of first values and differences; what is thinned out is told by its neighbours."""
+    """Return columns of first values and differences; what is thinned out is known from its neighbours."""
     thin = sorted(polls)[:: max(1, len(polls) // POLLS)]
     return [np.diff(column, prepend=0).tolist() for column in zip(*thin, strict=True)]
 

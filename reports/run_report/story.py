@@ -13,14 +13,14 @@ from chaos.ops import SEQUENCE_BITS
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import EpochChange, MasterTerm
-from reports.summary import OBJECTS_TOLD, FaultLine, Story
+from reports.summary import OBJECT_LABELS, FaultLine, Story
 
 #: So many of a kind are named: queues, nodes, faults, violations.
 NAMED = 3
 
 
 def sentence(cause: Cause) -> str:
-    """The whole cause in one sentence, without a full stop."""
+    """Return the whole cause in one sentence, without a full stop."""
     if cause.power is not None:
         return _of_power(cause, cause.power)
     chain = " → ".join(_links(cause))
@@ -33,7 +33,7 @@ def sentence(cause: Cause) -> str:
 
 
 def _of_power(cause: Cause, power: FaultLine) -> str:
-    """What a power cut took, and what is lost since."""
+    """Say what a power cut took, and what is lost since."""
     files, blocks = (sum(lost[part] for lost in power.unsynced.values()) for part in (0, 1))
     took = _and([_number(number, noun) for number, noun in ((files, "file"), (blocks, "block")) if number])
     what = f"{_fault(power)} at {power.asked_s:.1f} s took {took} that {_and(list(power.unsynced))} had not synced"
@@ -41,14 +41,14 @@ def _of_power(cause: Cause, power: FaultLine) -> str:
 
 
 def _found(cause: Cause) -> str:
-    """The first violation in words; of many, after how many there are of each kind."""
+    """Return the first violation in words; of many, after how many there are of each kind."""
     explanation = cause.violations[0].anomaly.explanation.rstrip(".")
     alone = sum(kind.whole if kind.partly else kind.here for kind in cause.kinds) == 1
     return explanation if alone else f"{kinds(cause)}, for example: {explanation}"
 
 
 def title(cause: Cause) -> str:
-    """A cause in a few words."""
+    """Return a cause in a few words."""
     change = cause.change
     if change is None:
         return _and(dict.fromkeys(kind.name for kind in cause.kinds))
@@ -56,7 +56,7 @@ def title(cause: Cause) -> str:
 
 
 def _with_epoch(term: MasterTerm) -> str:
-    """A master with its epoch, where the system has epochs."""
+    """Return a master with its epoch, where the system has epochs."""
     return f"{term.node} (epoch {term.epoch})" if term.epoch >= 0 else term.node
 
 
@@ -65,14 +65,14 @@ def _in_epoch(term: MasterTerm) -> str:
 
 
 def title_of(change: EpochChange) -> str:
-    """Who followed whom as master."""
+    """Say who followed whom as master."""
     names = [_with_epoch(m) for m in (change.before, change.after) if m is not None]
     return f"Master changed from {' to '.join(names)}" if len(names) == 2 else f"Master: {''.join(names) or 'unknown'}"
 
 
 def _links(cause: Cause) -> Iterable[str]:
-    """What rows link, one after the other: the fault, the change of masters and the lost ends of logs by time, the
-    outcome."""
+    """Yield what rows link, one after the other: the fault, the change of masters and the lost ends of logs by time,
+    the outcome."""
     if cause.faults and cause.proven:
         yield f"{_fault(cause.faults[0])} at {cause.faults[0].asked_s:.1f} s"
     steps = [] if cause.change is None else [(cause.change.at_s, _change(cause.change))]
@@ -87,7 +87,7 @@ def _links(cause: Cause) -> Iterable[str]:
 
 
 def gone(cause: Cause) -> str:
-    """What nobody holds any more, with its messages."""
+    """Say what nobody holds any more, with its messages."""
     if cause.acknowledged:
         return _nowhere("acknowledged message{}", cause.acknowledged)
     if cause.read:
@@ -101,33 +101,33 @@ def _nowhere(noun: str, copies: Sequence[Copy]) -> str:
 
 
 def kinds(cause: Cause) -> str:
-    """The violations of a cause, counted by name."""
-    told = [
+    """Return the violations of a cause, counted by name."""
+    counted = [
         f"at least {kind.here:,} of {kind.whole:,} × {kind.name}" if kind.partly else f"{kind.here:,} × {kind.name}"
         for kind in cause.kinds[:NAMED]
     ]
-    return _and([*told, *_more(len(cause.kinds) - NAMED, "kind")])
+    return _and([*counted, *_more(len(cause.kinds) - NAMED, "kind")])
 
 
 def ranges(copies: Iterable[Copy]) -> str:
-    """From the first to the last message of each queue."""
+    """Name the first and the last message of each queue."""
     by_queue: dict[int, list[int]] = {}
     for message, _ in copies:
         by_queue.setdefault(message >> SEQUENCE_BITS, []).append(message & (1 << SEQUENCE_BITS) - 1)
-    told = [
+    of_queues = [
         f"{queue}/{min(found)}" + (f" to {queue}/{max(found)}" if len(found) > 1 else "")
         for queue, found in sorted(by_queue.items())
     ]
-    return _and([*told[:NAMED], *_more(len(told) - NAMED, "queue")])
+    return _and([*of_queues[:NAMED], *_more(len(of_queues) - NAMED, "queue")])
 
 
 def message_name(message: int) -> str:
-    """Queue and number of a message, as everywhere in the report."""
+    """Return queue and number of a message, as everywhere in the report."""
     return f"{message >> SEQUENCE_BITS}/{message & (1 << SEQUENCE_BITS) - 1}"
 
 
 def calm(story: Story) -> str:
-    """What a run without violations went through."""
+    """Say what a run without violations went through."""
     effective = [fault for fault in story.faults if fault.effective == "yes"]
     names = list(dict.fromkeys(fault.name for fault in effective))
     parts = [f"{_number(len(effective), 'fault')} took effect" + (f" ({_and(names)})" if names else "")]
@@ -136,30 +136,30 @@ def calm(story: Story) -> str:
         parts.append(_number(counts["master terms"], "master term"))
     if "acknowledged writes" in counts:
         parts.append(_number(counts["acknowledged writes"], "acknowledged write"))
-    elif objects := [counts[name] for name in OBJECTS_TOLD.values() if name in counts]:
+    elif objects := [counts[name] for name in OBJECT_LABELS.values() if name in counts]:
         parts.append(f"{_number(sum(objects), 'answered call')} on objects")
     return ", ".join(parts)
 
 
 def facts(meta: RunMeta, seed: int) -> list[tuple[str, str]]:
-    """What was tested, as pairs of a word and its value; what ``run.json`` doesn't tell is left out."""
+    """Return what was tested, as pairs of a word and its value; what ``run.json`` doesn't hold is left out."""
     versions, system = meta.versions, meta.system
     version = versions.get(system, f"Stormproof {versions['stormproof']}" if "stormproof" in versions else "")
     started = meta.started
-    told = [
+    known = [
         ("experiment", meta.name),
         ("system", f"{system} ({version})" if version else system),
-        ("profile", profile_told(meta)),
+        ("profile", profile_words(meta)),
         ("deployment", meta.deployment),
         ("date", started[:16].replace("T", " ") + (" UTC" if started.endswith("+00:00") else "")),
         ("seed", seed),
         ("planted bug", meta.mutant),
     ]
-    return [(name, str(value)) for name, value in told if value != ""]
+    return [(name, str(value)) for name, value in known if value != ""]
 
 
-def profile_told(meta: RunMeta) -> str:
-    """What the system was set up to promise, in the experiment's words, and who says so; "" where nobody does."""
+def profile_words(meta: RunMeta) -> str:
+    """Say what the system was set up to promise, in the experiment's words, and who says so; "" where nobody does."""
     if meta.profile is None:
         return ""
     said = {"driver": "the driver's own", "experiment": f"line {meta.profile_line} of the experiment"}
@@ -168,15 +168,16 @@ def profile_told(meta: RunMeta) -> str:
 
 
 def environment(meta: RunMeta) -> str:
-    """On what the run took place, as one line: versions, machine, and the commit of Stormproof where they are told."""
+    """Say on what the run took place, as one line: versions, machine, and the commit of Stormproof where they are
+    known."""
     machine = meta.machine
     cores = machine.get("cores")
-    told = [f"{name} {version}" for name, version in meta.versions.items()]
-    told += [str(machine[name]) for name in ("os", "cpu") if machine.get(name)]
-    told += [_number(cores, "core")] if isinstance(cores, int) else []
-    told += [f"Java {machine['java']}"] if machine.get("java") else []
-    told += [f"commit {machine['commit']}"] if machine.get("commit") else []
-    return ", ".join(told)
+    parts = [f"{name} {version}" for name, version in meta.versions.items()]
+    parts += [str(machine[name]) for name in ("os", "cpu") if machine.get(name)]
+    parts += [_number(cores, "core")] if isinstance(cores, int) else []
+    parts += [f"Java {machine['java']}"] if machine.get("java") else []
+    parts += [f"commit {machine['commit']}"] if machine.get("commit") else []
+    return ", ".join(parts)
 
 
 def _fault(fault: FaultLine) -> str:
@@ -213,5 +214,5 @@ def _more(number: int, noun: str) -> list[str]:
 
 
 def _and(words: Iterable[str]) -> str:
-    told: Sequence[str] = list(words)
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""
+    parts: Sequence[str] = list(words)
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

@@ -74,7 +74,7 @@ class Strip:
 
 
 def strip(cause: Cause, rows: RunRows) -> Strip | None:
-    """The strip of a cause; None if there is nothing to show in it."""
+    """Return the strip of a cause; None if there is nothing to show in it."""
     events = list(_of_message(cause, rows)) if cause.example is not None else list(_of_rows(cause, rows))
     if not events:
         return None
@@ -93,7 +93,7 @@ def strip(cause: Cause, rows: RunRows) -> Strip | None:
 
 
 def _of_message(cause: Cause, rows: RunRows) -> Iterator[Event]:
-    """The life of one copy, and what took its place."""
+    """Yield the life of one copy, and what took its place."""
     assert cause.example is not None
     message, offset = cause.example
     table = rows.table
@@ -129,7 +129,7 @@ def _sends(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Ite
 
 
 def _stored(found: Iterable[Mapping[str, Any]], cause: Cause, rows: RunRows) -> Iterator[Event]:
-    """Where it was stored, where its log was cut, and where another message was stored in its place."""
+    """Yield where it was stored, where its log was cut, and where another message was stored in its place."""
     assert cause.example is not None
     held: dict[str, tuple[float, int]] = {}
     seen: set[tuple[str, int]] = set()
@@ -157,7 +157,7 @@ def _stored(found: Iterable[Mapping[str, Any]], cause: Cause, rows: RunRows) -> 
 
 
 def _reads(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Iterator[Event]:
-    """The first time that it, or another message at its offset, was read, before and in the final reading."""
+    """Yield the first time that it, or another message at its offset, was read, before and in the final reading."""
     drain_s = rows.phase_s("drain")
     seen: set[tuple[Part, bool]] = set()
     for row in found:
@@ -184,7 +184,8 @@ def _reads(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Ite
 
 
 def _ends(cause: Cause, rows: RunRows, found: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    """The final reading that went past its offset without it, and rows of the violation that are not there yet."""
+    """Yield the final reading that went past its offset without it, and rows of the violation that are not there
+    yet."""
     assert cause.example is not None
     message, offset = cause.example
     drains = rows.select("op", "drain")
@@ -202,7 +203,7 @@ def _ends(cause: Cause, rows: RunRows, found: Sequence[Mapping[str, Any]]) -> It
 
 
 def _of_rows(cause: Cause, rows: RunRows) -> Iterator[Event]:
-    """The rows of the violation that the strip is about, as they are."""
+    """Yield the rows of the violation that the strip is about, as they are."""
     if not cause.violations:
         return
     chosen = next((v for v in cause.violations if cause.example in v.copies), cause.violations[0])
@@ -233,7 +234,7 @@ def _elected(row: Mapping[str, Any]) -> str:
 
 
 def _masters(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
-    """The change of masters, on the lanes of both."""
+    """Yield the change of masters, on the lanes of both."""
     if cause.change is None:
         return
     before, after = cause.change.before, cause.change.after
@@ -259,13 +260,13 @@ def _span(events: Sequence[Event]) -> tuple[float, float]:
 
 
 def _fewer(events: Sequence[Event]) -> list[Event]:
-    """The most telling events, in their order; of equals the first ones."""
+    """Return the most telling events, in their order; of equals the first ones."""
     kept = sorted(range(len(events)), key=lambda place: (-events[place].tone, place))[:EVENTS]
     return [replace(events[place]) for place in sorted(kept)]
 
 
 def _client(process: str) -> str:
-    """A client without the number of its life."""
+    """Return a client without the number of its life."""
     return process.rpartition(".")[0] or process
 
 

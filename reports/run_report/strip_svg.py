@@ -50,13 +50,13 @@ def draw(strip: Strip, number: int) -> Markup:
 
 
 def described(strip: Strip) -> str:
-    """The strip in words, for those who don't see it."""
-    told = [f"{event.at_s:.3f} s {event.lane}: {event.text}" for event in strip.events]
-    return "; ".join(told) + "."
+    """Return the strip in words, for those who don't see it."""
+    events = [f"{event.at_s:.3f} s {event.lane}: {event.text}" for event in strip.events]
+    return "; ".join(events) + "."
 
 
 def _x(strip: Strip, xs: Sequence[int], second: float, width: int) -> float:
-    """Where a second lies between the columns; before the first and after the last one at the edges."""
+    """Return where a second lies between the columns; before the first and after the last one at the edges."""
     times = [event.at_s for event in strip.events]
     return float(np.interp(second, times, xs, left=NAMES, right=width))
 
@@ -74,7 +74,7 @@ def _shades(strip: Strip, xs: Sequence[int], width: int, height: int) -> list[Ma
 
 
 def _masters(strip: Strip, xs: Sequence[int], rows: dict[tuple[Part, str], int], width: int) -> list[Markup]:
-    """A band on the lane of each master, as long as it called itself that."""
+    """Draw a band on the lane of each master, as long as it called itself that."""
     bands = []
     for master in strip.masters:
         row = rows.get((Part.REPLICAS, master.node))
@@ -101,7 +101,7 @@ def _lane(name: str, row: int, width: int) -> Markup:
 
 
 def _holds(strip: Strip, xs: Sequence[int], rows: dict[tuple[Part, str], int], width: int) -> list[Markup]:
-    """A thick line on each lane while it stores the message, or another one in its place."""
+    """Draw a thick line on each lane while it stores the message, or another one in its place."""
     lines = []
     for lane, row in rows.items():
         mine = [(event, x) for event, x in zip(strip.events, xs, strict=True) if (event.part, event.lane) == lane]
@@ -118,7 +118,7 @@ def _holds(strip: Strip, xs: Sequence[int], rows: dict[tuple[Part, str], int], w
 
 
 def _event(events: Sequence[Event], place: int, xs: Sequence[int], rows: dict[tuple[Part, str], int]) -> Markup:
-    """A mark and its label above it, as wide as the lane is free; at the right edge the label ends at the mark."""
+    """Draw a mark and its label above it, as wide as the lane is free; at the right edge the label ends at the mark."""
     event, x, y = events[place], xs[place], _y(rows[events[place].part, events[place].lane])
     lane = [at for at, other in enumerate(events) if (other.part, other.lane) == (event.part, event.lane)]
     after = min((at for at in lane if at > place), default=len(events)) - place
@@ -157,5 +157,6 @@ def _cut(text: str, letters: int) -> Markup:
 
 
 def _printable(text: str) -> str:
-    """Values come from the system under test: nothing that is no character, or that turns the direction of writing."""
+    """Return a text as a page may hold it. Values come from the system under test: nothing that is no character, or
+    that turns the direction of writing."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -62,7 +62,7 @@ class Thinned:
             self._thin()
 
     def _thin(self) -> None:
-        """Of all, the first in each piece; the next time pieces are twice as long."""
+        """Keep, of all, the first in each piece; the next time pieces are twice as long."""
         held = in_order(self._many)
         words = [coded(held, name)[0].astype(np.int64) for name in ("f", "type", "node")]
         key = np.stack([*words, held["queue"].to_numpy(), held["time_ns"].to_numpy() // self._piece_ns])
@@ -70,7 +70,7 @@ class Thinned:
         self._piece_ns *= 2
 
     def table(self) -> pa.Table:
-        """What is left, in the order of ``index``."""
+        """Return what is left, in the order of ``index``."""
         return in_order([*self._many, *self._few])
 
 

@@ -47,8 +47,8 @@ class Share:
 
 
 def at_most(hits: int, tries: int) -> float:
-    """The bound of Clopper and Pearson: with 95 % confidence the probability of a hit is not above it, whatever it is.
-    With no hit in n tries it is about 3/n; 1 where nothing was tried."""
+    """Return the bound of Clopper and Pearson: with 95 % confidence the probability of a hit is not above it, whatever
+    it is. With no hit in n tries it is about 3/n; 1 where nothing was tried."""
     if hits >= tries:
         return 1.0
     low, high = 0.0, 1.0
@@ -62,7 +62,7 @@ def at_most(hits: int, tries: int) -> float:
 
 
 def _cumulative(hits: int, tries: int, p: float) -> float:
-    """The probability of at most so many hits."""
+    """Return the probability of at most so many hits."""
     if p <= 0.0 or p >= 1.0:
         return 1.0 if p <= 0.0 else 0.0
     logs = (

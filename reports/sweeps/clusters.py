@@ -14,7 +14,7 @@ from chaos.verdict import Validity
 from reports.sweeps.chances import Share
 from reports.sweeps.row import Failure, Row
 
-#: So many events are told of a cluster.
+#: So many events are listed of a cluster.
 CANDIDATES = 8
 #: An event before fewer of the failures than this says little of them.
 USUAL = 0.5
@@ -55,7 +55,7 @@ class Cluster:
 
 
 def clusters(rows: Sequence[Row]) -> list[Cluster]:
-    """Those with failures without any fault first, then the largest."""
+    """Return the clusters: those with failures without any fault first, then the largest."""
     held: dict[Signature, dict[Key, Failure | None]] = {}
     for row in rows:
         for signature, failure in _failures(row):
@@ -69,7 +69,8 @@ def clusters(rows: Sequence[Row]) -> list[Cluster]:
 
 
 def _failures(row: Row) -> Iterable[tuple[Signature, Failure | None]]:
-    """A run that failed without a violation, or with one that the report links with nothing, fails for its reason."""
+    """Return the failures of a run. One that failed without a violation, or with one that the report links with
+    nothing, fails for its reason."""
     if not row.failed:
         return []
     if row.failures:
@@ -84,17 +85,17 @@ def _cluster(
     by_key: Mapping[Key, Row],
 ) -> Cluster:
     first = {key: _first([held[one].get(key) for one in signatures]) for key in runs}
-    told = {key: failure for key, failure in first.items() if failure is not None}
-    example = min(runs, key=lambda key: (told[key].faults, told[key].at_s, key) if key in told else (0, 0.0, key))
+    known = {key: failure for key, failure in first.items() if failure is not None}
+    example = min(runs, key=lambda key: (known[key].faults, known[key].at_s, key) if key in known else (0, 0.0, key))
     files = {file for file, _ in runs}
     among = [row for row in by_key.values() if row.file in files]
     return Cluster(
         signatures=signatures,
         runs=runs,
-        faultless=sum(not failure.faults for failure in told.values()),
+        faultless=sum(not failure.faults for failure in known.values()),
         example=example,
         overall=Share(hits=len(runs), tries=len(among)),
-        candidates=_candidates(told, among),
+        candidates=_candidates(known, among),
     )
 
 
@@ -103,7 +104,7 @@ def _first(failures: Iterable[Failure | None]) -> Failure | None:
 
 
 def _candidates(failed: Mapping[Key, Failure], among: Sequence[Row]) -> list[Candidate]:
-    """What preceded at least half of the failures, and raises their probability."""
+    """Return what preceded at least half of the failures, and raises their probability."""
     before: dict[str, int] = {}
     runs: dict[str, int] = {}
     passing: dict[str, Key] = {}

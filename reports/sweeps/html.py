@@ -38,7 +38,7 @@ def write(directory: Path, table: Table) -> Path:
 
 
 def page(directory: Path, table: Table) -> str:
-    """The page's text. Links are relative, to runs that have a report."""
+    """Return the page's text. Links are relative, to runs that have a report."""
     style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     links = {row.key: _link(directory, row) for row in table.rows if row.run}
     by_key = {row.key: row for row in table.rows}
@@ -62,7 +62,7 @@ def _grids(table: Table) -> Sequence[tuple[str, Sequence[Row]]]:
 
 
 def _link(directory: Path, row: Row) -> str:
-    """Where the report of a run is, from the sweep's directory; "" if it has none."""
+    """Return where the report of a run is, from the sweep's directory; "" if it has none."""
     return _relative(directory, directory / row.run / REPORT)
 
 
@@ -73,11 +73,12 @@ def _relative(directory: Path, path: Path) -> str:
 
 
 def _small(directory: Path, row: Row) -> tuple[str, str] | None:
-    """What a run was shrunk to, where that was done: the links to the report and to the experiment. None otherwise."""
+    """Return what a run was shrunk to, where that was done: the links to the report and to the experiment. None
+    otherwise."""
     run = directory / row.run
-    for told in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"), reverse=True) if row.run else ():
-        reports = [_relative(directory, path) for path in sorted(told.parent.glob(f"*/{REPORT}"))]
-        experiment = _relative(directory, told.with_name(EXPERIMENT))
+    for summary in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"), reverse=True) if row.run else ():
+        reports = [_relative(directory, path) for path in sorted(summary.parent.glob(f"*/{REPORT}"))]
+        experiment = _relative(directory, summary.with_name(EXPERIMENT))
         if reports and experiment:
             return reports[0], experiment
     return None

@@ -24,7 +24,7 @@ from reports.sweeps.row import Seen
 
 #: So long after an election a fault counts as one that came right after it.
 JUST_S = 1.0
-#: So many changes of masters are told apart.
+#: So many changes of masters are distinguished.
 CHANGES = 5
 
 
@@ -41,7 +41,7 @@ class Moment(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class _Cluster:
-    """The cluster at one time, as its rows have told it until then."""
+    """The cluster at one time, as its rows have shown it until then."""
 
     nodes: Mapping[str, str]
     groups: int
@@ -95,8 +95,8 @@ class _Order:
     """How the tier's end and the confirm offsets of the brokers stand to each other, at any time."""
 
     def __init__(self, rows: RunRows) -> None:
-        self._confirm = {node: _steps(rows, "confirm", node) for node in _tellers(rows, "confirm")}
-        self._tier = {node: _steps(rows, "tier_view", node) for node in _tellers(rows, "tier_view")}
+        self._confirm = {node: _steps(rows, "confirm", node) for node in _nodes_with(rows, "confirm")}
+        self._tier = {node: _steps(rows, "tier_view", node) for node in _nodes_with(rows, "tier_view")}
 
     def at(self, at_s: float) -> str:
         tier = [place for steps in self._tier.values() if (place := _last(steps, at_s)) >= 0]
@@ -114,14 +114,14 @@ class _Order:
 _Steps = tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.int64]]]
 
 
-def _tellers(rows: RunRows, f: str) -> list[str]:
+def _nodes_with(rows: RunRows, f: str) -> list[str]:
     return sorted(map(str, pc.unique(rows.select("trace", f)["node"]).to_pylist()))
 
 
 def _steps(rows: RunRows, f: str, node: str) -> _Steps:
-    told = rows.select("trace", f)
-    told = told.filter(pc.equal(told["node"], node))
-    return rows.seconds(told), rows.numbers(told, "position")
+    traced = rows.select("trace", f)
+    traced = traced.filter(pc.equal(traced["node"], node))
+    return rows.seconds(traced), rows.numbers(traced, "position")
 
 
 def _last(steps: _Steps, at_s: float) -> int:
@@ -130,8 +130,8 @@ def _last(steps: _Steps, at_s: float) -> int:
 
 
 def observe(rows: RunRows, meta: RunMeta) -> Seen:
-    """What a run went through; ``meta`` is its ``run.json``. Of a system that traces nothing there are the faults, and
-    what clients were told."""
+    """Return what a run went through; ``meta`` is its ``run.json``. Of a system that traces nothing there are the
+    faults, and what clients were answered."""
     faults = [fault for fault in fault_lines(rows) if fault.effective == "yes"]
     events: dict[str, float] = {}
     hits: Counter[str] = Counter()
@@ -150,12 +150,12 @@ def observe(rows: RunRows, meta: RunMeta) -> Seen:
             events.setdefault("two masters at once", at_s)
     for name, at_s in (*_traced(rows), *_asked(rows), *_entries(rows)):
         events[name] = min(at_s, events.get(name, float("inf")))
-    told = {name: round(at_s, 6) for name, at_s in sorted(events.items())}
-    return Seen(events=told, hits=dict(sorted(hits.items())), states=tuple(sorted(states)))
+    rounded = {name: round(at_s, 6) for name, at_s in sorted(events.items())}
+    return Seen(events=rounded, hits=dict(sorted(hits.items())), states=tuple(sorted(states)))
 
 
 def faults_before(rows: RunRows, at_s: float) -> int:
-    """How many faults had had an effect before this second."""
+    """Return how many faults had had an effect before this second."""
     return sum(fault.effective == "yes" and fault.start_s < at_s for fault in fault_lines(rows))
 
 
@@ -190,7 +190,7 @@ def _take(cluster: _Cluster, row: Mapping[str, Any], at_s: float) -> None:
 
 
 def _changes(rows: RunRows, faults: Iterable[FaultLine]) -> Iterator[tuple[float, FaultLine | Mapping[str, Any]]]:
-    """All that changes the state, by time; a fault comes twice, where it begins and where it ends."""
+    """Yield all that changes the state, by time; a fault comes twice, where it begins and where it ends."""
     traced = rows.select("trace", "role", "raft", "set").to_pylist()
     found: list[tuple[float, int, FaultLine | Mapping[str, Any]]] = [
         (rows.second(row["time_ns"]), int(row["index"]), row) for row in traced
@@ -201,24 +201,25 @@ def _changes(rows: RunRows, faults: Iterable[FaultLine]) -> Iterator[tuple[float
 
 
 def _traced(rows: RunRows) -> Iterator[tuple[str, float]]:
-    """The first time of each kind of trace."""
-    told = rows.select("trace").group_by("f").aggregate([("time_ns", "min")])
-    for name, time_ns in zip(told["f"].to_pylist(), told["time_ns_min"].to_pylist(), strict=True):
+    """Yield the first time of each kind of trace."""
+    first = rows.select("trace").group_by("f").aggregate([("time_ns", "min")])
+    for name, time_ns in zip(first["f"].to_pylist(), first["time_ns_min"].to_pylist(), strict=True):
         yield f"a node tells `{name}`", rows.second(time_ns)
 
 
 def _asked(rows: RunRows) -> Iterator[tuple[str, float]]:
-    """The first operation of each kind that failed, or got no answer."""
+    """Yield the first operation of each kind that failed, or got no answer."""
     operations = rows.select("op")
     ended = operations.filter(pc.is_in(operations["type"], pa.array(["fail", "info"])))
-    told = ended.group_by(["f", "type"]).aggregate([("time_ns", "min")]).to_pylist()
-    for one in sorted(told, key=lambda one: (one["f"], one["type"])):
+    first = ended.group_by(["f", "type"]).aggregate([("time_ns", "min")]).to_pylist()
+    for one in sorted(first, key=lambda one: (one["f"], one["type"])):
         how = "is refused" if one["type"] == "fail" else "gets no answer"
         yield f"a {one['f']} {how}", rows.second(one["time_ns_min"])
 
 
 def _entries(rows: RunRows) -> Iterator[tuple[str, float]]:
-    """What the controllers decided, each decision once: kinds of entries, and changes of masters by their number."""
+    """Yield what the controllers decided, each decision once: kinds of entries, and changes of masters by their
+    number."""
     epochs: dict[str, list[int]] = {}
     for row in rows.select("trace", "applied").to_pylist():
         entry = value_of(row["value"]).get("entry")
@@ -237,10 +238,11 @@ def _entries(rows: RunRows) -> Iterator[tuple[str, float]]:
 
 
 def first_row_s(rows: RunRows, wanted: Sequence[Sequence[int]]) -> float:
-    """The earliest second at which all rows of one of these lists had happened; the end of the run if none has any."""
+    """Return the earliest second at which all rows of one of these lists had happened; the end of the run if none has
+    any."""
     indices = sorted({index for one in wanted for index in one})
-    told = rows.table.filter(pc.is_in(rows.table["index"], pa.array(indices, pa.int64())))
-    second = dict(zip(told["index"].to_pylist(), rows.seconds(told).tolist(), strict=True))
+    chosen = rows.table.filter(pc.is_in(rows.table["index"], pa.array(indices, pa.int64())))
+    second = dict(zip(chosen["index"].to_pylist(), rows.seconds(chosen).tolist(), strict=True))
     ends = [max(found) for one in wanted if (found := [second[index] for index in one if index in second])]
     return min(ends, default=rows.end_s)
 

@@ -19,7 +19,7 @@ ERROR = "ERROR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One way in which a run failed, as :mod:`stormproof.shrinking.signature` tells it. ``at_s``: when, in seconds
+    """One way in which a run failed, as :mod:`stormproof.shrinking.signature` finds it. ``at_s``: when, in seconds
     since the load began; ``faults``: how many faults had had an effect before that."""
 
     law: str
@@ -94,7 +94,7 @@ class Row:
 
 
 def reached(rows: Iterable[Row]) -> dict[str, int]:
-    """Each goal of these runs, in the order of their experiments, with the number of runs that came to it."""
+    """Return each goal of these runs, in the order of their experiments, with the number of runs that came to it."""
     found: dict[str, int] = {}
     for row in rows:
         for goal, times in row.reached.items():
@@ -108,7 +108,7 @@ def write(path: Path, row: Row) -> None:
 
 
 def read(path: Path) -> Row:
-    """Raises :class:`chaos.errors.ChaosError` for what is no row, ``OSError`` for what can't be read."""
+    """Read a row. Raises :class:`chaos.errors.ChaosError` for what is not a row, ``OSError`` for what can't be read."""
     value = guarded.read_json(path)
     try:
         failures = tuple(Failure(**{**one, "anomalies": tuple(one["anomalies"])}) for one in value["failures"])

@@ -33,7 +33,7 @@ class Saturation:
 
 
 def saturation(rows: Sequence[Row]) -> list[Saturation]:
-    """One for each experiment, of the seeds that ran, in their order."""
+    """Return one for each experiment, of the seeds that ran, in their order."""
     files = sorted({row.file for row in rows})
     return [_of([row for row in rows if row.file == file and row.seen.states], file) for file in files]
 

@@ -1,4 +1,5 @@
-"""All that is told of a sweep, made of its rows alone: in whatever order they came, however often it was resumed."""
+"""All that is reported of a sweep, made of its rows alone: in whatever order they came, however often it was
+resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row, reached
 from reports.sweeps.saturation import Saturation, saturation
 
-#: So many of the slowest seeds are told.
+#: So many of the slowest seeds are listed.
 SLOWEST = 5
 
 
@@ -48,11 +49,11 @@ class Table:
     @property
     def digest(self) -> str:
         """Of all that must not depend on when, where and how fast the rows were made."""
-        told = [
+        fixed = [
             {**dataclasses.asdict(row), "run": "", "told": dict(row.anomalies), "simulated_s": 0, "judged_s": 0}
             for row in self.rows
         ]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
 def tabulate(rows: Sequence[Row], files: Sequence[str], mutant: str, asked: int) -> Table:
@@ -85,13 +86,13 @@ def _covered(rows: Sequence[Row]) -> list[Covered]:
 
 
 def words(signature: Signature) -> str:
-    """A signature as people read it."""
+    """Return a signature as people read it."""
     law, anomalies, origin = signature
     return f"{', '.join(anomalies)} ({law}); cause: {origin}" if anomalies else f"{law}: {origin}"
 
 
 def as_object(table: Table) -> dict[str, Any]:
-    """As ``--json`` prints it."""
+    """Return the table as ``--json`` prints it."""
     return {
         "files": list(table.files),
         "mutant": table.mutant,

@@ -13,8 +13,8 @@ from reports.timeline.model import CallBar, ObjectTimeline
 
 
 def timelines(history: History, result: Result) -> list[ObjectTimeline]:
-    """Each object of the history with its calls and what was found about it. Where the checker stopped at the first
-    violation, the other objects are undecided."""
+    """Return each object of the history with its calls and what was found about it. Where the checker stopped at the
+    first violation, the other objects are undecided."""
     by_key: dict[str | None, list[int]] = {}
     for number, operation in enumerate(history.operations):
         by_key.setdefault(operation.key, []).append(number)

@@ -21,9 +21,9 @@ DRAWN = 20
 
 
 def timelines(table: pa.Table, anomalies: Sequence[Anomaly], zero_ns: int) -> dict[int, ObjectTimeline]:
-    """The object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the first
-    :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a damaged
-    history) has no timeline."""
+    """Return the object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the
+    first :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a
+    damaged history) has no timeline."""
     if not any(anomaly.name == NOT_LINEARIZABLE for anomaly in anomalies):
         return {}
     rows = _rows(table)
@@ -40,7 +40,7 @@ def timelines(table: pa.Table, anomalies: Sequence[Anomaly], zero_ns: int) -> di
 
 
 def background(story: Story) -> list[Band]:
-    """Faults that took effect, and who led: drawn behind the calls."""
+    """Return faults that took effect, and who led: drawn behind the calls."""
     faults = [
         Band(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
         for fault in story.faults
@@ -53,7 +53,7 @@ def background(story: Story) -> list[Band]:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The operations on objects, with their values parsed."""
+    """Return the operations on objects, with their values parsed."""
     chosen = table.filter(pc.and_(pc.equal(table["kind"], "op"), pc.match_substring(table["value"], '"object"')))
     found = []
     for row in chosen.select(["index", "time_ns", "op", "type", "f", "process", "node", "value"]).to_pylist():
@@ -89,14 +89,14 @@ def _timeline(
 
 
 def _blocked(orders: Sequence[PartialLinearization], calls: Sequence[CallBar]) -> int | None:
-    """Of the calls that can't come next the one that had returned first: by then it must have happened."""
+    """Return, of the calls that can't come next, the one that had returned first: by then it must have happened."""
     waiting = [call for call in calls if orders and call.number in orders[0].illegal and call.ret is not None]
     return min(waiting, key=lambda call: call.ret or 0).number if waiting else None
 
 
 def _order(end: DeadEnd, number_of: Mapping[int, int]) -> PartialLinearization:
-    """A dead end of the verdict, which names calls by the rows of their invocations; calls without a row are left out
-    with the states after them."""
+    """Return a dead end of the verdict, which names calls by the rows of their invocations; calls without a row are
+    left out with the states after them."""
     unknown = [None] * (len(end.order) - len(end.states))
     known = [
         (number_of[index], state)
@@ -112,7 +112,7 @@ def _order(end: DeadEnd, number_of: Mapping[int, int]) -> PartialLinearization:
 
 
 def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[CallBar]:
-    """What may have happened: calls that returned, refusals that tell something, and changes without an answer."""
+    """Yield what may have happened: calls that returned, refusals that say something, and changes without an answer."""
     ends = {row["op"]: row for row in rows if row["type"] != "invoke"}
     number = 0
     for row in rows:
@@ -138,7 +138,7 @@ def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[CallBar]
 
 
 def _label(f: str, value: Mapping[str, Any], kind: str) -> str:
-    """What was asked, and after an arrow what came back."""
+    """Say what was asked, and after an arrow what came back."""
     members = "{" + ", ".join(map(str, value["members"])) + "}" if isinstance(value.get("members"), list) else ""
     if f == "read":
         return " ".join(filter(None, ["read →", _known(value, "epoch"), members, _known(value, "address")]))
@@ -157,7 +157,7 @@ def _known(value: Mapping[str, Any], name: str) -> str:
 
 
 def _detail(row: Mapping[str, Any], end: Mapping[str, Any] | None) -> str:
-    """Beside the rows where it begins and returns, which its place on the axis tells already."""
+    """Return details beside the rows where it begins and returns, which its place on the axis shows already."""
     unreturned = end is not None and end["type"] == "info"
     parts = [row["process"], *([f"row {row['index']} to {end['index']}"] if end is not None and unreturned else [])]
     node = (end["node"] if end is not None else "") or row["value"].get("to", "")

@@ -22,8 +22,8 @@ def draw(operations: Sequence[Mapping[str, Any]]) -> str:
     """Return the SVG element.
 
     Each operation has ``label``, ``call`` and ``ret`` (positions in the order of events, ``ret`` None when it never
-    returned) and may have ``blocked`` (true: it is the one that can't be placed). Shapes, not colours alone, tell them
-    apart: blocked ones have a thick border, crashed ones a dashed one.
+    returned) and may have ``blocked`` (true: it is the one that can't be placed). Shapes, not colours alone,
+    distinguish them: blocked ones have a thick border, crashed ones a dashed one.
     """
     import matplotlib
 
@@ -51,7 +51,8 @@ def draw(operations: Sequence[Mapping[str, Any]]) -> str:
             arrow = {"arrowstyle": "-|>", "color": "#555555", "patchA": boxes[before], "patchB": boxes[after]}
             axis.annotate("", xy=places[after], xytext=places[before], arrowprops={**arrow, "shrinkA": 0, "shrinkB": 1})
         if len(shown) < len(operations):
-            note = f"{len(operations) - len(shown)} earlier operations are not drawn"
+            left = len(operations) - len(shown)
+            note = f"{left} earlier {'operation is' if left == 1 else 'operations are'} not drawn"
             axis.text(-0.45, -0.75, note, fontsize=7, color="#555555")
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})

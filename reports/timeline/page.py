@@ -54,8 +54,8 @@ def write(path: Path, title: str, objects: Sequence[ObjectTimeline], *, backgrou
 def part(
     objects: Sequence[ObjectTimeline], background: Sequence[Band], *, calls: int = CALLS, unit: str = "event"
 ) -> dict[str, str]:
-    """What ``_timeline.html.j2`` needs, for pages that hold a timeline among other things. ``calls``: at most so many
-    are drawn; ``unit``: what the positions of calls count."""
+    """Return what ``_timeline.html.j2`` needs, for pages that hold a timeline among other things. ``calls``: at most so
+    many are drawn; ``unit``: what the positions of calls count."""
     script = _script()
     return {
         "style": Markup(_file("timeline.css")),
@@ -66,12 +66,13 @@ def part(
 
 
 def digest(script: str) -> str:
-    """The hash by which a page's policy admits this script and no other."""
+    """Return the hash by which a page's policy admits this script and no other."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def graph(timeline: ObjectTimeline) -> Markup | None:
-    """Which of the minimal witness's calls had returned before which others began; None if that is plain to see."""
+    """Draw which of the minimal witness's calls had returned before which others began; None if that is plain to
+    see."""
     chosen = set(timeline.minimal)
     calls = [call for call in timeline.calls if call.number in chosen]
     if not GRAPHED[0] <= len(calls) <= GRAPHED[1]:
@@ -89,13 +90,13 @@ def graph(timeline: ObjectTimeline) -> Markup | None:
 
 
 def verdict(objects: Sequence[ObjectTimeline]) -> str:
-    """The worst of all objects, as the badge shows it."""
+    """Return the worst of all objects, as the badge shows it."""
     found = {timeline.verdict for timeline in objects}
     return "INVALID" if "invalid" in found else "UNKNOWN" if "unknown" in found or not found else "VALID"
 
 
 def summary(objects: Sequence[ObjectTimeline]) -> str:
-    """One line on all objects."""
+    """Return one line on all objects."""
     count = {name: sum(timeline.verdict == name for timeline in objects) for name in ("invalid", "unknown", "valid")}
     words = {"invalid": "not linearizable", "unknown": "undecided", "valid": "linearizable"}
     parts = [f"{number:,} {words[name]}" for name, number in count.items() if number]
@@ -107,7 +108,7 @@ def summary(objects: Sequence[ObjectTimeline]) -> str:
 def data(
     objects: Sequence[ObjectTimeline], background: Sequence[Band], *, calls: int = CALLS, unit: str = "event"
 ) -> Markup:
-    """The JSON of the picture, safe inside a script element: no character in it can end one.
+    """Return the JSON of the picture, safe inside a script element: no character in it can end one.
 
     Texts that come again and again stand once in ``texts``; calls are columns, see :func:`_calls`."""
     texts = _Texts()
@@ -138,8 +139,8 @@ class _Texts:
 
 
 def _around(timeline: ObjectTimeline, most: int) -> Sequence[CallBar]:
-    """At most so many calls of an object: the minimal witness, and those called around the one that can't be placed
-    (around the end of the longest order, if there is none)."""
+    """Return at most so many calls of an object: the minimal witness, and those called around the one that can't be
+    placed (around the end of the longest order, if there is none)."""
     if len(timeline.calls) <= most:
         return timeline.calls
     last = timeline.blocked if timeline.blocked is not None else max(timeline.minimal, default=None)
@@ -167,21 +168,21 @@ def _object(timeline: ObjectTimeline, calls: Sequence[CallBar], texts: _Texts) -
 
 
 def _calls(calls: Sequence[CallBar], texts: _Texts) -> list[list[int | None]]:
-    """Columns: number, process, label, call, ret, call in µs, ret in µs, detail. Numbers and calls are told as the
-    difference from the call before, returns as that from the own call (None: it never returned, or no time is known);
-    process, label and detail as places in ``texts``."""
+    """Return columns: number, process, label, call, ret, call in µs, ret in µs, detail. Numbers and calls are written
+    as the difference from the call before, returns as that from the own call (None: it never returned, or no time is
+    known); process, label and detail as places in ``texts``."""
     columns: list[list[int | None]] = [[] for _ in range(8)]
     last = (0, 0, 0)
     for call in calls:
         began, ended = _microseconds(call.call_s), _microseconds(call.ret_s)
-        told = (
+        fields = (
             *(call.number - last[0], texts.place(call.process), texts.place(call.label), call.call - last[1]),
             None if call.ret is None else call.ret - call.call,
             None if began is None else began - last[2],
             None if began is None or ended is None else ended - began,
             texts.place(call.detail),
         )
-        for column, value in zip(columns, told, strict=True):
+        for column, value in zip(columns, fields, strict=True):
             column.append(value)
         last = (call.number, call.call, last[2] if began is None else began)
     return columns

@@ -68,7 +68,7 @@ def _bar(call: CallBar, row: int, place: dict[int, float], illegal: bool) -> Mar
 def _points(
     found: PartialLinearization, calls: Sequence[CallBar], rows: dict[str, int], place: dict[int, float]
 ) -> list[Markup]:
-    """The points of the order, each right after the latest call so far; those in one gap share it evenly."""
+    """Draw the points of the order, each right after the latest call so far; those in one gap share it evenly."""
     by_number = {call.number: call for call in calls}
     order = [by_number[number] for number in found.order if number in by_number]
     latest, slots = -1, []

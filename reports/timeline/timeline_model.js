@@ -158,7 +158,7 @@ class Scene {
   }
 
   /** The points of an order. Each call is put right after the latest call among it and those before it; since the
-   * order is lawful in real time, that moment lies inside every interval. Calls that aren't shown are left out. */
+   * order is allowed in real time, that moment lies inside every interval. Calls that aren't shown are left out. */
   place(linearization, object) {
     const points = [];
     let slot = -1;

@@ -71,7 +71,7 @@ class Page {
     return objects[Number(this.scope)] ? [objects[Number(this.scope)]] : objects;
   }
 
-  /** Lay out anew after a change of what is shown, and show the part that matters. */
+  /** Lay out again after a change of what is shown, and show the part that matters. */
   rescope() {
     const objects = this.shownObjects();
     if (!objects.includes(this.object)) [this.object, this.chosen] = [objects[0] ?? null, 0];
@@ -127,7 +127,7 @@ class Page {
       matches: this.matches, point: points.find((point) => point.call === this.selected) };
   }
 
-  /** Draw picture, panel and everything else anew. */
+  /** Draw picture, panel and everything else again. */
   refresh() {
     this.update();
     this.panel.show();
