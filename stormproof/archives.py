@@ -47,14 +47,14 @@ _ENCRYPTED = 1
 
 
 def resolve_one(word: str, parent: Path) -> Path:
-    """The one run that a user means, as :func:`resolve` says."""
+    """Return the one run that a user means, as :func:`resolve` says."""
     (found,) = resolve(word, parent, most=1)
     return found
 
 
 def resolve(word: str, parent: Path, *, most: int = MOST_FILES) -> list[Path]:
-    """The runs that a user means: as :func:`chaos.history.directory.resolve` says, or all that are in a ZIP archive,
-    which are put into ``parent`` under their own names.
+    """Return the runs that a user means: as :func:`chaos.history.directory.resolve` says, or all that are in a ZIP
+    archive, which are put into ``parent`` under their own names.
 
     Raises :class:`chaos.errors.BadInput` for what is no run, for an archive without one, with more than ``most`` runs
     or with anything unsafe in it, and where a run of that name is there already; :class:`chaos.errors.MachineError`
@@ -101,7 +101,7 @@ def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path, most: int) -> li
 
 
 def _by_run(members: Sequence[zipfile.ZipInfo]) -> dict[PurePosixPath, dict[str, zipfile.ZipInfo]]:
-    """By folder, and by path below it, what a run there may have."""
+    """Return, by folder and by path below it, what a run there may have."""
     found: dict[PurePosixPath, dict[str, zipfile.ZipInfo]] = {}
     for member in members:
         path = PurePosixPath(member.filename)
@@ -113,7 +113,7 @@ def _by_run(members: Sequence[zipfile.ZipInfo]) -> dict[PurePosixPath, dict[str,
 
 
 def _run_name(folder: PurePosixPath, path: Path) -> str:
-    """A run keeps its folder's name; one without a folder has the archive's."""
+    """Return the name of a run: its folder's; the archive's for one without a folder."""
     name = folder.name or path.stem
     if not RUN_NAME.fullmatch(name):
         raise BadInput(f"{path}: {name!r} is no name for a run")
@@ -139,7 +139,8 @@ def _refuse_bombs(members: Sequence[zipfile.ZipInfo], path: Path) -> None:
 
 
 def _problem(member: zipfile.ZipInfo) -> str:
-    """Why a member is not unpacked; "" if it may be. What was packed elsewhere than on Unix tells no kind of file."""
+    """Return why a member is not unpacked; "" if it may be. What was packed elsewhere than on Unix names no kind of
+    file."""
     name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
     if name.startswith("/") or "\\" in name or ":" in name or not name.isprintable():
         return "is no path below the archive's own folder"
@@ -157,7 +158,7 @@ def _problem(member: zipfile.ZipInfo) -> str:
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path) -> None:
-    """Never more bytes than the archive's directory says, whatever comes out."""
+    """Write never more bytes than the archive's directory says, whatever comes out."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(member) as packed, place.open("xb") as file:
         written = 0

@@ -1,6 +1,6 @@
 """The faults as a catalogue, read from their code: who can do them, to whom, how they prove themselves, how they end.
 
-``python -m stormproof.catalogue docs/faults.md`` writes the tables of that page anew, between its marks.
+``python -m stormproof.catalogue docs/faults.md`` writes the tables of that page again, between its marks.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """All faults, by name. Raises :class:`chaos.errors.BadInput` for a broken plug-in."""
+    """Return all faults, by name. Raises :class:`chaos.errors.BadInput` for a broken plug-in."""
     return [entry(name) for name in plugins.names(PluginKind.FAULT)]
 
 
 def entry(name: str) -> Entry:
-    """One fault. Raises :class:`chaos.errors.BadInput` when its file is broken."""
+    """Return one fault. Raises :class:`chaos.errors.BadInput` when its file is broken."""
     module = plugins.load(PluginKind.FAULT, name)
     cls = plugins.options_class(module)
     options = options_of(cls)
@@ -143,12 +143,12 @@ def entry(name: str) -> Entry:
 
 
 def options_of(cls: type) -> tuple[FaultOption, ...]:
-    """The options of any plug-in, in the order of its class."""
+    """Return the options of any plug-in, in the order of its class."""
     return tuple(_option(cls, field) for field in plugins.fields(cls))
 
 
 def _option(cls: type, field: dataclasses.Field[Any]) -> FaultOption:
-    """An option; its unit is in its name, and its values in its type."""
+    """Return an option; its unit is in its name, and its values in its type."""
     described = next(option for option in plugins.options_of(cls) if option.name == field.name)
     unit = next((unit for ending, unit in UNITS.items() if field.name.endswith(ending)), "")
     within = field.metadata.get(WITHIN)
@@ -159,7 +159,7 @@ def _option(cls: type, field: dataclasses.Field[Any]) -> FaultOption:
 
 
 def _values(hint: Any) -> Iterator[object]:
-    """The members of an enumeration, also of one within a tuple or besides None."""
+    """Yield the members of an enumeration, also of one within a tuple or besides None."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         yield from (member.value for member in hint)
     elif typing.get_origin(hint) in (tuple, typing.Union, types.UnionType):
@@ -174,7 +174,7 @@ def _plain(value: object) -> object:
 
 
 def _planned(fault: Fault) -> Injection | None:
-    """One injection of it; None when the sample has nobody for it."""
+    """Return one injection of it; None when the sample has nobody for it."""
     try:
         return fault.plan(SAMPLE, Random(0), "fault-0")
     except NotNow:
@@ -191,7 +191,7 @@ def _proof(fault: Fault, verbs: Sequence[Verb]) -> tuple[str, ...]:
 
 
 def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mapping[str, str]:
-    """Where it can be done as it is; or with one value of one option, if not as it is."""
+    """Return where it can be done as it is; or with one value of one option, if not as it is."""
     module = plugins.load(PluginKind.FAULT, name)
     drivers = [made for made in map(_driver_class, plugins.names(PluginKind.DRIVER)) if made is not None]
     found: dict[str, str] = {}
@@ -213,7 +213,7 @@ def _deployments(name: str, cls: type, options: Sequence[FaultOption]) -> Mappin
 
 
 def _driver_class(name: str) -> type | None:
-    """None for a driver that is broken, or can't be made without options."""
+    """Return the class of a driver; None for one that is broken, or can't be made without options."""
     try:
         return type(plugins.build(PluginKind.DRIVER, name))
     except (BadInput, TypeError, ValueError):
@@ -221,7 +221,7 @@ def _driver_class(name: str) -> type | None:
 
 
 def _variants(options: Sequence[FaultOption]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The defaults, then clients as targets, then each value of each option that is a closed set of words."""
+    """Yield the defaults, then clients as targets, then each value of each option that is a closed set of words."""
     yield "", {}
     if any(option.name == "target" for option in options):
         yield f"target: {CLIENT}", {"target": CLIENT}
@@ -238,7 +238,7 @@ def _can(host: type, drivers: Sequence[type], fault: Fault, *, clients: bool) ->
 
 
 def _provided(host: type, fault: Fault) -> str:
-    """What the machines must have for the fault to be done there as it is."""
+    """Return what the machines must have for the fault to be done there as it is."""
     if CanSkewClocks in fault.needs and can(host, ExpectsSkewedClocks):
         return FAKETIME
     return NETEM if {*link_actions(fault)} & getattr(host, "KERNEL_LINK_ACTIONS", frozenset()) else ""
@@ -248,13 +248,13 @@ def _provided(host: type, fault: Fault) -> str:
 
 
 def write(page: str) -> str:
-    """The page with its tables made anew."""
+    """Return the page with its tables made again."""
     found = entries()
     return fill(page, {"faults": _overview(found), "options": _details(found), "aliases": _aliases(found)})
 
 
 def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
-    """The page with these lines between its marks. Raises :class:`BadInput` when a mark is missing."""
+    """Return the page with these lines between its marks. Raises :class:`BadInput` when a mark is missing."""
     for name, lines in parts.items():
         begin = BEGIN.format(name)
         before, mark, rest = page.partition(begin)
@@ -291,7 +291,7 @@ def _details(found: Sequence[Entry]) -> Iterator[str]:
 
 
 def explained(text: str, options: Sequence[FaultOption]) -> Iterator[str]:
-    """What the docstring of an options class says, and a table of its options."""
+    """Yield what the docstring of an options class says, and a table of its options."""
     yield from (*prose(text.replace("``", "`")), "")
     yield from ("| option | unit | default | one of |", "|---|---|---|---|")
     for option in options:

@@ -103,7 +103,7 @@ def _say(text: str) -> int:
 
 
 def _discard_output() -> None:
-    """What is still in the buffer of stdout can't be written; keep the interpreter from trying it again at its end."""
+    """Keep the interpreter from writing at its end what is still in the buffer of stdout: it can't be written."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -113,7 +113,8 @@ def _discard_output() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """With stdout closed, the next file to be opened, a history perhaps, would take its place and its output."""
+    """Fill closed streams: with stdout closed, the next file to be opened, a history perhaps, would take its place and
+    its output."""
     while (nowhere := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
     os.close(nowhere)
@@ -123,5 +124,5 @@ def _fill_closed_streams() -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """To be told to end is like Ctrl-C: what was begun is undone."""
+    """End as after Ctrl-C: what was begun is undone."""
     raise KeyboardInterrupt

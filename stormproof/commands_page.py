@@ -1,6 +1,6 @@
 """All commands with their arguments and options, as a page that is made from the commands themselves.
 
-``python -m stormproof.commands_page docs/commands.md`` writes the tables of that page anew, between its marks.
+``python -m stormproof.commands_page docs/commands.md`` writes the tables of that page again, between its marks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stormproof.release.manual import EXITS
 
 
 def write(page: str) -> str:
-    """The page with its parts made anew."""
+    """Return the page with its parts made again."""
     return fill(page, {"commands": _commands(), "exit codes": _exits()})
 
 
@@ -40,14 +40,14 @@ def _commands() -> Iterator[str]:
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     records = [one.get_help_record(context) for one in command.params if isinstance(one, click.Option)]
-    if told := [record for record in records if record is not None]:
+    if shown := [record for record in records if record is not None]:
         yield from ("| option | meaning |", "|---|---|")
-        yield from (f"| `{_cell(words)}` | {_cell(meaning)} |" for words, meaning in told)
+        yield from (f"| `{_cell(words)}` | {_cell(meaning)} |" for words, meaning in shown)
         yield ""
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
-    r"""The paragraphs of a command's help; one that begins with ``\b`` keeps its lines."""
+    r"""Yield the paragraphs of a command's help; one that begins with ``\b`` keeps its lines."""
     for paragraph in text.split("\f")[0].strip().split("\n\n"):
         if paragraph.startswith("\b"):
             yield [f"    {line}" for line in paragraph.splitlines()[1:]]

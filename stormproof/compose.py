@@ -1,9 +1,9 @@
 """Writes a ``docker-compose.yml``: the servers of an experiment, for experiments by hand.
 
 It keeps to what docker-compose 1.29 and Compose v2 both read: neither ``name`` nor ``version`` at the top. Both name
-containers in their own way, so whoever looks for one goes by the labels. Nodes are those that ``--on docker`` starts,
-with the names that Compose's own DNS gives them instead of addresses. Its options stand in its ``environment``, one a
-line (:mod:`chaos.shell.environment`).
+containers in their own way, so that one is found by its labels. Nodes are those that ``--on docker`` starts, with the
+names that Compose's own DNS gives them instead of addresses. Its options stand in its ``environment``, one a line
+(:mod:`chaos.shell.environment`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ volumes:
 
 
 def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
-    """The file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be used.
+    """Return the file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be
+    used.
 
     Raises :class:`BadInput` for an option that no environment variable can hold.
     """
@@ -147,7 +148,7 @@ def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
 
 
 def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
-    """Where each node is reached from this machine."""
+    """Yield where each node is reached from this machine."""
     counts: dict[tuple[int, int], int] = {}
     for node in nodes:
         first, step = ports = PORTS.get(node.role, OTHERS)
@@ -157,7 +158,7 @@ def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
 
 
 def _options(node: NodeSpec) -> dict[str, str]:
-    """A node's own variables."""
+    """Return a node's own variables."""
     found = {MUTANT: node.mutant} if node.mutant else {}
     for option, value in node.options.items():
         try:
@@ -170,7 +171,7 @@ def _options(node: NodeSpec) -> dict[str, str]:
 def _shared(
     nodes: Sequence[NodeSpec], options: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """By role, the options that all of its nodes share; nothing for a role that has one node or no options."""
+    """Return, by role, the options that all of its nodes share; nothing for a role that has one node or no options."""
     for role in dict.fromkeys(node.role for node in nodes):
         first, *others = (options[node.name] for node in nodes if node.role == role)
         same = {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
@@ -179,7 +180,7 @@ def _shared(
 
 
 def _environments(exposed: Mapping[str, str], shared: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The parts that services refer to."""
+    """Yield the parts that services refer to."""
     yield "\n# Of all nodes: where they find each other, and where clients on this machine find them.\n"
     yield "x-cluster: &cluster\n"
     yield f"  {ADDRESSES}: >-\n" + "".join(f"    {_plain(f'{name}={name}:{PORT}')}\n" for name in exposed)
@@ -218,7 +219,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text in YAML, without quotes where it needs none."""
+    """Return a text in YAML, without quotes where it needs none."""
     bare = _BARE.fullmatch(text) and not _NO_TEXT.fullmatch(text)
     return text if bare else _plain(json.dumps(text))
 

@@ -1,4 +1,4 @@
-"""What this machine can and can't do for Stormproof, and how to mend it."""
+"""What this machine can and can't do for Stormproof, and how to fix it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LEAST_MEMORY_BYTES = 2 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``ok`` with what was found, or what is missing, what that forbids, and how to mend it. ``optional``: nothing but
-    a deployment that nobody needs depends on it."""
+    """``ok`` with what was found, or what is missing, what that forbids, and how to fix it. ``optional``: nothing but a
+    deployment that nobody needs depends on it."""
 
     what: str
     ok: bool
@@ -72,7 +72,7 @@ def _packages() -> Finding:
         except metadata.PackageNotFoundError:
             missing.append(name)
     found = f"missing: {', '.join(missing)}" if missing else ", ".join(versions)
-    return Finding(what="Packages", ok=not missing, found=found, mend="install stormproof anew (`make setup`)")
+    return Finding(what="Packages", ok=not missing, found=found, mend="install stormproof again (`make setup`)")
 
 
 def _java() -> Finding:
@@ -84,11 +84,11 @@ def _java() -> Finding:
 
 
 def _checker() -> Finding:
-    """The linearizability checker's jar, and the compiler that builds it."""
+    """Examine the linearizability checker's jar, and the compiler that builds it."""
     try:
         compiler = f"built with {find_javac()}"
     except MachineError:
-        compiler = "no javac to build it anew"
+        compiler = "no javac to build it again"
     wrong = problem()
     found = compiler if wrong else f"version {jar_version()}, {compiler}"
     return Finding(what="Checker", ok=not wrong, found=found, mend=wrong)
@@ -96,8 +96,8 @@ def _checker() -> Finding:
 
 def _cores() -> Finding:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    mend = "runs on processes share one core with what they test, and may stall: give the machine two"
-    return Finding(what="Cores", ok=count >= 2, found=str(count), mend=mend)
+    fix = "runs on processes share one core with what they test, and may stall: give the machine two"
+    return Finding(what="Cores", ok=count >= 2, found=str(count), mend=fix)
 
 
 def _memory() -> Finding:
@@ -106,8 +106,8 @@ def _memory() -> Finding:
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return Finding(what="Memory", ok=True, found="unknown here")
-    mend = "Spark takes about 1 GiB: end other programs, or use `--engine local`"
-    return Finding(what="Memory", ok=free >= LEAST_MEMORY_BYTES, found=f"{free / 2**30:.1f} GiB free", mend=mend)
+    fix = "Spark takes about 1 GiB: end other programs, or use `--engine local`"
+    return Finding(what="Memory", ok=free >= LEAST_MEMORY_BYTES, found=f"{free / 2**30:.1f} GiB free", mend=fix)
 
 
 def _loopback() -> Finding:
@@ -116,18 +116,18 @@ def _loopback() -> Finding:
             found = f"listens on 127.0.0.1:{server.getsockname()[1]}"
         return Finding(what="Loopback", ok=True, found=found)
     except OSError as error:
-        mend = "runs on processes need to listen on 127.0.0.1: allow it, or use `--on sim`"
-        return Finding(what="Loopback", ok=False, found=str(error), mend=mend)
+        fix = "runs on processes need to listen on 127.0.0.1: allow it, or use `--on sim`"
+        return Finding(what="Loopback", ok=False, found=str(error), mend=fix)
 
 
 def _signals() -> Finding:
     good = sys.platform == "linux" and Path("/proc/self/environ").exists()
-    mend = "runs on processes need Linux with /proc (to find and to heal nodes): use `--on sim` here"
-    return Finding(what="Processes", ok=good, found=platform.platform(terse=True), mend=mend)
+    fix = "runs on processes need Linux with /proc (to find and to heal nodes): use `--on sim` here"
+    return Finding(what="Processes", ok=good, found=platform.platform(terse=True), mend=fix)
 
 
 def _state() -> Finding:
-    """Whether runs can note what they may leave behind."""
+    """Examine whether runs can note what they may leave behind."""
     from chaos.machines.healing import state
 
     problem = state.problem()
@@ -136,7 +136,7 @@ def _state() -> Finding:
 
 
 def _docker() -> Finding:
-    """Whether nodes can be containers: is there an engine, and the image, or what would it be built upon?"""
+    """Examine whether nodes can be containers: is there an engine, and the image, or what would it be built upon?"""
     from chaos.machines.docker.engine import connect, image_name, image_problem
     from stormproof.image import base_outlook
 
@@ -158,7 +158,7 @@ def _docker() -> Finding:
 
 
 def _deployments() -> Iterator[Finding]:
-    """What deployments tell themselves of this machine."""
+    """Yield what deployments say themselves of this machine."""
     for name in plugins.names(PluginKind.DEPLOYMENT):
         try:
             outlook: Callable[[], Outlook] | None = getattr(plugins.load(PluginKind.DEPLOYMENT, name), "outlook", None)
@@ -170,19 +170,19 @@ def _deployments() -> Iterator[Finding]:
 
 
 def _ssh() -> Finding:
-    """Whether any host could be trusted; which hosts there are, only an inventory can tell."""
+    """Examine whether any host could be trusted; which hosts there are, only an inventory says."""
     known = Path(KNOWN_HOSTS).expanduser()
     try:
         lines = known.read_text("utf-8", "replace").splitlines()
     except OSError:
         lines = []
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
-    mend = (
+    fix = (
         "`--on ssh` takes hosts from `hosts` in the experiment or from --inventory FILE (docs/where-to-run.md),"
-        " and each must be known: `stormproof doctor --inventory FILE` tries them, and tells how to accept their keys"
+        " and each must be known: `stormproof doctor --inventory FILE` tries them, and says how to accept their keys"
     )
     if not keys:
-        return Finding(what="SSH", ok=False, found=f"{KNOWN_HOSTS} knows no host", mend=mend, optional=True)
+        return Finding(what="SSH", ok=False, found=f"{KNOWN_HOSTS} knows no host", mend=fix, optional=True)
     found = f"{KNOWN_HOSTS} holds {len(keys)} keys; `stormproof doctor --inventory FILE` tries the hosts"
     return Finding(what="SSH", ok=True, found=found, optional=True)
 
@@ -216,5 +216,5 @@ def _disk(out: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     writable = os.access(folder, os.W_OK)
     found = f"{free / 2**30:.1f} GiB free in {folder}" + ("" if writable else ", not writable")
-    mend = "free some space (`stormproof clean --keep failed`), or choose another folder with --out"
-    return Finding(what="Disk", ok=writable and free >= LEAST_FREE_BYTES, found=found, mend=mend)
+    fix = "free some space (`stormproof clean --keep failed`), or choose another folder with --out"
+    return Finding(what="Disk", ok=writable and free >= LEAST_FREE_BYTES, found=found, mend=fix)

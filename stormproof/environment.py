@@ -1,4 +1,4 @@
-"""On what a run took place: the machine, its Java and the commit of Stormproof, as ``run.json`` tells it."""
+"""On what a run took place: the machine, its Java and the commit of Stormproof, as ``run.json`` says it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 5.0
 
 
 def refuse_few_files(deployment: str) -> None:
-    """Raises :class:`MachineError` where programs are to be started that could open too few files."""
+    """Raise :class:`MachineError` where programs are to be started that could open too few files."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if deployment != "sim" and limit != resource.RLIM_INFINITY and limit < FEWEST_FILES:
         raise MachineError(
@@ -31,22 +31,22 @@ def refuse_few_files(deployment: str) -> None:
 
 @cache
 def machine() -> dict[str, object]:
-    """``os``, ``cpu`` (its architecture) and ``cores``; ``java`` where the one that would judge tells its version, and
-    ``commit`` where Stormproof runs from a checkout (with a + where files differ from it)."""
+    """Return ``os``, ``cpu`` (its architecture) and ``cores``; ``java`` where the one that would judge names its
+    version, and ``commit`` where Stormproof runs from a checkout (with a + where files differ from it)."""
     known = {"os": platform.platform(), "cpu": platform.machine(), "cores": len(os.sched_getaffinity(0))}
     return {**known, **{name: found for name, found in (("java", _java()), ("commit", _commit())) if found}}
 
 
 def _java() -> str:
-    """From the ``release`` file beside the program: nothing is started."""
+    """Return the version from the ``release`` file beside the program: nothing is started."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(which("java") or "/nonexistent")
     try:
         lines = (java.resolve().parent.parent / "release").read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    return told.get("JAVA_VERSION", "").strip('"')
+    properties = dict(line.split("=", 1) for line in lines if "=" in line)
+    return properties.get("JAVA_VERSION", "").strip('"')
 
 
 def _commit() -> str:

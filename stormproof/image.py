@@ -33,12 +33,12 @@ STAGE_AGE = "1h"
 #: So many images of different code are kept; each takes little more than its code.
 KEPT = 8
 
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 def systems() -> tuple[str, ...]:
-    """The packages of nodes that the image holds, for use by hand: those of all drivers that need no options. A run
-    brings the packages that its image lacks, or holds in another version."""
+    """Return the packages of nodes that the image holds, for use by hand: those of all drivers that need no options. A
+    run brings the packages that its image lacks, or holds in another version."""
     found = set[str]()
     for name in plugins.names(PluginKind.DRIVER):
         try:
@@ -52,27 +52,29 @@ def systems() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def build(client: DockerClient, tell: Tell, *, base: str = "") -> None:
-    """Build the image anew; ``tell`` hears in sentences what is done. ``base``: build upon this one and no other.
+def build(client: DockerClient, say: Say, *, base: str = "") -> None:
+    """Build the image, also where there is one; ``say`` hears in sentences what is done. ``base``: build upon this one
+    and no other.
 
     Raises :class:`MachineError` when no base can be had, :class:`chaos.errors.DeploymentError` when the build fails.
     """
-    base = base or base_of(client, tell)
-    tell(f"building {image_name()} upon {base}")
+    base = base or base_of(client, say)
+    say(f"building {image_name()} upon {base}")
     _build(client, base)
     _forget_old(client)
-    tell(f"{image_name()} is there, as {IMAGE} too")
+    say(f"{image_name()} is there, as {IMAGE} too")
 
 
 def outdated(client: DockerClient) -> bool:
-    """Whether the image is not there, or :func:`systems` in it are not those of here; runs need only its shell."""
+    """Return whether the image is not there, or :func:`systems` in it are not those of here; runs need only its
+    shell."""
     return bool(image_problem(client)) or any(
         held_packages(client).get(system) != package_digest(system) for system in systems()
     )
 
 
 def base_outlook(client: DockerClient) -> str:
-    """Upon what :func:`build` would build here, in words; asks no network."""
+    """Return upon what :func:`build` would build here, in words; asks no network."""
     if _id(client, PULLED_BASE):
         return f"{PULLED_BASE} is there"
     if _id(client, DEBIAN_BASE):
@@ -83,13 +85,13 @@ def base_outlook(client: DockerClient) -> str:
     return f"{PULLED_BASE} is pulled, or where that fails a base is made from the distribution's packages"
 
 
-def base_of(client: DockerClient, tell: Tell) -> str:
-    """Upon what images are built: what is there, what can be pulled, or a base made here. Raises
+def base_of(client: DockerClient, say: Say) -> str:
+    """Return upon what images are built: what is there, what can be pulled, or a base made here. Raises
     :class:`MachineError`."""
     for known in (PULLED_BASE, DEBIAN_BASE):
         if _id(client, known):
             return known
-    tell(f"pulling {PULLED_BASE}")
+    say(f"pulling {PULLED_BASE}")
     why = _pull(client)
     if not why:
         return PULLED_BASE
@@ -98,7 +100,7 @@ def base_of(client: DockerClient, tell: Tell) -> str:
         raise MachineError(
             f"{PULLED_BASE} can't be pulled ({why}), and {lacking} to make a base from the distribution's packages"
         )
-    tell(f"it can't be pulled ({why}): making {DEBIAN_BASE} from the distribution's packages instead, about a minute")
+    say(f"it can't be pulled ({why}): making {DEBIAN_BASE} from the distribution's packages instead, about a minute")
     with resources.as_file(resources.files("stormproof.images") / SCRIPT) as script:
         done = subprocess.run(["/bin/sh", str(script), DEBIAN_BASE], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -107,7 +109,7 @@ def base_of(client: DockerClient, tell: Tell) -> str:
 
 
 def _lacking() -> str:
-    """What this machine lacks for making a base by itself; "" if nothing."""
+    """Return what this machine lacks for making a base by itself; "" if nothing."""
     missing = [tool for tool in ("debootstrap", "docker") if shutil.which(tool) is None]
     if missing:
         return f"{' and '.join(missing)} would have to be installed"

@@ -18,16 +18,16 @@ from chaos.recipe import RECIPES, Recipe, Step
 #: So much of a failed step's last line is shown.
 LAST_LINE = 300
 
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 def recipes(driver: str) -> tuple[Recipe, ...]:
-    """What a driver offers, the preferred version first; empty for one whose nodes need no installation."""
+    """Return what a driver offers, the preferred version first; empty for one whose nodes need no installation."""
     return tuple(getattr(plugins.load(PluginKind.DRIVER, driver), RECIPES, ()))
 
 
 def offers() -> tuple[Recipe, ...]:
-    """All recipes of all drivers that load."""
+    """Return all recipes of all drivers that load."""
     found: list[Recipe] = []
     for driver in plugins.names(PluginKind.DRIVER):
         try:
@@ -38,8 +38,8 @@ def offers() -> tuple[Recipe, ...]:
 
 
 def recipe_for(wanted: str) -> Recipe:
-    """``etcd``, ``etcd@3.5`` or ``etcd@3.5.17``: the first recipe that fits. Raises :class:`BadInput` for anything that
-    no driver offers."""
+    """Return the first recipe that fits ``etcd``, ``etcd@3.5`` or ``etcd@3.5.17``. Raises :class:`BadInput` for
+    anything that no driver offers."""
     driver, at, version = wanted.partition("@")
     offered = recipes(driver)
     if not offered:
@@ -52,8 +52,8 @@ def recipe_for(wanted: str) -> Recipe:
     raise BadInput(f"unknown version {version!r} of {driver}; known: {known}")
 
 
-def install(recipe: Recipe, tell: Tell, source: Path | None = None) -> Path:
-    """Follow the recipe unless that was done before; ``tell`` hears in sentences what is done. Returns the folder.
+def install(recipe: Recipe, say: Say, source: Path | None = None) -> Path:
+    """Follow the recipe unless that was done before; ``say`` hears in sentences what is done. Returns the folder.
     ``source``: a folder that holds what the recipe would make; it is copied instead.
 
     It is built aside and put in its place when it is whole, so that nobody ever finds half of one. Raises
@@ -61,21 +61,21 @@ def install(recipe: Recipe, tell: Tell, source: Path | None = None) -> Path:
     something.
     """
     if recipe.installed:
-        tell(f"{recipe.title} is there already")
+        say(f"{recipe.title} is there already")
         return recipe.folder
     if source is not None:
         _check_source(recipe, source)
-    for tool, mend in recipe.tools.items() if source is None else ():
+    for tool, fix in recipe.tools.items() if source is None else ():
         if shutil.which(tool) is None:
-            raise MachineError(f"{recipe.title} is built with `{tool}`, which is not on the PATH: {mend}")
+            raise MachineError(f"{recipe.title} is built with `{tool}`, which is not on the PATH: {fix}")
     folder = recipe.folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
             if source is None:
-                _build(recipe, Path(aside, folder.name), tell)
+                _build(recipe, Path(aside, folder.name), say)
             else:
-                tell(f"{recipe.title}: copy it from {source}")
+                say(f"{recipe.title}: copy it from {source}")
                 _copy(recipe, Path(aside, folder.name), source)
             _put(recipe, Path(aside, folder.name))
     except OSError as error:
@@ -90,7 +90,7 @@ def _check_source(recipe: Recipe, source: Path) -> None:
 
 
 def _copy(recipe: Recipe, folder: Path, source: Path) -> None:
-    """What the recipe makes, with all that stands in the same folders at the top."""
+    """Copy what the recipe makes, with all that stands in the same folders at the top."""
     folder.mkdir()
     for top in sorted({Path(made).parts[0] for made in recipe.makes}):
         if (source / top).is_dir():
@@ -99,13 +99,13 @@ def _copy(recipe: Recipe, folder: Path, source: Path) -> None:
             shutil.copy2(source / top, folder / top)
 
 
-def _build(recipe: Recipe, folder: Path, tell: Tell) -> None:
+def _build(recipe: Recipe, folder: Path, say: Say) -> None:
     for name, text in recipe.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     for step in recipe.steps:
-        tell(f"{recipe.title}: {step.does}")
+        say(f"{recipe.title}: {step.does}")
         _follow(recipe, step, folder)
     missing = [made for made in recipe.makes if not (folder / made).exists()]
     if missing:

@@ -179,8 +179,8 @@ def _seal(directory: Path, names: Sequence[str]) -> None:
 
 
 def build(launch: Launch) -> Driver:
-    """The system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes can't be
-    placed on the hosts, or found where they run."""
+    """Build the system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes
+    can't be placed on the hosts, or found where they run."""
     unmarked(launch.deployment)
     driver = promising(launch.experiment.system.build(), launch.experiment.profile)
     if launch.deployment == SSH:
@@ -192,13 +192,13 @@ def build(launch: Launch) -> Driver:
 
 
 def outlives(deployment: str) -> bool:
-    """Whether something on this deployment can outlive the harness that started or hurt it."""
+    """Return whether something on this deployment can outlive the harness that started or hurt it."""
     return hasattr(plugins.load(PluginKind.DEPLOYMENT, deployment), "heal")
 
 
 def unmarked(deployment: str) -> str:
-    """Why runs on this deployment can have no mark in the user's state folder; "" if they can, or need none. Raises
-    :class:`MachineError` where nothing but the mark would tell what is left when the harness is killed."""
+    """Return why runs on this deployment can have no mark in the user's state folder; "" if they can, or need none.
+    Raises :class:`MachineError` where nothing but the mark would say what is left when the harness is killed."""
     if not outlives(deployment) or not (problem := state.problem()):
         return ""
     if getattr(plugins.load(PluginKind.DEPLOYMENT, deployment), "HEALS_BY_MARK", False):
@@ -213,7 +213,7 @@ def mark(launch: Launch, directory: Path) -> None:
 
 
 def used(experiment: Experiment) -> list[str]:
-    """What the workloads of an experiment use, as :class:`chaos.workload.Use` names it."""
+    """Return what the workloads of an experiment use, as :class:`chaos.workload.Use` names it."""
     return sorted({one for use in experiment.workloads for one in uses_of(use.build())})
 
 
@@ -229,7 +229,7 @@ def deploy(launch: Launch, directory: Path, draws: Draws | None = None) -> Deplo
 
 
 def _own(launch: Launch, function: Callable[..., object], draws: Draws | None = None) -> dict[str, Any]:
-    """What this function of a deployment wants to know of the experiment, by the names of its parameters."""
+    """Return what this function of a deployment wants to know of the experiment, by the names of its parameters."""
     known = {
         "inventory": launch.hosts,
         "jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9),
@@ -247,12 +247,12 @@ def _note_failure(directory: Path, error: BaseException) -> None:
         store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
         if not isinstance(error, ChaosError):
             (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")
-    except (ChaosError, OSError):  # a full disk, or no directory any more: the first error is the one to tell
+    except (ChaosError, OSError):  # a full disk, or no directory any more: the first error is the one to report
         pass
 
 
 def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
-    """``run.json`` at the start of a run: all that is needed to judge it and to do it again."""
+    """Return ``run.json`` at the start of a run: all that is needed to judge it and to do it again."""
     experiment = launch.experiment
     nodes = driver.cluster(launch.mutant).nodes
     profile = driver.profile()
@@ -300,7 +300,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
 
 
 def _exposure(driver: Driver) -> dict[str, Any]:
-    """What the driver declares of losses, as laws read it; nothing where it declares nothing."""
+    """Return what the driver declares of losses, as laws read it; nothing where it declares nothing."""
     if not isinstance(driver, DeclaresExposure):
         return {}
     exposure = driver.exposure()
@@ -309,13 +309,14 @@ def _exposure(driver: Driver) -> dict[str, Any]:
 
 
 def profile_from(experiment: Experiment) -> dict[str, Any]:
-    """Who says what the system promises: the driver, or the experiment, in which line of its file."""
+    """Return who says what the system promises: the driver, or the experiment, in which line of its file."""
     line = experiment.profile_line
     return {"by": "experiment", "line": line} if line else {"by": "driver"}
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on, by name; of what isn't installed (Spark in the image of the harness) nothing."""
+    """Return the versions of what a run depends on, by name; without what isn't installed (Spark in the image of the
+    harness)."""
     found = {"stormproof": VERSION, "python": platform.python_version()}
     for name in ("numpy", "pyarrow", "pyspark"):
         try:

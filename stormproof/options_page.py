@@ -1,6 +1,6 @@
 """The options of systems and workloads, and the events of triggers, as a page that is read from their code.
 
-``python -m stormproof.options_page docs/options.md`` writes the tables of that page anew, between its marks.
+``python -m stormproof.options_page docs/options.md`` writes the tables of that page again, between its marks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODE_OPTIONS, EVENTS = "NODE_OPTIONS", "EVENTS"
 
 
 def write(page: str) -> str:
-    """The page with its tables made anew. Raises :class:`chaos.errors.BadInput` for a broken plug-in."""
+    """Return the page with its tables made again. Raises :class:`chaos.errors.BadInput` for a broken plug-in."""
     return fill(page, {"systems": _systems(), "workloads": _workloads()})
 
 

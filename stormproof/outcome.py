@@ -33,7 +33,7 @@ _ORDER = (
 
 
 def exit_code(verdict: RunVerdict) -> int:
-    """Not to recover is INVALID, but has its own code when nothing else was violated."""
+    """Return the exit code of a run. Not to recover is INVALID, but has its own code when nothing else was violated."""
     if verdict.validity is Validity.VALID:
         return ExitCode.VALID
     if verdict.validity is Validity.UNKNOWN:
@@ -43,7 +43,7 @@ def exit_code(verdict: RunVerdict) -> int:
 
 
 def worst_code(codes: Sequence[int]) -> int:
-    """The code of a command that judged several runs; nothing judged is UNKNOWN."""
+    """Return the code of a command that judged several runs; nothing judged is UNKNOWN."""
     return min(codes, key=_ORDER.index) if codes else ExitCode.UNKNOWN
 
 
@@ -58,14 +58,14 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def in_words(error: BaseException) -> str:
-    """Why the harness could not go on: what a person can act on; of anything else, that it is a bug of ours."""
+    """Return why the harness could not go on: what a person can act on; of anything else, that it is a bug of ours."""
     if isinstance(error, ChaosError):
         return str(error)
     return lacking(error) or f"a bug of the harness: {type(error).__name__}: {error}"
 
 
 def lacking(error: BaseException) -> str:
-    """What the machine did not give, if an error comes of that; "" if it doesn't."""
+    """Return what the machine did not give, if an error comes of that; "" if it doesn't."""
     for one in _causes(error):
         if isinstance(one, OSError) and one.errno in _LACKS:
             return f"{one.filename or one.strerror}: {_LACKS[one.errno]}"
@@ -79,7 +79,7 @@ def lacking(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that it came of."""
+    """Yield an error, and those that it came of."""
     one: BaseException | None = error
     while one is not None:
         yield one
@@ -90,11 +90,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def error_object(seed: int, error: str, directory: Path | None) -> dict[str, Any]:
-    """A seed that the harness could not bring to a verdict, in the fields that a verdict has too."""
+    """Return a seed that the harness could not bring to a verdict, in the fields that a verdict has too."""
     where = "" if directory is None else str(directory)
     return {"run": where, "seed": seed, "verdict": "ERROR", "anomalies": {}, "why": [error]}
 
 
 def not_run_object(seed: int) -> dict[str, Any]:
-    """A seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
+    """Return a seed that was asked for and never begun: the time was up, or the first failure ended the sweep."""
     return {"run": "", "seed": seed, "verdict": "NOT RUN", "anomalies": {}, "why": []}

@@ -20,8 +20,8 @@ RUNS = "runs/pytest"
 _RUN = pytest.StashKey[ScenarioRun]()
 #: The test's own lines passed, or were skipped.
 _GOOD = pytest.StashKey[bool]()
-#: The test's failure tells the run already.
-_TOLD = pytest.StashKey[bool]()
+#: The test's failure describes the run already.
+_DESCRIBED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +59,7 @@ def _asked(node: pytest.Item) -> Scenario | None:
 
 @pytest.fixture
 def stormproof_run(request: pytest.FixtureRequest) -> Iterator[ScenarioRun]:
-    """The run of a test with ``@stormproof.scenario``: its verdict, its history, and where it is."""
+    """Yield the run of a test with ``@stormproof.scenario``: its verdict, its history, and where it is."""
     item, asked = request.node, _asked(request.node)
     if asked is None or not hasattr(request, "param"):
         pytest.fail(
@@ -82,7 +82,7 @@ def stormproof_run(request: pytest.FixtureRequest) -> Iterator[ScenarioRun]:
     item.stash[_RUN] = run
     item.user_properties += [("verdict", str(run.verdict.validity)), ("digest", run.verdict.digest)]
     item.user_properties += [("replay", run.replay)]
-    item.user_properties += [("lost by policy", "; ".join(told))] if (told := run.verdict.qualifiers) else []
+    item.user_properties += [("lost by policy", "; ".join(losses))] if (losses := run.verdict.qualifiers) else []
     yield run
     if request.config.getoption("stormproof_keep") == "failed" and item.stash.get(_GOOD, False):
         scenario_run.forget(folder)
@@ -96,13 +96,13 @@ def _runs(config: pytest.Config) -> Path:
 
 
 def _folder(item: pytest.Item) -> str:
-    """A name that a test keeps from session to session, and that no other test has."""
+    """Return a name that a test keeps from session to session, and that no other test has."""
     name = re.sub(r"[^\w.-]+", "-", item.name).strip("-.")[:80]
     return f"{name}-{zlib.crc32(item.nodeid.encode()):08x}"
 
 
 def _file(file: Path, item: pytest.Item) -> Path:
-    """The experiment; if it is nowhere, where it should be."""
+    """Return the experiment; if it is nowhere, where it should be."""
     beside, below_root = item.path.parent / file, item.config.rootpath / file
     return below_root if below_root.is_file() and not beside.is_file() else beside
 
@@ -116,7 +116,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     from stormproof import scenario_run
 
     if not scenario_run.is_expected(asked, run):
-        pyfuncitem.stash[_TOLD] = True
+        pyfuncitem.stash[_DESCRIBED] = True
         scenario_run.render(run)
         pytest.fail(scenario_run.failure(asked, run), pytrace=False)
 
@@ -131,9 +131,9 @@ def pytest_runtest_makereport(
     if report.when != "call" or run is None:
         return report
     item.stash[_GOOD] = not report.failed
-    if report.failed and not item.stash.get(_TOLD, False):
+    if report.failed and not item.stash.get(_DESCRIBED, False):
         from stormproof import scenario_run
 
         scenario_run.render(run)
-        report.sections.append(("Stormproof", scenario_run.told(run)))
+        report.sections.append(("Stormproof", scenario_run.summary(run)))
     return report

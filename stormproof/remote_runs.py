@@ -1,6 +1,6 @@
 """Runs that stand elsewhere, under a URI that pyarrow can read: ``s3://BUCKET/PATH?endpoint_override=…``, ``file://…``.
 
-What was recorded is copied into the folder of the runs and judged there; what was derived from it is made anew.
+What was recorded is copied into the folder of the runs and judged there; what was derived from it is made again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def fetch(word: str, parent: Path) -> Path:
 def _copy(files: Any, root: str, place: Path, shown: str) -> None:
     found = _recorded(files, root)
     if directory.META not in found:
-        raise BadInput(f"{shown}: is no run directory (it has no {directory.META})")
+        raise BadInput(f"{shown}: is not a run directory (it has no {directory.META})")
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".fetching-", dir=place.parent))
     try:
@@ -69,7 +69,7 @@ def _copy(files: Any, root: str, place: Path, shown: str) -> None:
 
 
 def _recorded(files: Any, root: str) -> list[str]:
-    """The files of a run that are to be copied, by their paths in its directory."""
+    """Return the files of a run that are to be copied, by their paths in its directory."""
     names = sorted(_names(files, root))
     wanted = [name for name in names if name in FILES or TRACE.fullmatch(name)]
     return wanted if STREAM in names else [*wanted, *(name for name in names if SHARD.fullmatch(name))]

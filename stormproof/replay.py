@@ -1,6 +1,6 @@
 """Does a recorded run again from its own directory: the saved experiment, its seed, its deployment and its mutant.
 
-A run may come from elsewhere, so what it says gives no power: a simulated one is simulated again, but whoever wants
+A run may come from elsewhere, so what it says gives no power: a simulated one is simulated again, but a user who wants
 programs of it on real machines says which deployment that is, and names the hosts.
 """
 
@@ -21,7 +21,7 @@ from stormproof.launch import SIM, SSH, Launch, versions
 
 ATTACH = "attach"
 
-#: Without these nobody knows what was run.
+#: Without these it is unknown what was run.
 NEEDED = ("seed", "deployment", "name", "mutant", "versions")
 
 
@@ -41,7 +41,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """What came of doing a run again. ``identical`` is None where nobody can tell; ``row`` is the first row that
+    """What came of doing a run again. ``identical`` is None where that is unknown; ``row`` is the first row that
     differs, -1 for none; ``broken``: the simulator did not keep its word that one seed is one history."""
 
     sentence: str
@@ -74,8 +74,8 @@ def recorded(run: Path) -> Recorded:
 
 
 def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, inventory_file: Path | None) -> Launch:
-    """What is to be run; Raises :class:`BadInput` when the saved experiment
-    isn't one for that deployment, or for this version."""
+    """Return what is to be run. Raises :class:`BadInput` when the saved experiment isn't one for that deployment, or
+    for this version."""
     from chaos.experiment.reader import load
 
     meta = run.meta
@@ -102,8 +102,8 @@ def launch(run: Recorded, *, deployment: str, out: Path, inventory: Inventory, i
 
 
 def deployment_of(run: Recorded, asked: str) -> str:
-    """Where a run is done again: where the user has ``asked`` for, or else in the simulator. Raises :class:`BadInput`
-    where that would be another place than the recorded run's, or a cluster of others."""
+    """Return where a run is done again: where the user has ``asked`` for, or else in the simulator. Raises
+    :class:`BadInput` where that would be another place than the recorded run's, or a cluster of others."""
     then = run.meta.deployment
     if not asked and not run.simulated:
         raise BadInput(
@@ -119,8 +119,9 @@ def deployment_of(run: Recorded, asked: str) -> str:
 
 
 def named(run: Path, experiment: Experiment, meta: RunMeta) -> Experiment:
-    """An experiment of a run, under the name that it had: without one of its own it has that of its file, which was
-    another one. Raises :class:`BadInput` for a name that would lead elsewhere, for a directory is named after it."""
+    """Return an experiment of a run, under the name that it had: without one of its own it has that of its file, which
+    was another one. Raises :class:`BadInput` for a name that would lead elsewhere, for a directory is named after
+    it."""
     name = meta.name or experiment.name
     if not store.is_run_name(name):
         raise BadInput(f"{run / store.META} names the experiment {name!r:.200}, which is no name of a run")
@@ -128,7 +129,7 @@ def named(run: Path, experiment: Experiment, meta: RunMeta) -> Experiment:
 
 
 def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
-    """Whether the history of ``again``, a run of this launch, is that of the recorded one."""
+    """Say whether the history of ``again``, a run of this launch, is that of the recorded one."""
     if not run.simulated or deployment != SIM:
         return Repetition(
             sentence="Histories were not compared: only a simulated run repeats its history; elsewhere the schedule of"

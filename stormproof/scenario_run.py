@@ -23,7 +23,7 @@ from stormproof.scenarios import Scenario, ScenarioRun
 
 #: Held by the one run at a time that is not simulated.
 LOCK = ".lock"
-#: So many reasons why a run is UNKNOWN are told.
+#: So many reasons why a run is UNKNOWN are named.
 REASONS = 3
 
 
@@ -56,7 +56,7 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
 
 
 def _run(launch: Launch) -> Prepared:
-    """A run that could not go on is judged all the same if what it recorded breaks a law."""
+    """Run it; a run that could not go on is judged all the same if what it recorded breaks a law."""
     begun: list[Path] = []
     try:
         return prepare(start(launch, on_directory=begun.append))
@@ -79,25 +79,26 @@ def _alone(lock: Path, *, needed: bool) -> Iterator[None]:
 
 
 def shortest(path: Path) -> Path:
-    """A path as people type it: from the working directory where it is below that, else whole."""
+    """Return a path as people type it: from the working directory where it is below that, else whole."""
     here = Path(os.getcwd())
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def is_expected(asked: Scenario, run: ScenarioRun) -> bool:
-    """Whether the verdict is the one that the test asked for."""
+    """Return whether the verdict is the one that the test asked for."""
     return str(run.verdict.validity) == asked.expect and (not asked.violates or asked.violates in run.violated)
 
 
 def failure(asked: Scenario, run: ScenarioRun) -> str:
-    """What a test says of a run whose verdict is not the expected one: the story, the replay command, where to read."""
+    """Return what a test says of a run whose verdict is not the expected one: the story, the replay command, where to
+    read."""
     wanted = f"a violation of {asked.violates}" if asked.violates else asked.expect
     but = "" if wanted == Validity.VALID else f", but {wanted} was expected"
-    return told(run, but)
+    return summary(run, but)
 
 
-def told(run: ScenarioRun, remark: str = "") -> str:
-    """The verdict with a remark, the run in one sentence, the replay command, and where to read on."""
+def summary(run: ScenarioRun, remark: str = "") -> str:
+    """Return the verdict with a remark, the run in one sentence, the replay command, and where to read on."""
     laws = f" ({', '.join(run.violated)})" if run.violated else ""
     report = run.directory / "report.html"
     where = f"report: {shortest(report)}" if report.exists() else f"run: {shortest(run.directory)}"
@@ -125,7 +126,7 @@ def render(run: ScenarioRun) -> None:
 
 
 def error_of(error: Exception) -> str:
-    """An error of the harness, in words."""
+    """Return an error of the harness, in words."""
     return document(in_words(error))
 
 

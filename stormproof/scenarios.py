@@ -59,20 +59,21 @@ class ScenarioRun:
         return tuple(law.law for law in self.verdict.laws if law.validity == "INVALID")
 
     def story(self) -> str:
-        """The run in one sentence: the first cause of its violations, why it is UNKNOWN, or what it went through."""
+        """Return the run in one sentence: the first cause of its violations, why it is UNKNOWN, or what it went
+        through."""
         from reports.in_words import story
 
         return story(self.directory)
 
     def history(self) -> pa.Table:
-        """All rows, in the order in which they were recorded; ``docs/history.md`` has the columns."""
+        """Return all rows, in the order in which they were recorded; ``docs/history.md`` has the columns."""
         from chaos.history.recorder import read_rows
 
         return read_rows(self.directory)[0]
 
     def rows(self, kind: str, *names: str) -> list[Mapping[str, Any]]:
-        """The rows of a ``kind`` (``op``, ``fault``, ``poll``, ``trace``, …) with one of these names in column ``f``,
-        or with any, in the order in which they were recorded; ``value`` is JSON text, as in the history."""
+        """Return the rows of a ``kind`` (``op``, ``fault``, ``poll``, ``trace``, …) with one of these names in column
+        ``f``, or with any, in the order in which they were recorded; ``value`` is JSON text, as in the history."""
         from reports.rows import RunRows
 
         found: list[Mapping[str, Any]] = RunRows(self.history()).select(kind, *names).to_pylist()

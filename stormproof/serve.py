@@ -1,4 +1,4 @@
-"""Shows a folder of runs to browsers on this machine: its index, made anew for each look, and the files of its runs.
+"""Shows a folder of runs to browsers on this machine: its index, made again for each look, and the files of its runs.
 
 It only reads, listens on the loopback alone, and answers only what is asked of a name of the loopback, so that a page
 from elsewhere whose name was bound to 127.0.0.1 sees nothing. What is no regular file below a run, or is one only
@@ -44,7 +44,7 @@ POLICY = (
 )
 #: For the pages of runs: their own scripts run, in an origin that nothing else has.
 POLICY_OF_PAGES = f"{POLICY.replace('sandbox;', 'sandbox allow-scripts;')}; script-src 'unsafe-inline'"
-#: Whoever says nothing for so long is hung up on.
+#: A client that says nothing for so long is hung up on.
 PATIENCE_S = 30.0
 PIECE = 1 << 16
 
@@ -54,8 +54,8 @@ class Server(ThreadingHTTPServer):
 
 
 def server(folder: Path, port: int) -> Server:
-    """A server of this folder of runs, which listens already; 0 is any free port. Raises :class:`BadInput` when there
-    is no such folder, or the port is taken."""
+    """Return a server of this folder of runs, which listens already; 0 is any free port. Raises :class:`BadInput` when
+    there is no such folder, or the port is taken."""
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder")
     try:
@@ -65,7 +65,7 @@ def server(folder: Path, port: int) -> Server:
 
 
 def file_of(folder: Path, path: str) -> BinaryIO | None:
-    """The file that a path of an address names, ``/RUN/FILE``; None for whatever isn't to be shown."""
+    """Return the file that a path of an address names, ``/RUN/FILE``; None for whatever isn't to be shown."""
     parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
     if len(parts) < 2 or any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
         return None
@@ -84,7 +84,7 @@ def file_of(folder: Path, path: str) -> BinaryIO | None:
 
 
 def _is_run(path: Path) -> bool:
-    """Or a sweep, whose failed runs are in it."""
+    """Return whether it is a run, or a sweep, whose failed runs are in it."""
     return any((path / name).is_file() for name in (directory.META, manifest.FILE, PLAN))
 
 
@@ -119,9 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _refusal(self) -> str:
-        """Why this isn't answered; "" if it is. A browser names as ``Origin`` the page that asks, where that is another
-        one than this server's (``null`` for one in a sandbox, as those of runs are); what somebody follows a link to
-        has none."""
+        """Return why this isn't answered; "" if it is. A browser names as ``Origin`` the page that asks, where that is
+        another one than this server's (``null`` for one in a sandbox, as those of runs are); what somebody follows a
+        link to has none."""
         hosts, origins = (self.headers.get_all(name, []) for name in ("Host", "Origin"))
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if re.sub(r":\d+$", "", host, flags=re.ASCII) not in NAMES:
@@ -130,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
         return "another page asks for this" if foreign or self._is_fetched_from_elsewhere() else ""
 
     def _is_fetched_from_elsewhere(self) -> bool:
-        """Whether a page of another origin wants to have this as a part of itself, as a script or a picture: for that
-        browsers name no ``Origin``."""
+        """Return whether a page of another origin wants to have this as a part of itself, as a script or a picture: for
+        that browsers name no ``Origin``."""
         site, mode = (self.headers.get(f"Sec-Fetch-{name}", "").lower() for name in ("Site", "Mode"))
         return site not in ("", "none", "same-origin") and mode != "navigate"
 
@@ -161,4 +161,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """The terminal is for the address alone."""
+        """Log nothing: the terminal is for the address alone."""

@@ -1,7 +1,7 @@
 """What people see: verdicts as tables. Results go to stdout, all else to stderr.
 
 This is the one place where texts leave for a terminal. They come from the system under test and from files of
-strangers, so here each of them is made printable, whoever asks for it to be shown.
+strangers, so here each of them is made printable, whatever part of the program shows it.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class _Screen(Console):
 
 
 def out() -> Console:
-    """For results. Colour only where a person looks; elsewhere lines are as wide as tables like."""
+    """Return the console for results. Colour only where a person looks; elsewhere lines are as wide as tables like."""
     terminal = sys.stdout.isatty()
     return _Screen(highlight=False, emoji=False, soft_wrap=not terminal, width=None if terminal else WIDTH)
 
 
 def err() -> Console:
-    """For progress, notes and errors."""
+    """Return the console for progress, notes and errors."""
     return _Screen(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
@@ -88,7 +88,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def run_object(verdict: RunVerdict) -> dict[str, Any]:
-    """A run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
+    """Return a run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
     return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
 
 
@@ -97,7 +97,7 @@ def validity(value: Validity) -> str:
 
 
 def show_run(verdict: RunVerdict, console: Console) -> None:
-    """One run: the laws, the first finding of each kind in words, and where to read on."""
+    """Show one run: the laws, the first finding of each kind in words, and where to read on."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("law", "verdict", "evidence"):
         table.add_column(title, overflow="fold")
@@ -139,19 +139,20 @@ def _show_findings(verdict: RunVerdict, console: Console) -> None:
 
 
 def _qualified(verdict: RunVerdict) -> str:
-    """What has to be told with the verdict, in another colour than a success has."""
+    """Return what has to be said with the verdict, in another colour than a success has."""
     return "".join(f"; [bold yellow]{escape(words)}[/]" for words in verdict.qualifiers)
 
 
 def _reach(verdict: RunVerdict) -> str:
-    """What a run did not reach of its goals, for the verdict's line."""
+    """Return what a run did not reach of its goals, for the verdict's line."""
     if verdict.not_reached:
         return f"  [yellow]not reached: {escape(', '.join(verdict.not_reached))}[/]"
     return f"  all {len(verdict.reached)} goals reached" if verdict.reached else ""
 
 
 def show_sweep(rows: Sequence[Row], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:
-    """Many runs: every seed that isn't VALID, then how many of each kind. ``errors``: seeds without a row, and why."""
+    """Show many runs: every seed that isn't VALID, then how many of each kind. ``errors``: seeds without a row, and
+    why."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("seed", "verdict", "found", "run"):
         table.add_column(title, overflow="fold")
@@ -182,7 +183,7 @@ def show_sweep(rows: Sequence[Row], errors: Sequence[tuple[int, str]], asked: in
 
 
 def _show_goals(rows: Sequence[Row], console: Console) -> None:
-    """Each goal of the experiment, and in how many of the runs it was reached."""
+    """Show each goal of the experiment, and in how many of the runs it was reached."""
     found = reached(rows)
     if not found:
         return

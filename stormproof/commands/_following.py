@@ -20,32 +20,32 @@ from stormproof.outcome import ExitCode
 
 
 class Followed:
-    """Tells the states of one run. ``as_json``: one JSON object a line, instead of sentences."""
+    """Reports the states of one run. ``as_json``: one JSON object a line, instead of sentences."""
 
     def __init__(self, run: Path, *, as_json: bool) -> None:
         self._run = run
         self._as_json = as_json
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._last: State | None = None
         self._said = float("-inf")
         self._damage: tuple[str, ...] = ()
 
     def to_its_end(self) -> int | None:
-        """Tell all states until the run has ended; None then, or an exit code after Ctrl-C."""
+        """Report all states until the run has ended; None then, or an exit code after Ctrl-C."""
         with _status() as show:
             try:
                 for state in follow(self._run):
-                    self._tell(state, show)
+                    self._report(state, show)
             except KeyboardInterrupt:
                 return self._interrupted()
         return None
 
-    def _tell(self, state: State, show: Any) -> None:
+    def _report(self, state: State, show: Any) -> None:
         self._last = state
         for law in state.laws:
             for anomaly in law.violations:
-                if (law.law, anomaly.name) not in self._told and anomaly.rows:
-                    self._told.add((law.law, anomaly.name))
+                if (law.law, anomaly.name) not in self._reported and anomaly.rows:
+                    self._reported.add((law.law, anomaly.name))
                     self._violation(state, anomaly)
         for sentence in (one for one in state.damage if one not in self._damage):
             _console.err().print(f"damaged: {sentence}", markup=False)
@@ -68,8 +68,8 @@ class Followed:
             sys.stdout.flush()
 
     def _interrupted(self) -> int:
-        """The last state, once more in full: what was broken stays broken, and nothing else is known."""
-        code = ExitCode.INVALID if self._told else ExitCode.UNKNOWN
+        """Show the last state, once more in full: what was broken stays broken, and nothing else is known."""
+        code = ExitCode.INVALID if self._reported else ExitCode.UNKNOWN
         if self._as_json:
             state = _object(self._run, self._last) if self._last else {"run": str(self._run)}
             _console.print_json({"event": "interrupted", **state}, indent=None)
@@ -85,7 +85,7 @@ class Followed:
 
 
 def conclusion(run: dict[str, Any]) -> None:
-    """The verdict of a run that was followed, as the last line of JSON."""
+    """Print the verdict of a run that was followed, as the last line of JSON."""
     _console.print_json({"event": "verdict", **run}, indent=None)
 
 
@@ -109,22 +109,22 @@ def _counts(state: State) -> dict[str, int]:
 
 
 def _sentence(state: State) -> str:
-    """How far the run is, what was found, and what nobody can tell yet."""
+    """Return how far the run is, what was found, and what is not decided yet."""
     found = ", ".join(f"{name} {count}" for name, count in _counts(state).items())
     open_yet = [law.law for law in state.laws if law.is_open]
     words = f"up to {state.until_s:.1f} s ({state.recorded:,} rows): {found or NONE}"
     if state.damage:
         words += "; the run is damaged, so nothing counts"
     elif open_yet:
-        words += f"; can't be told yet: {', '.join(open_yet)}"
+        words += f"; not decided yet: {', '.join(open_yet)}"
     if 2 * state.seconds > WITHIN_S:
-        words += f"; judging takes {state.seconds:.0f} s, so a violation may be told {2 * state.seconds:.0f} s late"
+        words += f"; judging takes {state.seconds:.0f} s, so a violation may be reported {2 * state.seconds:.0f} s late"
     return words
 
 
 @contextmanager
 def _status() -> Iterator[Any]:
-    """On a terminal a line that stands there until the next; else None."""
+    """Yield what shows, on a terminal, a line that stands there until the next; else None."""
     console = _console.err()
     if not console.is_terminal:
         yield None

@@ -23,7 +23,7 @@ from stormproof.commands._console import printable
 if TYPE_CHECKING:
     from chaos.experiment.inventory import Inventory
 
-#: The deployment of runs that don't tell theirs, and of `up`.
+#: The deployment of runs that don't name theirs, and of `up`.
 DEFAULT = "process"
 HEAL, HEAL_ALL, LEFTOVERS, CLAIMED = "heal", "heal_all", "leftovers", "claimed"
 #: Below it is every run of this machine.
@@ -70,7 +70,7 @@ def heal_run(run: Path) -> list[str]:
 
 
 def heal_below(root: Path, among: Mapping[str, object]) -> list[str]:
-    """The same for all runs in this folder and below it, on those of all deployments that are ``among`` these."""
+    """Heal all runs in this folder and below it, on those of all deployments that are ``among`` these."""
     found = {name: heal for name, heal in healers(HEAL_ALL).items() if name in among}
     done = each(lambda heal: heal(root), dict.fromkeys(found.values()))
     marks.prune(root, found)
@@ -78,7 +78,7 @@ def heal_below(root: Path, among: Mapping[str, object]) -> list[str]:
 
 
 def heal_machine(*, yes: bool) -> list[str]:
-    """The same for all runs of this user, after all was listed and somebody agreed."""
+    """Heal all runs of this user, after all was listed and somebody agreed."""
     listing = healers(LEFTOVERS)
     lines = [line for leftovers in dict.fromkeys(listing.values()) for line in leftovers(EVERYWHERE)]
     if not lines:
@@ -88,7 +88,7 @@ def heal_machine(*, yes: bool) -> list[str]:
 
 
 def heal_trusted(run: Path, inventory: Inventory, *, yes: bool) -> list[str]:
-    """Heal a run that was moved, or made where no mark tells of it, after all was listed and somebody agreed. Then its
+    """Heal a run that was moved, or made where no mark names it, after all was listed and somebody agreed. Then its
     mark says what the run has said, so that it is healed like any other."""
     if marks.read(run) is not None:
         return heal_run(run)
@@ -118,9 +118,9 @@ def agree(lines: Sequence[str], *, yes: bool) -> None:
 
 
 def latest(out: Path) -> Path | None:
-    """The latest run in this folder that this user made here and that may have left something."""
+    """Return the latest run in this folder that this user made here and that may have left something."""
     if problem := state.problem():
-        raise BadInput(f"{problem}; without it nobody knows which run is yours: give a RUN, or --all")
+        raise BadInput(f"{problem}; without it your runs are unknown: give a RUN, or --all")
     known = marks.below(out)
     return known[-1].directory if known else None
 
@@ -133,8 +133,8 @@ def show(where: object, done: list[str]) -> None:
 
 
 def _moved_from(run: Path, meta: RunMeta) -> Path | None:
-    """Where a run says that it was made, if that is elsewhere and nothing is there any more (else it is a copy of what
-    is there). A hint: whoever wrote the run may have written this, too."""
+    """Return where a run says that it was made, if that is elsewhere and nothing is there any more (else it is a copy
+    of what is there). A hint: a stranger who wrote the run may have written this, too."""
     made = Path(meta.directory.replace("\0", ""))
     try:
         gone = made.is_absolute() and made != run.resolve() and not made.exists()

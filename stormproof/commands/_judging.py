@@ -28,7 +28,7 @@ ROWS_ALONE = ("shards/*.parquet",)
 
 
 def master_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--master`` and ``--conf`` of a command that judges."""
+    """Add ``--master`` and ``--conf`` of a command that judges."""
     for option in (
         click.option(
             "--conf",
@@ -49,7 +49,7 @@ def master_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--master`` and ``--conf`` of a command that judges recorded runs."""
+    """Add ``--engine``, ``--master`` and ``--conf`` of a command that judges recorded runs."""
     engine = click.option(
         "--engine",
         type=click.Choice([AUTO, SPARK, LOCAL]),
@@ -61,8 +61,8 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """The runs that are meant, where a word is a pattern such as ``'runs/*'``: all that fit it. Those of which only the
-    verdict was kept are left out, and told. Raises :class:`BadInput` when no run fits a pattern."""
+    """Return the runs that are meant, where a word is a pattern such as ``'runs/*'``: all that fit it. Those of which
+    only the verdict was kept are left out, with a note. Raises :class:`BadInput` when no run fits a pattern."""
     found: list[str] = []
     for word in words:
         if not has_magic(word) or is_uri(word) or Path(word).exists():
@@ -88,7 +88,7 @@ def _is_run(path: Path) -> bool:
 
 
 def refuse(engine: str, master: str, conf: Sequence[str]) -> None:
-    """Raises :class:`BadInput` for a master or a setting that is none, or that nobody would use."""
+    """Raise :class:`BadInput` for a master or a setting that is none, or that nobody would use."""
     from chaos.judging import masters
 
     masters.parse(master)
@@ -101,8 +101,8 @@ def refuse(engine: str, master: str, conf: Sequence[str]) -> None:
 def engine_for(
     runs: Sequence[Path], engine: str, master: str = "", conf: Sequence[str] = ()
 ) -> Iterator[tuple[str, Session | None]]:
-    """Where these runs are to be judged: ``spark``, with a session that starts meanwhile, or ``local``; and say which,
-    where that was left to us. Raises :class:`BadInput` for a master or a setting that is none."""
+    """Yield where these runs are to be judged: ``spark``, with a session that starts meanwhile, or ``local``; and say
+    which, where that was left to us. Raises :class:`BadInput` for a master or a setting that is none."""
     from chaos.judging import masters
 
     refuse(engine, master, conf)
@@ -130,7 +130,7 @@ def engine_for(
 
 
 def _row_bytes(run: Path) -> int:
-    """What the rows of a run take on disk; its shards count where nothing else is left."""
+    """Return what the rows of a run take on disk; its shards count where nothing else is left."""
     for patterns in (ROWS, ROWS_ALONE):
         if size := sum(path.stat().st_size for pattern in patterns for path in run.glob(pattern) if path.is_file()):
             return size

@@ -31,11 +31,11 @@ class Watcher(Protocol):
     """Somebody who watches one run."""
 
     def phase(self, phase: str, seconds: float) -> None:
-        """The run is in this phase, so many seconds (of the deployment's clock) after it began: told at each change,
-        and again and again meanwhile."""
+        """Take note of the phase in which the run is, so many seconds (of the deployment's clock) after it began:
+        called at each change, and again and again meanwhile."""
 
     def row(self, kind: str, columns: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
-        """The harness records this row; ``now_ns`` is its clock."""
+        """Take note of a row that the harness records; ``now_ns`` is its clock."""
 
 
 class PhaseLines:
@@ -128,8 +128,8 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
 
 @contextmanager
 def sweep_progress(runs: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts runs and failures; a line every half minute unless stderr is a terminal. What was there at the
-    first call took no time."""
+    """Show a bar that counts runs and failures; say a line every half minute unless stderr is a terminal. What was
+    there at the first call took no time."""
     console = _console.err()
     if not console.is_terminal:
         yield _SweepLines(runs, lambda line: console.print(line, markup=False))
@@ -169,7 +169,7 @@ class _SweepLines:
 
 @contextmanager
 def judging_progress(what: str = "shards judged") -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts the shards that are examined, of all runs together, or ``what`` else there is to count;
+    """Show a bar that counts the shards that are examined, of all runs together, or ``what`` else there is to count;
     nothing at all unless stderr is a terminal."""
     console = _console.err()
     if not console.is_terminal:

@@ -13,13 +13,13 @@ from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from chaos.scrub import MESSAGES, SCRUBBER, Look, Piece, Scrubber
 
-#: How often a piece is listed anew when a file of its list has gone: old files are deleted at any time.
+#: How often a piece is listed again when a file of its list has gone: old files are deleted at any time.
 TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrubbed:
-    """``looks``: what is told of each piece, by its name. ``unread``: pieces that could not be read, each with the
+    """``looks``: what was seen of each piece, by its name. ``unread``: pieces that could not be read, each with the
     reason."""
 
     driver: str

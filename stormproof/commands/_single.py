@@ -22,7 +22,7 @@ Compare = Callable[[Path], "Repetition"]
 
 
 def refuse_unjudgeable(launch: Launch) -> None:
-    """Raises :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
+    """Raise :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
     evidence."""
     from chaos.driver import tells
     from chaos.judging.evidence import unjudgeable
@@ -30,15 +30,16 @@ def refuse_unjudgeable(launch: Launch) -> None:
     from stormproof.launch import build, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
-    told = tells(build(launch)) if laws or goals else frozenset()
-    why = unjudgeable(laws, told, used(launch.experiment)) if laws else []
-    if why := [*why, *unseen(goals, told)]:
+    reported = tells(build(launch)) if laws or goals else frozenset()
+    why = unjudgeable(laws, reported, used(launch.experiment)) if laws else []
+    if why := [*why, *unseen(goals, reported)]:
         raise BadInput("; ".join(why))
 
 
 def spark(master: str = "", conf: Sequence[str] = ()) -> Session:
-    """Spark, which starts in the background while the experiment runs. Where a ``master`` or a setting is named it is
-    waited for: better now than after the run somebody learns that none listens there, or that it wants another secret.
+    """Return Spark, which starts in the background while the experiment runs. Where a ``master`` or a setting is named
+    it is waited for: better now than after the run somebody learns that none listens there, or that it wants another
+    secret.
 
     Raises :class:`BadInput` for a master or a setting that is none, :class:`chaos.errors.MachineError` at once when
     there is no Java, or when Spark does not start as it was asked to.
@@ -62,12 +63,12 @@ def spark(master: str = "", conf: Sequence[str] = ()) -> Session:
 
 
 def say_replay(launch: Launch, as_json: bool) -> None:
-    """The last line of a failed run; bare, so that it can be copied."""
+    """Print the last line of a failed run; bare, so that it can be copied."""
     _console.say(launch.replay, err=as_json)
 
 
 def say_profile(launch: Launch, as_json: bool) -> None:
-    """Which promises the run is about to be judged by, and who says so. ``as_json``: only where a person looks."""
+    """Say which promises the run is about to be judged by, and who says so. ``as_json``: only where a person looks."""
     console = _console.err()
     if as_json and not console.is_terminal:
         return
@@ -79,7 +80,7 @@ def say_profile(launch: Launch, as_json: bool) -> None:
 
 
 def say_unmarked(deployment: str) -> None:
-    """Before it starts: that a killed run would be healed only by its name. Raises as
+    """Say before it starts that a killed run would be healed only by its name. Raises as
     :func:`stormproof.launch.unmarked` does."""
     from stormproof.launch import unmarked
 
@@ -117,7 +118,7 @@ def single(
     must_reach: bool = False,
     compare: Compare | None = None,
 ) -> int:
-    """Run, judge and tell; returns the exit code. ``compare`` looks at the finished run's directory."""
+    """Run, judge and report; returns the exit code. ``compare`` looks at the finished run's directory."""
     from chaos.judging.outcome import judge
     from chaos.judging.run import prepare
     from stormproof.launch import start
@@ -134,18 +135,18 @@ def single(
             raise
         return _failed(launch, begun[0], error, as_json)
     repetition = compare(directory) if compare is not None else None
-    return _tell(launch, verdict, as_json, must_reach=must_reach, repetition=repetition)
+    return _conclude(launch, verdict, as_json, must_reach=must_reach, repetition=repetition)
 
 
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
-    """The run could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    """Report a run that could not go on. What was recorded may show that the system is to blame, which is a verdict."""
     from chaos.judging.outcome import judge, violation
 
     text = in_words(error)
     broken = violation(directory) if directory.exists() else None
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
-        return _tell(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
+        return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
     _console.complain_of(text)
     if directory.exists():
         _console.err().print(f"what was recorded is in {directory}", markup=False)
@@ -155,7 +156,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     return ExitCode.ERROR
 
 
-def _tell(
+def _conclude(
     launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool, repetition: Repetition | None = None
 ) -> int:
     drawn = report(verdict)

@@ -19,8 +19,8 @@ def drive(sweep: Sweep, session: Session | None, *, stop_on: int, budget_s: floa
     with alone(sweep.directory):
         why = ""
         try:
-            with _progress.sweep_progress(len(sweep.plan.runs())) as told:
-                sweep.run(session=session, stop_on=stop_on, budget_s=budget_s, on_progress=told)
+            with _progress.sweep_progress(len(sweep.plan.runs())) as progress:
+                sweep.run(session=session, stop_on=stop_on, budget_s=budget_s, on_progress=progress)
         except KeyboardInterrupt:
             why = "interrupted: the runs that have ended are judged"
         if sweep.hopeless:

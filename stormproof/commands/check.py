@@ -20,7 +20,7 @@ from stormproof.outcome import exit_code, worst_code
 @click.option(
     "--follow",
     is_flag=True,
-    help="Judge one run while it goes on: tell violations as they are found, and the verdict at the end.",
+    help="Judge one run while it goes on: report violations as they are found, and the verdict at the end.",
 )
 @click.option(
     "--shards",
@@ -50,9 +50,9 @@ def check(
     INVALID if a violation is proven, else UNKNOWN; one that is damaged is UNKNOWN, and the damaged file is named. A run
     that was started with --no-loss-by-policy is judged so again.
 
-    With --follow, what is told before the end of the run stays a violation whatever comes later; no promise counts as
-    kept before. With --json too, one JSON object a line. Ctrl-C ends the command, not the run: exit code 1 if a
-    violation was told, else 2.
+    With --follow, what is reported before the end of the run stays a violation whatever comes later; no promise counts
+    as kept before. With --json too, one JSON object a line. Ctrl-C ends the command, not the run: exit code 1 if a
+    violation was reported, else 2.
     """
     words = _judging.expand(runs)
     if follow and any(_judging.is_uri(word) or Path(word).is_file() for word in words):
@@ -65,7 +65,7 @@ def check(
             _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
         )
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare  # late: it loads pyarrow, and mistakes are told without
+    from chaos.judging.run import prepare  # late: it loads pyarrow, and mistakes are reported without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = []
@@ -94,7 +94,7 @@ def check(
 
 
 def _fetched(word: str, out: Path) -> list[Path]:
-    """The copy of a run under a URI; none for another word."""
+    """Return the copy of a run under a URI; none for another word."""
     if not _judging.is_uri(word):
         return []
     from stormproof.remote_runs import fetch  # late: it loads pyarrow

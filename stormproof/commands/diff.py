@@ -64,7 +64,7 @@ def _coloured(word: str) -> str:
 
 
 def _tables(found: Pair) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Each table: its title, and rows of a name and a text for each run."""
+    """Yield each table: its title, and rows of a name and a text for each run."""
     a, b = found.a.line, found.b.line
     facts = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in FACTS]
     yield "run", [fact for fact in facts if any(fact[1:])]
@@ -78,19 +78,19 @@ def _measured(side: Side) -> dict[str, str]:
     measures = side.measures
     if measures is None:
         return {}
-    told = {}
+    measured = {}
     if measures.acknowledged is not None:
-        told["writes acknowledged"] = f"{measures.acknowledged:.2%}"
-        told["longest time without one (of a queue)"] = f"{measures.longest_gap_s:.3f} s"
+        measured["writes acknowledged"] = f"{measures.acknowledged:.2%}"
+        measured["longest time without one (of a queue)"] = f"{measures.longest_gap_s:.3f} s"
     for name, calls in measures.calls.items():
-        told[f"{name}: ok of all"] = f"{calls.ok:,} of {calls.ended:,}"
+        measured[f"{name}: ok of all"] = f"{calls.ok:,} of {calls.ended:,}"
         if calls.ok:
-            told[f"{name}: p50, p99, max in ms"] = f"{calls.p50_ms:.1f}, {calls.p99_ms:.1f}, {calls.max_ms:.1f}"
-    return told
+            measured[f"{name}: p50, p99, max in ms"] = f"{calls.p50_ms:.1f}, {calls.p99_ms:.1f}, {calls.max_ms:.1f}"
+    return measured
 
 
 def _history(found: Pair) -> Iterator[str]:
-    """What there is to say of the two histories, and the rows where they part."""
+    """Yield what there is to say of the two histories, and the rows where they part."""
     if found.identical is None:
         yield f"histories not compared: {found.why}"
     elif found.parting is None:
@@ -98,13 +98,13 @@ def _history(found: Pair) -> Iterator[str]:
     else:
         yield f"the histories differ from row {found.parting.row} on"
         assert found.a.rows is not None and found.b.rows is not None
-        for mark, rows, told in (
+        for mark, rows, history in (
             (" ", found.parting.before, found.a.rows),
             ("A", found.parting.a, found.a.rows),
             ("B", found.parting.b, found.b.rows),
         ):
             if rows:
-                yield from (f"{mark} {line}" for line in row_lines(rows, told))
+                yield from (f"{mark} {line}" for line in row_lines(rows, history))
             else:
                 yield f"{mark} (no more rows)" if mark != " " else "  (no rows before)"
 
@@ -124,9 +124,9 @@ def _object(found: Pair) -> dict[str, Any]:
 
 
 def _side_object(side: Side) -> dict[str, Any]:
-    told = {name: str(getattr(side.line, name)) for name in FACTS if name != "seed"}
+    facts = {name: str(getattr(side.line, name)) for name in FACTS if name != "seed"}
     measures = dataclasses.asdict(side.measures) if side.measures is not None else None
-    return {**told, "seed": side.line.seed, "measures": measures, "damage": list(side.damage)}
+    return {**facts, "seed": side.line.seed, "measures": measures, "damage": list(side.damage)}
 
 
 def _parting_object(found: Pair, parting: Parting) -> dict[str, Any]:

@@ -66,15 +66,15 @@ def _sequence(run: Path, anomaly: str, as_markdown: bool, as_json: bool, svg: Pa
     from reports.explanation.diagram import write
     from reports.explanation.sequence import explain as find
 
-    told = find(run, anomaly)
+    sequence = find(run, anomaly)
     if as_json:
-        _console.print_json(as_object(told))
+        _console.print_json(as_object(sequence))
     elif as_markdown:
-        _console.say_document(markdown(told))
+        _console.say_document(markdown(sequence))
     elif svg is not None:
-        _console.say(write(svg, told))
+        _console.say(write(svg, sequence))
     else:
-        for line in text(told):
+        for line in text(sequence):
             _console.say(line)
 
 
@@ -97,7 +97,7 @@ def _measured(run: Path, anomaly: str, moments: int, tries: int | None) -> Curve
 
 
 def _keep(curve: Curve) -> None:
-    """In the run, and in its report if it has one."""
+    """Keep the curve in the run, and in its report if it has one."""
     from reports import render
     from reports.moments.kept import keep
 

@@ -24,17 +24,17 @@ def finding(run: str, cause: int, markdown: bool, out: Path, as_json: bool) -> N
     """Write a page about one cause of the violations of a judged RUN (default: the latest), and print where it is.
 
     It holds what those need who make the tested system: the picture of one example, the events that matter, what the
-    nodes told at those moments, experiment, configuration, versions, the replay command, and what is not known.
+    nodes reported at those moments, experiment, configuration, versions, the replay command, and what is not known.
     """
     from reports.finding import as_markdown, as_object, html, model
 
     if markdown and as_json:
         raise BadInput("only one of --markdown and --json can be asked for")
     for found in archives.resolve(run, out):
-        told = model.find(found, cause)
+        about = model.find(found, cause)
         if as_json:
-            _console.print_json(as_object.as_object(told))
+            _console.print_json(as_object.as_object(about))
         elif markdown:
-            _console.say_document(as_markdown.markdown(told))
+            _console.say_document(as_markdown.markdown(about))
         else:
-            _console.say(html.write(found, told))
+            _console.say(html.write(found, about))

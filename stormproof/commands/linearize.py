@@ -1,4 +1,4 @@
-"""``stormproof linearize``: judge recorded histories, whoever recorded them."""
+"""``stormproof linearize``: judge recorded histories, whatever recorded them."""
 
 from __future__ import annotations
 
@@ -191,21 +191,22 @@ def _timeline_pages(target: Path | None) -> TimelinePages | None:
 def _histories(
     files: Sequence[Path], format: str, model: str, init: Any, identity: str | None, printed: _Printed
 ) -> Iterator[tuple[Path, History]]:
-    """All histories with their files; a file or a history that makes no sense is told, and the others go on."""
+    """Yield all histories with their files; a file or a history that makes no sense is reported, and the others go
+    on."""
     from checkers.linearizable.formats.files import read
 
     for file in files:
 
-        def tell(error: BadInput, file: Path = file) -> None:
+        def complain(error: BadInput, file: Path = file) -> None:
             _console.complain(str(error))
             printed.add(ExitCode.ERROR, file, None)
 
         try:
-            for history in read(file, format, model, init, tell):
+            for history in read(file, format, model, init, complain):
                 if identity is None or str(history.id) == identity:
                     yield file, history
         except BadInput as error:
-            tell(error)
+            complain(error)
 
 
 def _again(file: Path, history: History | None) -> str:
@@ -254,8 +255,8 @@ def _object(file: Path, history: History, result: Result, orders: bool) -> dict[
 
 
 def _format(history: History) -> dict[str, Any] | None:
-    """How the file was read: its format, whether that was recognized by content, and what calls were taken to mean
-    where that differs from Knossos's conventions."""
+    """Return how the file was read: its format, whether that was recognized by content, and what calls were taken to
+    mean where that differs from Knossos's conventions."""
     reading = history.reading
     if reading is None:
         return None
@@ -263,7 +264,7 @@ def _format(history: History) -> dict[str, Any] | None:
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
-    """Counts, and for each kind pairs of an element and how often."""
+    """Return counts, and for each kind pairs of an element and how often."""
     kinds = ("lost", "unexpected", "duplicated", "recovered", "outstanding")
     found: dict[str, Any] = {name: getattr(tally, name) for name in ("attempts", "acknowledged", "dequeued")}
     for kind in kinds:
@@ -336,7 +337,7 @@ def _print(file: Path, history: History, result: Result, console: Console) -> No
 
 
 def _read_as(reading: Reading) -> str:
-    """Which conventions were taken, and whether somebody asked for them."""
+    """Return which conventions were taken, and whether somebody asked for them."""
     instead = INSTEAD.get(reading.format)
     other = f"; --format {instead} reads it by Knossos's conventions" if instead is not None else ""
     how = f"recognized by its content{other}" if reading.guessed else "as --format says"
@@ -345,7 +346,7 @@ def _read_as(reading: Reading) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int], None]]:
-    """A count of what was judged; nothing at all unless stderr is a terminal."""
+    """Show a count of what was judged; nothing at all unless stderr is a terminal."""
     console = _console.err()
     if not console.is_terminal:
         yield lambda done: None

@@ -59,7 +59,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
 
 def _print_overview(console: Console) -> None:
-    """The name and the summary of every plug-in. None of ours is imported for it, which would take a second."""
+    """Print the name and the summary of every plug-in. None of ours is imported for it, which would take a second."""
     for name, kind in KINDS.items():
         console.print(f"[bold]{name}[/] (options: `stormproof list {name}`)")
         for plugin, summary in plugins.summaries(kind).items():
@@ -88,7 +88,7 @@ def _entries(kind: str) -> list[dict[str, Any]]:
 
 
 def _command(mutant: Any) -> str:
-    """What shows the bug."""
+    """Return the command that shows the bug."""
     return f"stormproof run {mutant.scenario or QUICKSTART} --on sim --seed {mutant.seed} --mutant {mutant.name}"
 
 
@@ -118,8 +118,8 @@ def _entry(description: plugins.Description) -> dict[str, Any]:
 
 
 def _of_fault(name: str, options: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the catalogue says of a fault; ``deployments`` maps where it can be done to the option that it takes there
-    ("" for none)."""
+    """Return what the catalogue says of a fault; ``deployments`` maps where it can be done to the option that it takes
+    there ("" for none)."""
     from stormproof import catalogue  # late: it reads all deployments and drivers
 
     try:
@@ -149,12 +149,12 @@ def _jsonable(value: object) -> object:
 
 
 def _in_yaml(value: object) -> str:
-    """As a file says it."""
+    """Return it as a file says it."""
     return f"[{', '.join(map(_in_yaml, value))}]" if isinstance(value, list) else str(value)
 
 
 def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
-    """What there is to say of a plug-in or mutant, a line for each part."""
+    """Return what there is to say of a plug-in or mutant, a line for each part."""
     if "error" in entry:
         _, _, why = entry["error"].partition(" is broken: ")  # which plug-in that is stands beside it
         return [f"[red]broken[/]: {escape(why or entry['error'])}"]
@@ -191,7 +191,7 @@ def _with_default(option: Mapping[str, Any]) -> str:
 
 
 def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """For narrow terminals: names on lines of their own, all else indented below."""
+    """Yield lines for narrow terminals: names on lines of their own, all else indented below."""
     for entry in entries:
         yield f"[bold]{escape(entry['name'])}[/]"
         for line in _lines(kind, entry):
@@ -199,7 +199,7 @@ def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Rendera
 
 
 def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
-    """Columns; for faults, with much to say of each, one column of lines."""
+    """Return a table; for faults, with much to say of each, one with a single column of lines."""
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
     columns = {
         MUTANTS: ("name", "law", "stands_for", "scenario"),
@@ -227,7 +227,8 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _option_words(option: Mapping[str, Any]) -> str:
-    """``jitter_ms=100 (ms)``, ``mode=stall (stall, reset)``: its default, and in brackets the unit or the choices."""
+    """Return ``jitter_ms=100 (ms)``, ``mode=stall (stall, reset)``: its default, and in brackets the unit or the
+    choices."""
     words = _with_default(option)
     about = ", ".join(filter(None, [option["unit"], *(str(value) for value in option["values"])]))
     return f"{words} ({about})" if about else words

@@ -141,13 +141,13 @@ def _run(
         say_unmarked(deployment)
     failed: list[str] = []
 
-    def tell(sentence: str) -> None:
+    def say(sentence: str) -> None:
         _console.err().print(sentence, markup=False)
 
     try:
-        run_all(left, home, notes, tell, failed, budget_s, no_loss_by_policy=no_loss_by_policy)
+        run_all(left, home, notes, say, failed, budget_s, no_loss_by_policy=no_loss_by_policy)
     except KeyboardInterrupt:
-        tell("interrupted: what was judged is noted, and the same command goes on")
+        say("interrupted: what was judged is noted, and the same command goes on")
         failed.append("interrupted")
     return failed
 
@@ -162,7 +162,7 @@ def _record(runs: Sequence[Path], found: Sequence[Cell], notes: Path) -> None:
 
 
 def _table(matrix: Matrix, found: Sequence[Cell], notes: Path) -> tuple[Table, list[Note]]:
-    """The table, and the notes that count in it."""
+    """Return the table, and the notes that count in it."""
     from reports.matrix.note import read
     from reports.matrix.table import Place, table
 
@@ -181,9 +181,9 @@ def _write(made: Table, home: Path, page: Path | None) -> None:
     from stormproof.matrix.campaign import RUNS
 
     html.write(home, RUNS, made)
-    told = markdown(made, pictures.write(home, made))
+    document = markdown(made, pictures.write(home, made))
     try:
-        guarded.replace(home / MARKDOWN, told.encode())
+        guarded.replace(home / MARKDOWN, document.encode())
         if page is not None:
             text = guarded.read(page, links=True).decode("utf-8")
             shown = {shows: f"{page.stem}/{name}" for shows, name in pictures.write(page.with_suffix(""), made).items()}
@@ -232,7 +232,7 @@ def _show_faults(made: Table) -> None:
 
 
 def _code(note: Note, no_loss_by_policy: bool) -> int:
-    """As ``run`` would have ended."""
+    """Return the exit code with which ``run`` would have ended."""
     from stormproof.outcome import NOT_RECOVERED
 
     if no_loss_by_policy and note.by_policy:  # it may have been noted without

@@ -44,11 +44,11 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
     found = table.filter(chosen).sort_by("index").to_pylist()
     if not found:
         raise BadInput(f"{run} has no such row; it has {table.num_rows}, numbered from 0 on")
-    told = RunRows(table)
+    history = RunRows(table)
     if as_json:
-        _console.print_json([row_object(row, told.second(row["time_ns"])) for row in found])
+        _console.print_json([row_object(row, history.second(row["time_ns"])) for row in found])
         return
-    for line in row_lines(found, told):
+    for line in row_lines(found, history):
         _console.say(line)
 
 

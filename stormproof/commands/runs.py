@@ -29,7 +29,7 @@ def runs(folder: Path, as_html: bool, as_json: bool) -> None:
     """List the runs in DIR (default: runs), the oldest first, with what was found in each.
 
     A run without a verdict is RUNNING, UP, CUT SHORT, FAILED, NOT JUDGED or DAMAGED. The column `load` is how long the
-    load was to last; `found` names the violated laws, or else why nobody can tell.
+    load was to last; `found` names the violated laws, or else why the verdict is unknown.
     """
     if as_html and as_json:
         raise BadInput("--html and --json exclude each other")
@@ -55,7 +55,7 @@ def _show(folder: Path, lines: Sequence[RunLine]) -> None:
 
 
 def _object(line: RunLine) -> dict[str, Any]:
-    """A run as JSON; null is what isn't known."""
+    """Return a run as JSON; null is what isn't known."""
     return {
         "run": readable(str(line.directory)),
         "name": line.name,

@@ -12,7 +12,7 @@ from stormproof.commands import _console
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=5.0, show_default=True, metavar="SECONDS",
-              help="Look again so much later at what seems damaged, before it is told.")  # fmt: skip
+              help="Look again so much later at what seems damaged, before it is reported.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def scrub(path: Path, wait_s: float, as_json: bool) -> int:
     """Judge the files of a system below PATH (a tier directory, a broker's store), while it runs or without it.

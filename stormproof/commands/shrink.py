@@ -22,7 +22,7 @@ from stormproof.commands.run import Duration
 if TYPE_CHECKING:
     from stormproof.shrinking.shrink import Best, OnProgress, Progress
 
-#: Most runs need less; whoever wants the very end of it says so.
+#: Most runs need less; a user who wants the very end of it says so.
 WITHIN = "5m"
 #: How often a candidate is run, where no run comes again as it was.
 TIMES = 3
@@ -75,43 +75,43 @@ def shrink(run: str, within: float, law: str, times: int, out: Path, as_json: bo
     try:
         if best.stop is Stop.BROKEN:
             raise MachineError(best.error)
-        told = minimal.finish(place, case, best)
+        summary = minimal.finish(place, case, best)
     except MachineError as error:
         raise MachineError(f"{error}; {minimal.left(place)}") from error
     if as_json:
-        _console.print_json(told)
+        _console.print_json(summary)
     else:
-        _show(told, best)
+        _show(summary, best)
 
 
-def _show(told: dict[str, Any], best: Best) -> None:
-    """Both runs side by side, and where to read on."""
+def _show(summary: dict[str, Any], best: Best) -> None:
+    """Show both runs side by side, and where to read on."""
     console = _console.out()
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("", "before", "after", "less"):
         table.add_column(title, justify="left" if not title else "right")
     for name in ROWS:
-        before, after = told["before"][name], told["after"][name]
+        before, after = summary["before"][name], summary["after"][name]
         less = f"{100 * (before - after) / before:.0f} %" if before else ""
         table.add_row(name, f"{before:,g}", f"{after:,g}", less)
     console.print(table)
-    signature = told["signature"]
+    signature = summary["signature"]
     console.print(f"[red]{', '.join(signature['anomalies'])}[/] ({signature['law']}); cause: {signature['cause']}")
-    if "rate" in told:
-        before, after = told["rate"]["before"], told["rate"]["after"]
+    if "rate" in summary:
+        before, after = summary["rate"]["before"], summary["rate"]["after"]
         console.print(f"runs that failed so: {before[0]} of {before[1]} before, {after[0]} of {after[1]} after")
-    for free in told["any"]:
+    for free in summary["any"]:
         console.print(f"any: {free}", markup=False)
     console.print(f"{best.stop}: {best.tried} experiments tried in {best.seconds:.0f} s", markup=False)
-    console.print(f"test: {escape(told['test'])}")
-    console.print(f"report: {escape(told['recorded'])}/report.html")
-    console.print(f"experiment: {escape(told['minimal'])}")
-    _console.say(told["replay"])
+    console.print(f"test: {escape(summary['test'])}")
+    console.print(f"report: {escape(summary['recorded'])}/report.html")
+    console.print(f"experiment: {escape(summary['minimal'])}")
+    _console.say(summary["replay"])
 
 
 @contextmanager
 def _progress(within_s: float) -> Iterator[OnProgress]:
-    """A line that follows the search; nothing at all unless stderr is a terminal."""
+    """Show a line that follows the search; nothing at all unless stderr is a terminal."""
     console, began = _console.err(), time.monotonic()
     if not console.is_terminal:
         yield lambda progress: None

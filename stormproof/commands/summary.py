@@ -20,7 +20,7 @@ def summary(runs: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Print judged RUNs (default: all in --out) as Markdown: how many of each verdict, then what happened in those that
     are not VALID, each with its replay command. As JSON: an object for each run, the worst first.
 
-    Exit code 0, whatever the verdicts are: the command that judged them has told.
+    Exit code 0, whatever the verdicts are: the command that judged them has reported them.
     """
     from reports.markdown import summary as markdown
     from reports.markdown import tell

@@ -23,10 +23,10 @@ from stormproof.outcome import ExitCode, worst_code
 if TYPE_CHECKING:
     from chaos.judging.spark import Session
     from reports.sweeps.clusters import Cluster
-    from reports.sweeps.table import Table as Told
+    from reports.sweeps.table import Table as SweepTable
     from stormproof.sweeping.sweep import Sweep
 
-#: So many clusters, and events before each, are told on the terminal; the page has all.
+#: So many clusters, and events before each, are shown on the terminal; the page has all.
 CLUSTERS, EVENTS = 10, 3
 #: What stands for leaving the examples as they are.
 NONE = "none"
@@ -83,7 +83,7 @@ def sweep(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Run the experiments in FILE... with many seeds in the simulator, and tell what the runs say together.
+    """Run the experiments in FILE... with many seeds in the simulator, and show what the runs say together.
 
     Each seed is judged by the process that ran it. Histories of failures are kept, of VALID runs one row. A new
     directory in --out holds the rows, the failed runs, and a page, `index.html`. At the end one example of each cluster
@@ -135,7 +135,7 @@ def _sweep(
 
 @contextmanager
 def _session(master: str, conf: tuple[str, ...]) -> Iterator[Session | None]:
-    """Spark, where a master is named. Raises :class:`BadInput` for one that is none."""
+    """Yield Spark, where a master is named. Raises :class:`BadInput` for one that is none."""
     if not master:
         if conf:
             raise BadInput("--conf is for Spark: name its --master")
@@ -154,17 +154,18 @@ def _session(master: str, conf: tuple[str, ...]) -> Iterator[Session | None]:
         session.close()
 
 
-def _shrunk(found: Sweep, table: Told, within_s: float) -> dict[tuple[int, int], str]:
-    """One example of each of the first clusters made small, by its file and seed; what an earlier call has made small
-    stays. One that can't be is told on stderr; Ctrl-C ends the search under way, and none begins after it."""
+def _shrunk(found: Sweep, table: SweepTable, within_s: float) -> dict[tuple[int, int], str]:
+    """Make one example of each of the first clusters small, and return them by file and seed; what an earlier call has
+    made small stays. One that can't be made small is reported on stderr; Ctrl-C ends the search under way, and none
+    begins after it."""
     from chaos.verdict import Validity
 
     failed = [one for one in table.clusters[:CLUSTERS] if found.rows[one.example].verdict == Validity.INVALID]
     runs = {one.example: found.directory / found.rows[one.example].run for one in failed}
     small = {key: known for key, run in runs.items() if (known := _known(run))}
     if left := [one for one in failed if one.example not in small]:
-        told = f"shrinking {len(left)} of the failures, for at most {within_s:g} s each (`--shrink {NONE}` doesn't)"
-        _console.err().print(told, markup=False)
+        sentence = f"shrinking {len(left)} of the failures, for at most {within_s:g} s each (`--shrink {NONE}` doesn't)"
+        _console.err().print(sentence, markup=False)
     for cluster in left:
         if cluster.example in small:  # it fails in several ways
             continue
@@ -180,15 +181,15 @@ def _shrunk(found: Sweep, table: Told, within_s: float) -> dict[tuple[int, int],
 
 
 def _known(run: Path) -> str:
-    """The small experiment that an earlier call has made of a run; "" for none."""
+    """Return the small experiment that an earlier call has made of a run; "" for none."""
     from reports.run_report.shrunk import TOLD
     from stormproof.shrinking.trial import FILE
 
-    return next((str(told.parent / FILE) for told in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"))), "")
+    return next((str(file.parent / FILE) for file in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"))), "")
 
 
 def _shrunk_run(run: Path, law: str, within_s: float) -> str:
-    """The small experiment of one run. Raises :class:`ChaosError` when it can't be made smaller, and
+    """Return the small experiment of one run. Raises :class:`ChaosError` when it can't be made smaller, and
     ``KeyboardInterrupt`` after Ctrl-C, with the best until then in its place."""
     import tempfile
 
@@ -206,23 +207,23 @@ def _shrunk_run(run: Path, law: str, within_s: float) -> str:
             on_progress=lambda progress: None,
             on_better=lambda document, trial: minimal.write(place, case, document, trial),
         )
-    told = minimal.finish(place, case, best)
+    summary = minimal.finish(place, case, best)
     if best.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
-    return str(told["minimal"])
+    return str(summary["minimal"])
 
 
-def _object(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> dict[str, Any]:
+def _object(found: Sweep, table: SweepTable, shrunk: dict[tuple[int, int], str]) -> dict[str, Any]:
     from reports.sweeps.table import as_object
 
-    told = as_object(table)
-    for cluster, one in zip(table.clusters, told["clusters"], strict=True):
+    shown = as_object(table)
+    for cluster, one in zip(table.clusters, shown["clusters"], strict=True):
         one["shrunk"] = shrunk.get(cluster.example)
     errors = [{"file": file, "seed": seed, "error": error} for (file, seed), error in sorted(found.errors.items())]
-    return {"directory": str(found.directory), **told, "errors": errors}
+    return {"directory": str(found.directory), **shown, "errors": errors}
 
 
-def _show(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> None:
+def _show(found: Sweep, table: SweepTable, shrunk: dict[tuple[int, int], str]) -> None:
     console = _console.out()
     for name, verdicts, goals in zip(table.files, table.verdicts, table.reached, strict=True):
         words = [f"{count} {verdict}" for verdict, count in verdicts.items()]
@@ -251,7 +252,7 @@ def _show(found: Sweep, table: Told, shrunk: dict[tuple[int, int], str]) -> None
     console.print(f"page: {escape(str(found.directory / PAGE))}")
 
 
-def _show_cluster(found: Sweep, table: Told, cluster: Cluster, shrunk: str) -> None:
+def _show_cluster(found: Sweep, table: SweepTable, cluster: Cluster, shrunk: str) -> None:
     from reports.sweeps.table import words
 
     console = _console.out()

@@ -18,14 +18,14 @@ from stormproof.scenarios import Scenario
 RUNS = "runs"
 LOCK = ".run.lock"
 
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 def run_all(
     jobs: Sequence[tuple[Cell, int]],
     home: Path,
     notes: Path,
-    tell: Tell,
+    say: Say,
     failed: list[str],
     budget_s: float = 0.0,
     *,
@@ -39,18 +39,18 @@ def run_all(
     for number, (cell, seed) in enumerate(jobs, start=1):
         since_s = time.monotonic() - began_s
         if budget_s and since_s >= budget_s:
-            tell(f"the time is up: {len(jobs) - number + 1} runs are left")
+            say(f"the time is up: {len(jobs) - number + 1} runs are left")
             return
         what = f"{cell.row} on {cell.column}, seed {seed}"
         left = f", about {since_s / (number - 1) * (len(jobs) - number + 1) / 60:.0f} min left" if number > 1 else ""
-        tell(f"{number} of {len(jobs)}: {what}{left}")
+        say(f"{number} of {len(jobs)}: {what}{left}")
         try:
             note = _run(cell, seed, home, notes, no_loss_by_policy=no_loss_by_policy)
         except Exception as error:  # whatever it was, the others are run all the same
             failed.append(f"{what}: {error_of(error)}")
-            tell(f"error: {failed[-1]}")
+            say(f"error: {failed[-1]}")
             continue
-        tell(f"  {note.line or note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
+        say(f"  {note.line or note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
 
 
 def _run(cell: Cell, seed: int, home: Path, notes: Path, *, no_loss_by_policy: bool) -> Note:
@@ -66,7 +66,7 @@ def _run(cell: Cell, seed: int, home: Path, notes: Path, *, no_loss_by_policy: b
 
 
 def recorded(run: Path, cells: Sequence[Cell]) -> Note:
-    """A note of a judged run that was made otherwise, of the cell whose experiment and deployment it had. Raises
+    """Return a note of a judged run that was made otherwise, of the cell whose experiment and deployment it had. Raises
     :class:`BadInput` where no cell has, and for a run that was interrupted."""
     meta = store.read_meta(run)
     document, on = source.read(run / store.EXPERIMENT, links=False).root, meta.deployment

@@ -25,7 +25,7 @@ from stormproof.matrix.file import Column, Matrix, Row
 
 EXPERIMENTS = "experiments"
 #: All that one of these says of an experiment is that its system has to be installed first.
-HEADER = "# {original} with the system of column {column} of a matrix; made anew each time.\n"
+HEADER = "# {original} with the system of column {column} of a matrix; made again each time.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Cell:
 
 
 def cells(matrix: Matrix, home: Path) -> list[Cell]:
-    """All cells, row by row; experiments that differ from their files are written into ``home``. Raises
+    """Return all cells, row by row; experiments that differ from their files are written into ``home``. Raises
     :class:`BadInput` for experiments that are wrong by themselves."""
     if wrong := [one for row in matrix.rows for one in _mistakes(row.path, matrix.on)]:
         raise BadInput(*wrong)
@@ -63,14 +63,14 @@ def cells(matrix: Matrix, home: Path) -> list[Cell]:
 
 
 def chosen(cells: Iterable[Cell], rows: Sequence[str], columns: Sequence[str], most: int | None) -> list[Cell]:
-    """Those of these rows and columns (all, where none is named), each to be run ``most`` times at most."""
+    """Return those of these rows and columns (all, where none is named), each to be run ``most`` times at most."""
     found = [one for one in cells if (not rows or one.row in rows) and (not columns or one.column in columns)]
     return [replace(one, runs=min(one.runs, most)) for one in found] if most else found
 
 
 def jobs(cells: Iterable[Cell], notes: Sequence[Note], *, again: bool = False) -> list[tuple[Cell, int]]:
-    """What is left to run: cells with their seeds, the first seed of all cells first. ``again``: also those that were
-    UNKNOWN. Raises :class:`BadInput` where a system is not installed."""
+    """Return what is left to run: cells with their seeds, the first seed of all cells first. ``again``: also those that
+    were UNKNOWN. Raises :class:`BadInput` where a system is not installed."""
     decided = [note for note in notes if not again or note.verdict != Validity.UNKNOWN]
     known = {(note.row, note.column, note.on, note.digest, note.seed) for note in decided}
     able = [cell for cell in cells if not cell.lacks]
@@ -86,7 +86,7 @@ def jobs(cells: Iterable[Cell], notes: Sequence[Note], *, again: bool = False) -
 
 
 def _mistakes(path: Path, deployment: str) -> list[str]:
-    """What is wrong with an experiment by itself; not that its own system isn't installed here."""
+    """Return what is wrong with an experiment by itself; not that its own system isn't installed here."""
     try:
         reader.load(path, deployment=deployment)
     except BadInput as error:
@@ -95,7 +95,7 @@ def _mistakes(path: Path, deployment: str) -> list[str]:
 
 
 def _uninstalled(problems: Sequence[str]) -> str:
-    """Which of these problems is that a system has to be installed; "" when none is."""
+    """Return which of these problems is that a system has to be installed; "" when none is."""
     asked = (recipe.problem for recipe in offers() if recipe.problem)
     return next((ask for ask in asked if any(ask in one for one in problems)), "")
 
@@ -125,12 +125,12 @@ def _cell(matrix: Matrix, row: Row, column: Column, document: Any, home: Path) -
 
 
 def _without_place(problem: str, file: Path) -> str:
-    """A problem without the file and the line that it begins with."""
+    """Return a problem without the file and the line that it begins with."""
     return re.sub(rf"^{re.escape(str(file))}:\d+: ", "", problem)
 
 
 def with_system(document: Any, column: Column) -> Any:
-    """The document of an experiment with the system of a column."""
+    """Return the document of an experiment with the system of a column."""
     own = document["system"]
     driver, options = (own, {}) if isinstance(own, str) else next(iter(own.items()))
     ((name, given),) = column.system.items()
@@ -142,7 +142,7 @@ def with_system(document: Any, column: Column) -> Any:
 
 
 def _foreign(document: Any, column: Column) -> str:
-    """What the column's system has no option for, by name; "" when it has all."""
+    """Return what the column's system has no option for, by name; "" when it has all."""
     ((name, _),) = column.system.items()
     given = document["system"][name] if isinstance(document["system"], dict) else {}
     known = {one.name for one in fields(options_class(load_plugin(PluginKind.DRIVER, name)))}

@@ -24,7 +24,7 @@ Deployment = Annotated[str, OneOf("deployment", partial(plugins.names, PluginKin
 
 
 def _system(given: Any) -> Mapping[str, Mapping[str, Any]]:
-    """The one driver with the options that the column sets, which must be good by themselves."""
+    """Return the one driver with the options that the column sets, which must be good by themselves."""
     use = Plugin(PluginKind.DRIVER, draws=True).read(given)
     options = given[use.name] if isinstance(given, dict) else None
     return {use.name: options or {}}
@@ -94,7 +94,7 @@ class Matrix:
     columns: tuple[Column, ...]
 
     def runs_of(self, row: Row, column: Column) -> int:
-        """How often this cell is to be run; 0 for one that isn't in the matrix."""
+        """Return how often this cell is to be run; 0 for one that isn't in the matrix."""
         if column.rows and row.name not in column.rows:
             return 0
         return column.runs or row.runs or self.runs
@@ -116,7 +116,7 @@ def load(path: Path) -> Matrix:
 
 
 def _rows(path: Path, file: File, problems: list[str]) -> tuple[Row, ...]:
-    """The rows in the order of the file. An experiment that an earlier entry has is no row once more."""
+    """Return the rows in the order of the file. An experiment that an earlier entry has is no row once more."""
     found: dict[str, Row] = {}
     for entry in file.rows:
         left_out = {one for pattern in entry.without for one in _fitting(path, pattern, problems)}
@@ -129,7 +129,7 @@ def _rows(path: Path, file: File, problems: list[str]) -> tuple[Row, ...]:
 
 
 def _fitting(path: Path, pattern: str, problems: list[str]) -> list[Path]:
-    """The files that a pattern names, in alphabetical order; never the matrix itself."""
+    """Return the files that a pattern names, in alphabetical order; never the matrix itself."""
     try:
         found = sorted(one for one in path.parent.glob(pattern) if one.is_file() and not one.samefile(path))
     except (ValueError, NotImplementedError, OSError) as error:

@@ -49,7 +49,7 @@ class Try:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Whether the ``same`` violation came, and whether a failure ``alike`` did. ``error``: why nobody knows."""
+    """Whether the ``same`` violation came, and whether a failure ``alike`` did. ``error``: why that is unknown."""
 
     same: bool = False
     alike: bool = False
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def try_again(one: Try) -> Outcome:
-    """Raises :class:`MachineError` when this machine lacks something."""
+    """Try it and return what came of it. Raises :class:`MachineError` when this machine lacks something."""
     try:
         one.scratch.mkdir()
         return _tried(one)
@@ -92,8 +92,8 @@ def _tried(one: Try) -> Outcome:
 
 
 def about(anomaly: Anomaly, rows: Rows) -> str:
-    """What an anomaly is about, by a name that it has in other runs too: a message, an object, or a queue; "" for
-    anything else."""
+    """Return what an anomaly is about, by a name that it has in other runs too: a message, an object, or a queue; ""
+    for anything else."""
     if anomaly.message >= 0:
         return f"message {message_name(anomaly.message)}"
     named = (str(row.value["object"]) for row in rows.numbered(anomaly.rows) if "object" in row.value)

@@ -44,7 +44,7 @@ FEWEST = 3
 EVENLY = 0.4
 #: So often both sides of a jump that may be chance are tried once more.
 AGAIN = 3
-#: So many rows of the largest jump are told.
+#: So many rows of the largest jump are shown.
 HAPPENED = 5
 #: Tries at each moment, unless somebody says otherwise.
 TRIES = 10
@@ -160,8 +160,8 @@ def measure(
 
 
 def _places(case: Case, measured: _Measured, most: int) -> Iterator[int]:
-    """At which of the case's times to try next, as long as that tells anything new: some lie evenly, then the largest
-    jump is halved; once its sides follow each other, both are tried again as long as it may be chance."""
+    """Yield at which of the case's times to try next, as long as that shows anything new: some lie evenly, then the
+    largest jump is halved; once its sides follow each other, both are tried again as long as it may be chance."""
     found = measured.moments
     evenly = np.linspace(case.times[0], case.times[-1], max(FEWEST, round(EVENLY * most)))
     places = dict.fromkeys(int(place) for place in np.searchsorted(case.times, evenly))
@@ -211,7 +211,7 @@ class _Measured:
         self.moments[place] = Moment(
             row=row.index,
             at_s=(case.times[place] - case.zero_ns) / 1e9,
-            told=_told(row),
+            told=_sentence(row),
             same=_counted(before.same, [one.same for one in known]),
             alike=_counted(before.alike, [one.alike for one in known]),
         )
@@ -231,22 +231,22 @@ def _counted(before: Share, outcomes: Sequence[bool]) -> Share:
 
 
 def _happened(case: Case, moments: Sequence[Moment]) -> list[str]:
-    """The first rows of the largest jump: those after the moment before it, up to the one after it."""
+    """Return the first rows of the largest jump: those after the moment before it, up to the one after it."""
     jump = largest_jump(moments)
     if jump is None:
         return []
     before, after = (moment.row for moment in jump)
     rows = case.rows.numbered(range(before + 1, min(after, before + HAPPENED) + 1))
-    told = [f"{row.at_s:.6f} s  {_told(row)}  [{row.index}]" for row in rows]
-    return [*told, f"and {after - before - HAPPENED} more rows"] if after - before > HAPPENED else told
+    lines = [f"{row.at_s:.6f} s  {_sentence(row)}  [{row.index}]" for row in rows]
+    return [*lines, f"and {after - before - HAPPENED} more rows"] if after - before > HAPPENED else lines
 
 
 def _fault(line: FaultLine) -> str:
     return f"{line.name} of {line.targets}" if line.targets else line.name
 
 
-def _told(row: Row) -> str:
-    """A row in words."""
+def _sentence(row: Row) -> str:
+    """Return a row in words."""
     if row.kind != "fault":
         return f"{row.lane}: {words(row, ())}"
     named = row.value.get("targets")
@@ -257,7 +257,7 @@ def _told(row: Row) -> str:
 
 @contextmanager
 def _pool(processes: int | None) -> Iterator[Executor]:
-    """Processes that end at once with the block; nobody needs what they are trying then."""
+    """Yield processes that end at once with the block; nobody needs what they are trying then."""
     count = workers() if processes is None else processes
     if not count:
         yield Here()

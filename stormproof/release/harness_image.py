@@ -61,7 +61,7 @@ def build(client: DockerClient, dist: Path, lock: Path, project: Path) -> Path:
 
 
 def needs(lock: str, project: Mapping[str, Any]) -> list[str]:
-    """Lines for pip, with the hashes of the lock: what is needed to run, but not :data:`LEFT_OUT`."""
+    """Return lines for pip, with the hashes of the lock: what is needed to run, but not :data:`LEFT_OUT`."""
     scopes = {it["name"]: it["scope"] for it in bill(locked(lock), project)["components"]}
     chosen = [one for one in locked(lock) if scopes[one.name] == "required" and one.name not in LEFT_OUT]
     return [
@@ -98,7 +98,7 @@ def pack(context: IO[bytes], code: Path) -> None:
 
 
 def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same on every machine: owned by root, and everybody may read it."""
+    """Make an entry the same on every machine: owned by root, and everybody may read it."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0

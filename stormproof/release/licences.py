@@ -41,7 +41,8 @@ Beside the packages of Python:
 
 
 def page(lock: str, project: dict[str, Any]) -> str:
-    """The page. ``lock``: the text of the lock file; ``project``: the table of that name of ``pyproject.toml``."""
+    """Return the page. ``lock``: the text of the lock file; ``project``: the table of that name of
+    ``pyproject.toml``."""
     needed = {"required": "use", "excluded": "development"}
     names: dict[str, str] = {it["name"]: needed[it["scope"]] for it in bill(locked(lock), project)["components"]}
     rows = [f"| {name} | {licence(name)} | {purpose} |" for name, purpose in names.items()]
@@ -49,7 +50,7 @@ def page(lock: str, project: dict[str, Any]) -> str:
 
 
 def licence(name: str) -> str:
-    """Raises ``LookupError`` for a package that says nothing of its licence."""
+    """Return the licence of a package. Raises ``LookupError`` for a package that says nothing of its licence."""
     said = [one.get("expression") or one["license"]["name"] for one in licences_of(name)]
     if not said and name not in ELSEWHERE:
         raise LookupError(f"{name} names no licence; look it up, and name it in {__name__}.ELSEWHERE")

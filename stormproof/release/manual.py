@@ -22,7 +22,7 @@ EXITS = {
 
 
 def page() -> str:
-    """The page in roff, with macros of man(7)."""
+    """Return the page in roff, with macros of man(7)."""
     context = click.Context(stormproof, info_name="stormproof")
     return "\n".join([*_head(), *_commands(context), *_end(), ""])
 
@@ -62,7 +62,7 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    r"""The paragraphs of a command's help; ``\b`` marks one whose lines stay as they are."""
+    r"""Yield the paragraphs of a command's help; ``\b`` marks one whose lines stay as they are."""
     for number, paragraph in enumerate(text.split("\f")[0].strip().split("\n\n")):
         if number:
             yield ".PP"
@@ -73,7 +73,8 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def roff(text: str) -> str:
-    """A text as roff shows it as it is: no backslash, hyphen, or point at the start of a line has a meaning."""
+    """Return a text so that roff shows it as it is: no backslash, hyphen, or point at the start of a line has a
+    meaning."""
     safe = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe
 

@@ -47,13 +47,13 @@ class Locked:
 
 
 def canonical(name: str) -> str:
-    """A package's name as PyPI compares it."""
+    """Return a package's name as PyPI compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def locked(text: str) -> list[Locked]:
-    """The entries of a lock file, in its order. Raises :class:`BadInput` for a line that it can't read, for what is
-    left out of a bill without a word is worse than no bill."""
+    """Return the entries of a lock file, in its order. Raises :class:`BadInput` for a line that it can't read, for what
+    is left out of a bill without a word is worse than no bill."""
     found: list[tuple[re.Match[str], list[tuple[str, str]], list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if first := FIRST.match(line):
@@ -71,8 +71,8 @@ def locked(text: str) -> list[Locked]:
 
 
 def bill(lock: Sequence[Locked], project: Mapping[str, Any]) -> dict[str, Any]:
-    """The bill of materials (CycloneDX 1.6). ``project``: the table of that name of ``pyproject.toml``. What is only
-    needed to develop is there with the scope ``excluded``."""
+    """Return the bill of materials (CycloneDX 1.6). ``project``: the table of that name of ``pyproject.toml``. What is
+    only needed to develop is there with the scope ``excluded``."""
     direct = {canonical(re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0]) for need in project["dependencies"]}
     installed = _with_all_they_need(lock, direct)
     ours = f"pkg:pypi/{canonical(project['name'])}@{VERSION}"
@@ -133,8 +133,8 @@ def _component(one: Locked, *, required: bool) -> dict[str, Any]:
 
 
 def licences_of(name: str, version: str = "") -> Iterator[dict[str, Any]]:
-    """What the installed package says of itself: an SPDX expression, else the names of its classifiers, else its own
-    words. Nothing if it isn't installed, or not in this version ("": in whichever)."""
+    """Yield what the installed package says of itself: an SPDX expression, else the names of its classifiers, else its
+    own words. Nothing if it isn't installed, or not in this version ("": in whichever)."""
     try:
         said = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -152,7 +152,7 @@ def licences_of(name: str, version: str = "") -> Iterator[dict[str, Any]]:
 
 
 def compare(made: Mapping[str, Any], lock: Sequence[Locked]) -> None:
-    """Raises :class:`BadInput` unless the bill names what the lock does: each package, its version, all its hashes."""
+    """Raise :class:`BadInput` unless the bill names what the lock does: each package, its version, all its hashes."""
     listed = {
         (it["name"], it["version"], one["content"])
         for it in made["components"]
@@ -163,7 +163,7 @@ def compare(made: Mapping[str, Any], lock: Sequence[Locked]) -> None:
     if listed != wanted or len(made["components"]) != len(lock):
         first = min(listed ^ wanted, default=("", "", ""))
         where = "the bill lacks" if first in wanted else "the lock lacks"
-        raise BadInput(f"the bill of materials is not that of the lock: {where} {' '.join(first)}; make it anew")
+        raise BadInput(f"the bill of materials is not that of the lock: {where} {' '.join(first)}; make it again")
 
 
 def main(lock: str, project: str, made: str = "") -> None:

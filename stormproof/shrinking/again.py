@@ -54,8 +54,8 @@ def done_again(run: Path, scratch: Path, verb: str) -> Again:
 
 
 def failed(run: Path) -> tuple[RunMeta, RunVerdict]:
-    """``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other, and for one in
-    which nothing is wrong but what its profile permits."""
+    """Return ``run.json`` and ``verdict.json`` of a run that failed. Raises :class:`BadInput` for any other, and for
+    one in which nothing is wrong but what its profile permits."""
     meta = store.read_meta(run)
     verdict = store.read_verdict(run)
     if verdict.validity is not Validity.INVALID:

@@ -22,8 +22,9 @@ LEAPS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.0)
 
 
 def fewest(items: Iterable[T], first: First[tuple[T, ...]], *, keep: int = 0) -> tuple[T, ...]:
-    """Some of the items, in their order, at least ``keep``, that still fail. 1-minimal: without any one of them it does
-    not fail (or there would be fewer than ``keep``). ``items`` themselves are taken to fail; they are never tried."""
+    """Return some of the items, in their order, at least ``keep``, that still fail. 1-minimal: without any one of them
+    it does not fail (or there would be fewer than ``keep``). ``items`` themselves are taken to fail; they are never
+    tried."""
     left = tuple(items)
     if len(left) > keep == 0 and first([()]) is not None:
         return ()
@@ -47,13 +48,13 @@ def fewest(items: Iterable[T], first: First[tuple[T, ...]], *, keep: int = 0) ->
 
 
 def _chunks(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """The items in so many parts of nearly one length, none of them empty."""
+    """Return the items in so many parts of nearly one length, none of them empty."""
     cuts = [len(items) * part // parts for part in range(parts + 1)]
     return [items[begin:end] for begin, end in itertools.pairwise(cuts)]
 
 
 def _without(items: tuple[T, ...], chunk: tuple[T, ...]) -> tuple[T, ...]:
-    """The items without this stretch of them. Equal items are told apart by their places."""
+    """Return the items without this stretch of them. Equal items are distinguished by their places."""
     begin = next(place for place in range(len(items)) if items[place : place + len(chunk)] == chunk)
     return items[:begin] + items[begin + len(chunk) :]
 
@@ -70,8 +71,9 @@ def least(value: T, smaller: Callable[[T], Sequence[T]], first: First[T]) -> T:
 
 
 def lower(value: float, floor: float, step: float = 0.0) -> list[float]:
-    """Numbers from ``floor`` up to below ``value``, ascending: the floor itself, then ever smaller leaps down, the last
-    one of a ``step`` (by default one of the second significant digit). All but the floor are multiples of the step."""
+    """Return numbers from ``floor`` up to below ``value``, ascending: the floor itself, then ever smaller leaps down,
+    the last one of a ``step`` (by default one of the second significant digit). All but the floor are multiples of the
+    step."""
     gap = value - floor
     step = step or significant(value)
     if gap <= 0 or not math.isfinite(gap):
@@ -85,7 +87,7 @@ def lower(value: float, floor: float, step: float = 0.0) -> list[float]:
 
 
 def significant(value: float) -> float:
-    """One unit of the second significant digit of a number: 1 of 45, 0.1 of 4.5."""
+    """Return one unit of the second significant digit of a number: 1 of 45, 0.1 of 4.5."""
     return 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
 
 

@@ -1,4 +1,4 @@
-"""An experiment as plain data that can be taken apart, with everything pinned that a seed would draw anew.
+"""An experiment as plain data that can be taken apart, with everything pinned that a seed would otherwise draw.
 
 Every fault stands there for each time that it fires, at the moment at which it fires, and says which of the seed's
 draws are its own (``draws``). So the document replays the history of the experiment that it was made of; and when
@@ -34,8 +34,8 @@ WIDTH = 110
 
 
 def pinned(experiment: Experiment, seed: int, *, singly: bool = True, deployment: str = SIM) -> Document:
-    """The document of what this seed makes of an experiment on a deployment. ``singly``: with an entry for each time
-    that a fault fires; otherwise with one for each fault, and its schedule."""
+    """Return the document of what this seed makes of an experiment on a deployment. ``singly``: with an entry for each
+    time that a fault fires; otherwise with one for each fault, and its schedule."""
     experiment = experiment.drawn(seed)
     specs = experiment.faults_on(deployment, seed)
     length_s = experiment.duration_s - experiment.quiet_s
@@ -59,7 +59,7 @@ def pinned(experiment: Experiment, seed: int, *, singly: bool = True, deployment
 
 
 def text(document: Document) -> str:
-    """The document as YAML."""
+    """Return the document as YAML."""
     yaml, out = YAML(), io.StringIO()
     yaml.default_flow_style = None  # lines for what holds something else, braces for what doesn't
     yaml.width = WIDTH
@@ -69,7 +69,7 @@ def text(document: Document) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as files have it; it reads as exactly this one."""
+    """Return a length of time as files have it; it reads as exactly this one."""
     for written in (f"{seconds * 1000:g}ms", f"{seconds:g}s", f"{seconds!r}s"):
         if ("ms" not in written or seconds < 1) and "e" not in written and parse_duration(written) == seconds:
             return written
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds(written: str) -> float:
-    """What :func:`duration` wrote."""
+    """Read what :func:`duration` wrote."""
     found = parse_duration(written)
     assert found is not None, written
     return found
@@ -99,7 +99,7 @@ def _differing(value: Any, default: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of an option as a file has it."""
+    """Return a value of an option as a file has it."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -110,7 +110,7 @@ def plain(value: Any) -> Any:
 
 
 def _firings(spec: FaultSpec, number: int, length_s: float, seed: int) -> Iterator[dict[str, Any]]:
-    """One entry for each time that a fault fires; only one where the run alone shows how often it does."""
+    """Yield one entry for each time that a fault fires; only one where the run alone shows how often it does."""
     turns: list[dict[str, Any]]
     if spec.schedule.after is not None or (spec.schedule.when is not None and spec.schedule.when.gap_s):
         yield _whole(spec, str(number))
@@ -136,7 +136,7 @@ def _firings(spec: FaultSpec, number: int, length_s: float, seed: int) -> Iterat
 
 
 def _whole(spec: FaultSpec, draws: str) -> dict[str, Any]:
-    """One entry for a fault with its schedule."""
+    """Return one entry for a fault with its schedule."""
     schedule = spec.schedule
     if schedule.when is not None:
         when: dict[str, Any] = {"when": _trigger(schedule.when)}

@@ -31,8 +31,8 @@ class Free:
 
 
 def free(document: Document, seed: int, keeps: Callable[[Document], bool]) -> Iterator[Free]:
-    """Each number that may be any. ``keeps`` says whether a document fails as this one does; boundary values are asked
-    for first, then some that the seed draws, and the first that fails otherwise ends it."""
+    """Yield each number that may be any. ``keeps`` says whether a document fails as this one does; boundary values are
+    asked for first, then some that the seed draws, and the first that fails otherwise ends it."""
     for section in ("faults", "workloads", "system"):
         for place, knob in enumerate(knobs(document, section)):
             values = _values(knob, Random(f"{seed}/{section}/{place}"))
@@ -41,7 +41,7 @@ def free(document: Document, seed: int, keeps: Callable[[Document], bool]) -> It
 
 
 def _values(knob: Knob, rng: Random) -> list[float]:
-    """The boundaries, then some between them; none that it has already."""
+    """Return the boundaries, then some between them; none that it has already."""
     top = max(TIMES * knob.value, knob.floor + UP_TO)
     top = top if knob.top is None else min(top, knob.top)
     steps = max(int((top - knob.floor) / knob.every), 0)

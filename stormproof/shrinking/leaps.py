@@ -34,13 +34,13 @@ SHARES = (0.1, 1.0)
 PAIRS = 8
 #: Nothing leaps any more once the whole load is about as long as a leap.
 SHORT_S = 2 * (BEFORE_S + AFTER_S)
-#: What tells apart when faults fire, not what they do.
+#: What says when faults fire, not what they do.
 WHICH = ("at", "draws")
 
 
 def leap(document: Document, attempt: Attempt, seen: Trial, *, bare: bool = True) -> Document:
-    """The first leap that fails in the wanted way; the document itself where none does. ``bare``: without any fault,
-    too."""
+    """Return the first leap that fails in the wanted way; the document itself where none does. ``bare``: without any
+    fault, too."""
     if seconds(document["duration"]) <= SHORT_S:
         return document
     far = first_of(attempt, [one for one in leaps(document, bare=bare) if one != document], document)
@@ -51,8 +51,8 @@ def leap(document: Document, attempt: Attempt, seen: Trial, *, bare: bool = True
 
 
 def leaps(document: Document, *, bare: bool = True) -> Iterator[Document]:
-    """From the cheapest on: no fault, each kind of fault once, two that follow one another, and at last all of them in
-    their own time."""
+    """Yield leaps from the cheapest on: no fault, each kind of fault once, two that follow one another, and at last all
+    of them in their own time."""
     entries = document.get("faults", ())
     some: list[Sequence[Entry]] = [[]] if bare and entries else []
     some += [[entry] for entry in _kinds(entries)]
@@ -66,8 +66,8 @@ def leaps(document: Document, *, bare: bool = True) -> Iterator[Document]:
 
 
 def beginnings(document: Document) -> Iterator[Document]:
-    """The run up to the end of each of its faults, the shortest first. Such a try costs its part of the run, no more,
-    and the history is the same up to there, so that what has failed by then fails again."""
+    """Yield the run up to the end of each of its faults, the shortest first. Such a try costs its part of the run, no
+    more, and the history is the same up to there, so that what has failed by then fails again."""
     whole_s, entries = seconds(document["duration"]), document.get("faults", ())
     for end_s in sorted({_at_s(entry) + _length_s(entry) for entry in entries if fires_once(entry)}):
         left = [entry for entry in entries if not fires_once(entry) or _at_s(entry) <= end_s]
@@ -77,7 +77,8 @@ def beginnings(document: Document) -> Iterator[Document]:
 
 
 def ends(document: Document) -> Iterator[Document]:
-    """The last fault alone, the last two, and so on, each as a leap with the whole load; all but the first at last."""
+    """Yield the last fault alone, the last two, and so on, each as a leap with the whole load; all but the first at
+    last."""
     timed = sorted(filter(fires_once, document.get("faults", ())), key=_at_s)
     others = [entry for entry in document.get("faults", ()) if not fires_once(entry)]
     for count in range(1, len(timed)):
@@ -85,7 +86,7 @@ def ends(document: Document) -> Iterator[Document]:
 
 
 def _kinds(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The first entry of those that do the same."""
+    """Yield the first entry of those that do the same."""
     first: dict[str, Entry] = {}
     for entry in entries:
         first.setdefault(_what(entry), entry)
@@ -93,7 +94,7 @@ def _kinds(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 
 def _pairs(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Two that follow one another, of those that do the same the first ones."""
+    """Yield two that follow one another, of those that do the same the first ones."""
     first: dict[tuple[str, ...], Sequence[Entry]] = {}
     for pair in itertools.pairwise(sorted(filter(fires_once, entries), key=_at_s)):
         first.setdefault(tuple(map(_what, pair)), pair)
@@ -101,7 +102,7 @@ def _pairs(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _what(entry: Entry) -> str:
-    """What it does, whenever it does."""
+    """Return what it does, whenever it does."""
     return repr({key: value for key, value in entry.items() if key not in WHICH})
 
 
@@ -110,8 +111,8 @@ def _at_s(entry: Entry) -> float:
 
 
 def _alone(document: Document, chosen: Sequence[Entry]) -> Document:
-    """A short time with these faults only. They fire a moment after its beginning, as far apart as they did; those of
-    which something else says when they fire have that moment and their own length."""
+    """Return a short time with these faults only. They fire a moment after its beginning, as far apart as they did;
+    those of which something else says when they fire have that moment and their own length."""
     first_s = min(map(_at_s, filter(fires_once, chosen)), default=0.0)
     moved, ends_s = [], [BEFORE_S]
     for entry in chosen:
@@ -124,7 +125,7 @@ def _alone(document: Document, chosen: Sequence[Entry]) -> Document:
 
 
 def _length_s(entry: Entry) -> float:
-    """How long an entry of ``faults`` lasts, at most."""
+    """Return how long an entry of ``faults`` lasts, at most."""
     steps = [step for kind in SEVERAL for step in entry.get(kind, ())]
     return sum(seconds(one[key]) for one in (entry, *steps) for key in ("for", "rest", "after") if _is_time(one, key))
 

@@ -51,7 +51,7 @@ def test_{name}(tmp_path):
 
 
 def make(run: Path) -> Path:
-    """A new directory beside the run. Raises :class:`MachineError`."""
+    """Make a new directory beside the run. Raises :class:`MachineError`."""
     try:
         for number in count(1):
             path = run.parent / (f"{run.name}-shrunk" + (f"-{number}" if number > 1 else ""))
@@ -66,7 +66,7 @@ def make(run: Path) -> Path:
 
 
 def left(directory: Path) -> str:
-    """What a search that could not go on has left, in a sentence; a directory without anything is removed."""
+    """Return what a search that could not go on has left, in a sentence; a directory without anything is removed."""
     if (directory / FILE).exists():
         return f"the best so far is {directory / FILE}"
     with suppress(OSError):
@@ -75,7 +75,7 @@ def left(directory: Path) -> str:
 
 
 def replay(case: Case, seed: int, file: Path) -> str:
-    """The command that does the small run again."""
+    """Return the command that does the small run again."""
     words = ["stormproof", "run", argument(file), "--on", case.deployment, "--seed", str(seed)]
     return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
 
@@ -99,16 +99,16 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
     if case.often is not None:
         best = dataclasses.replace(best, trial=dataclasses.replace(best.trial, rate=trial.rate))
         write(directory, case, best.document, best.trial)
-    told = describe(directory, case, best, run)
-    _replace(directory / TOLD, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    summary = describe(directory, case, best, run)
+    _replace(directory / TOLD, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     _replace(directory / TEST, test_of(case, best))
     render(run)  # it shows both runs side by side
-    return told
+    return summary
 
 
 def _once_more(directory: Path, case: Case, seed: int) -> tuple[Path, Trial]:
     """Do the small run again in the directory. Where none comes again as it was, do it several times: those that led to
-    it were chosen because they failed, and only new ones tell at which rate it does. The first that failed is shown."""
+    it were chosen because they failed, and only new ones show at which rate it does. The first that failed is shown."""
     file, times = directory / FILE, case.often.times if case.often is not None else 1
     experiment = load(file, deployment=case.deployment, mutant=case.mutant)
     launch = Launch(
@@ -160,14 +160,14 @@ def describe(directory: Path, case: Case, best: Best, run: Path) -> dict[str, An
 
 
 def _sameness(case: Case, trial: Trial) -> dict[str, Any]:
-    """Of a simulated run its digest; of any other how often it failed: [in so many, of so many] runs."""
+    """Return, of a simulated run, its digest; of any other how often it failed: [in so many, of so many] runs."""
     if case.often is None or case.begun is None:
         return {"digest": trial.digest}
     return {"rate": {"before": list(case.begun.rate), "after": list(trial.rate)}}
 
 
 def _head(case: Case, seed: int, trial: Trial) -> str:
-    """What nobody should have to look for elsewhere, as comments."""
+    """Return what nobody should have to look for elsewhere, as comments."""
     what = f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}"
     failed, runs = trial.rate
     lines = (
@@ -180,7 +180,7 @@ def _head(case: Case, seed: int, trial: Trial) -> str:
 
 
 def test_of(case: Case, best: Best) -> str:
-    """A test to be pasted anywhere, which fails while the bug is there."""
+    """Return a test to be pasted anywhere, which fails while the bug is there."""
     words = ["--on", case.deployment, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
     words += ["--mutant", case.mutant] if case.mutant else []
     return TEST_TEXT.format(

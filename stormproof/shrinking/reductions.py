@@ -53,7 +53,7 @@ DRAWN: Path = ("simulation", "drawn_links")
 
 
 def get(document: Any, path: Path) -> Any:
-    """What stands at this place; None where nothing does."""
+    """Return what stands at this place; None where nothing does."""
     for part in path:
         if isinstance(document, Mapping):
             document = document.get(part)
@@ -65,7 +65,7 @@ def get(document: Any, path: Path) -> Any:
 
 
 def put(document: Any, path: Path, value: Any) -> Any:
-    """The document with this value at this place."""
+    """Return the document with this value at this place."""
     if not path:
         return value
     if isinstance(document, Mapping):
@@ -76,7 +76,7 @@ def put(document: Any, path: Path, value: Any) -> Any:
 
 
 def drop(document: Any, path: Path) -> Any:
-    """The document without the key at this place."""
+    """Return the document without the key at this place."""
     parent = get(document, path[:-1])
     return put(document, path[:-1], {key: value for key, value in parent.items() if key != path[-1]})
 
@@ -90,7 +90,7 @@ def first_of(attempt: Attempt, candidates: Sequence[Document], document: Documen
 
 
 def fewer(document: Document, attempt: Attempt, seen: Trial, *, key: str, keep: int) -> Document:
-    """As few entries of a list as will do."""
+    """Keep as few entries of a list as will do."""
     return _fewest(document, attempt, document.get(key, ()), partial(with_entries, key=key), keep)
 
 
@@ -99,7 +99,7 @@ def with_entries(document: Document, entries: Sequence[Any], *, key: str) -> Doc
 
 
 def fewer_steps(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """Fewer steps in each sequence; of one step, the step itself."""
+    """Try fewer steps in each sequence; of one step, the step itself."""
     for place, entry in enumerate(document.get("faults", ())):
         for kind in SEVERAL:
             if kind in entry:
@@ -139,7 +139,7 @@ def _least(
 
 
 def less_time(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """Less time before the first fault, between two of them, and after the last one: what follows moves along."""
+    """Try less time before the first fault, between two of them, and after the last one: what follows moves along."""
     number = 0
     while number < len(gaps := _gaps(document)):  # there are fewer once two faults fire at the same moment
         floor_s = LEAST_GAP_S if number == len(gaps) - 1 else 0.0
@@ -150,7 +150,7 @@ def less_time(document: Document, attempt: Attempt, seen: Trial) -> Document:
 
 
 def _moments(document: Document) -> list[float]:
-    """The moments at which faults fire, ascending, each once."""
+    """Return the moments at which faults fire, ascending, each once."""
     return sorted({seconds(entry["at"]) for entry in document.get("faults", ()) if fires_once(entry)})
 
 
@@ -159,7 +159,7 @@ def fires_once(entry: Mapping[str, Any]) -> bool:
 
 
 def _gaps(document: Document) -> list[float]:
-    """Time before each moment since the one before it, and from the last one to the end of the load."""
+    """Return the time before each moment since the one before it, and from the last one to the end of the load."""
     marks = [0.0, *_moments(document), seconds(document["duration"])]
     return [round(end - begin, 9) for begin, end in itertools.pairwise(marks)]
 
@@ -185,7 +185,7 @@ def _shorter(value: float, *, floor_s: float) -> list[float]:
 
 
 def shorter_faults(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """Faults, and rests between those of a sequence, that last less long."""
+    """Try faults, and rests between those of a sequence, that last less long."""
     for path in [path for at in _faults(document) for path in ((*at, "for"), (*at, "rest"))]:
         if (written := get(document, path)) is not None:
             floor_s = LEAST_STEP_S if path[-1] == "for" else 0.0
@@ -199,7 +199,7 @@ def _with_duration(document: Document, value_s: float, *, path: Path) -> Documen
 
 
 def fewer_targets(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """One node, by its name, where several are hit or the seed draws which; a role says more and stays."""
+    """Try one node, by its name, where several are hit or the seed draws which; a role says more and stays."""
     for path in _faults(document):
         name = _name(get(document, path))
         options = plugins.options_class(plugins.load(PluginKind.FAULT, name))
@@ -213,7 +213,7 @@ def fewer_targets(document: Document, attempt: Attempt, seen: Trial) -> Document
 
 
 def smaller_numbers(document: Document, attempt: Attempt, seen: Trial, *, sections: Sequence[str]) -> Document:
-    """Options that are numbers: counts down to their least, rates and the strength of faults towards nothing."""
+    """Lower options that are numbers: counts down to their least, rates and the strength of faults towards nothing."""
     for knob in [knob for section in sections for knob in knobs(document, section)]:
         document = _least(document, attempt, knob.value, knob.smaller, knob.set)
     return document
@@ -239,7 +239,8 @@ class Knob:
 
 
 def knobs(document: Document, section: str) -> Iterator[Knob]:
-    """The numbers of a section that may change, in the order of the document, also those that have their default."""
+    """Yield the numbers of a section that may change, in the order of the document, also those that have their
+    default."""
     for path, kind in _uses(document, section):
         for field in plugins.fields(plugins.options_class(plugins.load(kind, str(path[-1])))):
             written = get(document, (*path, field.name))
@@ -257,7 +258,7 @@ def knobs(document: Document, section: str) -> Iterator[Knob]:
 
 
 def plainer(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """Options that are switched off, or as they are by default."""
+    """Try options that are switched off, or as they are by default."""
     for section in ("system", "workloads", "faults"):
         for path, kind in _uses(document, section):
             for field in plugins.fields(plugins.options_class(plugins.load(kind, str(path[-1])))):
@@ -268,8 +269,8 @@ def plainer(document: Document, attempt: Attempt, seen: Trial) -> Document:
 
 
 def steadier(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """What was sent first arrives first, on all links or on as many as will do; and nothing drawn for each message on
-    the others."""
+    """Have what was sent first arrive first, on all links or on as many as will do, and nothing drawn for each message
+    on the others."""
     if get(document, DRAWN) == []:
         return document
     even = put(document, DRAWN[:1], {DRAWN[1]: []})
@@ -291,8 +292,8 @@ def _with_drawn(document: Document, links: Sequence[str]) -> Document:
 
 
 def other_seeds(document: Document, attempt: Attempt, seen: Trial) -> Document:
-    """Half of the load or of its time with the draws of another seed. Some failures need luck, a race that is won say:
-    much load buys it, and so do a few seeds."""
+    """Try half of the load or of its time with the draws of another seed. Some failures need luck, a race that is won
+    say: much load buys it, and so do a few seeds."""
     smaller = []
     gaps = _gaps(document)
     longest = max(range(len(gaps)), key=gaps.__getitem__)
@@ -326,7 +327,7 @@ def _is_number(value: object) -> bool:
 
 
 def _faults(document: Document) -> list[Path]:
-    """Where each fault, or step of a sequence, stands."""
+    """Return where each fault, or step of a sequence, stands."""
     found: list[Path] = []
     for place, entry in enumerate(document.get("faults", ())):
         kind = next((kind for kind in SEVERAL if kind in entry), "")
@@ -336,12 +337,12 @@ def _faults(document: Document) -> list[Path]:
 
 
 def _name(entry: Mapping[str, Any]) -> str:
-    """The name of the fault of an entry, or of a step."""
+    """Return the name of the fault of an entry, or of a step."""
     return next(key for key in entry if key not in ENTRY_KEYS)
 
 
 def _uses(document: Document, section: str) -> list[tuple[Path, PluginKind]]:
-    """Where the options of each plug-in of a section stand."""
+    """Return where the options of each plug-in of a section stand."""
     if section == "system":
         return [(("system", name), PluginKind.DRIVER) for name in document["system"]]
     if section == "workloads":

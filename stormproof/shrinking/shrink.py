@@ -198,7 +198,7 @@ class _Search:
         self._free: list[Free] = []
         self.settled = False
         self.workers = workers
-        workers.on_try = self._tell
+        workers.on_try = self._report
 
     def begin(self) -> None:
         """Find the document that the search begins with."""
@@ -244,7 +244,7 @@ class _Search:
             other.begin()
             other.descend([WITH_A_FAULT.get(one.name, one) for one in passes])
         finally:
-            self.workers.on_try = self._tell
+            self.workers.on_try = self._report
             if other._trial is not None and 2 * other._size.operations <= self._size.operations:
                 self._better(other.document, other._trial)
 
@@ -253,10 +253,10 @@ class _Search:
         return self._trial.size if self._trial is not None and self._trial.size is not None else self._case.before
 
     def apply(self, number: int, one: Pass, document: Document) -> Document:
-        """One pass over the document."""
+        """Make one pass over the document."""
         self._at = (one.name, number)
         self._round += number == 1
-        self._tell()
+        self._report()
         attempt: Attempt = self._attempt
         assert self._trial is not None
         return one.reduce(document, attempt, self._trial)
@@ -287,7 +287,7 @@ class _Search:
         self.document, self._trial = document, trial
         self._on_better(document, trial)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         name, number = self._at
         self._on_progress(
             Progress(

@@ -35,7 +35,7 @@ class Signature:
     origin: Origin
 
     def kept_by(self, others: Iterable[Signature]) -> bool:
-        """Whether one of these is the same failure: the same law and cause, and at least the same anomalies."""
+        """Return whether one of these is the same failure: the same law and cause, and at least the same anomalies."""
         return any(
             other.law == self.law and other.origin == self.origin and set(other.anomalies) >= set(self.anomalies)
             for other in others
@@ -46,13 +46,14 @@ class Signature:
 
 
 def signatures(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> tuple[Signature, ...]:
-    """All failures of a run: for each cause, in the order of the report, each law that is broken by it. None for a run
-    that isn't INVALID. ``meta``: its ``run.json``."""
+    """Return all failures of a run: for each cause, in the order of the report, each law that is broken by it. None for
+    a run that isn't INVALID. ``meta``: its ``run.json``."""
     return tuple(dict.fromkeys(signature for signature, _ in failing(rows, verdict, meta)))
 
 
 def failing(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
-    """Each failure of a run with its cause, in the order of the report; one signature may come with several causes."""
+    """Yield each failure of a run with its cause, in the order of the report; one signature may come with several
+    causes."""
     if not verdict.violations:
         return
     for cause in group(rows, fault_lines(rows), verdict.violations, groups=queue_groups(meta)):
@@ -60,7 +61,7 @@ def failing(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple
 
 
 def of_cause(cause: Cause) -> Sequence[Signature]:
-    """One for each law that is broken in this cause."""
+    """Return one for each law that is broken in this cause."""
     names: dict[str, set[str]] = {}
     for violation in cause.violations:
         names.setdefault(violation.law, set()).add(violation.anomaly.name)

@@ -43,7 +43,7 @@ class Size:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What became of one document. ``nodes``: those that there were at the start. ``hit``: those that faults of each
-    name hit. ``error``: why it could not be tried, and then nothing else is told. ``rate``: in how many of how many
+    name hit. ``error``: why it could not be tried, and then nothing else is known. ``rate``: in how many of how many
     runs it failed in the wanted way, where no run comes again as it was. ``processor_s``: what it took of a processor,
     whatever else went on there."""
 

@@ -82,8 +82,8 @@ class Workers:
             child.join()
 
     def first(self, candidates: Sequence[Document], wanted: Signature) -> tuple[int, Trial] | None:
-        """The first candidate, in their order, that fails in the wanted way, with what became of it. Later ones are
-        tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
+        """Return the first candidate, in their order, that fails in the wanted way, with what became of it. Later ones
+        are tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
         tries: list[Try] = [(text(candidate), candidate.get(SEED, self._seed)) for candidate in candidates]
         begun, ahead = 0, self._count + AHEAD if self._count else 0
         for place, one in enumerate(tries):
@@ -149,7 +149,7 @@ class Here(Executor):
         future: Future[T] = Future()
         try:
             future.set_result(do(*arguments, **named))
-        except Exception as error:  # whatever it was: who asks for the result is told
+        except Exception as error:  # whatever it was: who asks for the result gets it
             future.set_exception(error)
         return future
 
@@ -159,6 +159,6 @@ def died() -> MachineError:
 
 
 def begin(parent: int) -> None:
-    """The parent alone decides when to stop; but a worker never outlives its parent."""
+    """Begin as a worker: the parent alone decides when to stop; but a worker never outlives its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)

@@ -97,8 +97,8 @@ def _alone(task: Task) -> Done:
 
 
 def _close(pool: ProcessPoolExecutor) -> None:
-    """Wait for the workers' end. Who is told again to stop meanwhile waits no more: nobody would tell the workers to
-    end, and the process would wait for them at its own end, for ever."""
+    """Wait for the workers' end. A second request to stop ends the wait: without it nothing would end the workers, and
+    the process would wait for them at its own end, for ever."""
     try:
         pool.shutdown(wait=True, cancel_futures=True)
     except BaseException:
@@ -108,6 +108,7 @@ def _close(pool: ProcessPoolExecutor) -> None:
 
 
 def _begin(parent: int) -> None:
-    """The parent alone decides when to stop, and a worker ends its task first; but it never outlives its parent."""
+    """Begin as a worker: the parent alone decides when to stop, and a worker ends its task first; but it never outlives
+    its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)

@@ -49,8 +49,8 @@ def run(session: Session, tasks: Sequence[Task], on_rows: Callable[[], bool], *,
 def _parts(
     session: Session, tasks: Sequence[Task], follow: Callable[[int, int], None], failed: count[int]
 ) -> list[Done]:
-    """A task that kills its worker each time fails the whole job: what has no row yet is tried again in two halves,
-    down to this task."""
+    """Do the tasks. One that kills its worker each time fails the whole job: what has no row yet is tried again in two
+    halves, down to this task."""
     try:
         return session.map(do, tasks, follow)
     except (ChaosError, _Enough):

@@ -62,12 +62,12 @@ class Plan:
         return range(self.first, self.last + 1)
 
     def runs(self) -> list[tuple[int, int]]:
-        """(file, seed) of all runs, in the order in which they are begun: the first seed of each file first."""
+        """Return (file, seed) of all runs, in the order in which they are begun: the first seed of each file first."""
         return [(number, seed) for seed in self.seeds for number in range(len(self.files))]
 
 
 def code_digest() -> str:
-    """Of all that a verdict depends on: the code of this installation."""
+    """Return the digest of all that a verdict depends on: the code of this installation."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -97,14 +97,14 @@ def create(
         directory = store.new_folder(out, stem)
         for folder in (ROWS, EXPERIMENTS):
             (directory / folder).mkdir()
-        told = []
+        copies = []
         for number, (path, title, text) in enumerate(files):
             copy = f"{EXPERIMENTS}/{number}/{path.stem}.yaml"  # its name is the experiment's, if that has no other
             (directory / copy).parent.mkdir()
             (directory / copy).write_text(text, "utf-8")
-            told.append(File(name=title, path=str(path), copy=copy, sha256=_sum(text)))
+            copies.append(File(name=title, path=str(path), copy=copy, sha256=_sum(text)))
         plan = Plan(
-            files=told,
+            files=copies,
             first=seeds[0],
             last=seeds[-1],
             mutant=mutant,
@@ -121,7 +121,7 @@ def create(
 
 
 def read(directory: Path) -> Plan:
-    """The plan of a sweep. Raises :class:`BadInput` where there is none, or none of ours."""
+    """Return the plan of a sweep. Raises :class:`BadInput` where there is none, or none of ours."""
     path = directory / PLAN
     try:
         value = guarded.read_json(path)
@@ -154,8 +154,8 @@ def resume(
     *,
     no_loss_by_policy: bool = False,
 ) -> Plan:
-    """The plan of a sweep that goes on. What is given again must be what it was begun with. Raises :class:`BadInput`
-    with everything that differs: rows of two experiments, or of two versions, are no table."""
+    """Return the plan of a sweep that goes on. What is given again must be what it was begun with. Raises
+    :class:`BadInput` with everything that differs: rows of two experiments, or of two versions, are no table."""
     plan = read(directory)
     wrong = []
     if files and [_sum(text) for _, _, text in files] != [file.sha256 for file in plan.files]:
@@ -173,7 +173,7 @@ def resume(
     if plan.code != code_digest():
         wrong.append(
             f"{directory} was begun by other code (stormproof {plan.version}, {plan.code}), whose rows can't be set"
-            " beside those of this one: begin anew"
+            " beside those of this one: begin again"
         )
     if wrong:
         raise BadInput(*wrong)

@@ -23,7 +23,7 @@ def clean(parent: Path, *, keep_failed: bool) -> tuple[list[Path], list[Path]]:
 
 
 def _remove(sweep: Path) -> bool:
-    """Whether nobody was at work on it."""
+    """Remove it; return whether nobody was at work on it."""
     try:
         with plan.alone(sweep):
             shutil.rmtree(sweep)
@@ -35,7 +35,7 @@ def _remove(sweep: Path) -> bool:
 
 
 def _all_valid(sweep: Path) -> bool:
-    """Not where a seed has no row yet, or what was recorded is damaged."""
+    """Return whether all runs are VALID: not where a seed has no row yet, or what was recorded is damaged."""
     try:
         return all(not read_row(plan.row_path(sweep, key)).failed for key in plan.read(sweep).runs())
     except (ChaosError, OSError):

@@ -128,7 +128,7 @@ class Sweep:
 
 
 def _remove_torn(runs: Path, rows: Mapping[Key, Row]) -> None:
-    """A run without a row is one whose task was killed."""
+    """Remove the runs without a row: their tasks were killed."""
     for path in runs.glob("*-*"):
         file, _, seed = path.name.partition("-")
         if file.isdecimal() and seed.isdecimal() and (int(file), int(seed)) not in rows:

@@ -1,8 +1,8 @@
 """One task of a sweep: simulate one seed and judge it in this process, and leave one row.
 
-The row is a file of its own that is there as a whole or not at all, so that whoever is killed loses one seed at most,
-and a task that is tried again, by whomever, has nothing left to do. Nothing heavy is imported before it is needed: an
-executor that lacks a library must be able to say so.
+The row is a file of its own that is there as a whole or not at all, so that a process that is killed loses one seed at
+most, and a task that is tried again, wherever, has nothing left to do. Nothing heavy is imported before it is needed:
+an executor that lacks a library must be able to say so.
 """
 
 from __future__ import annotations
@@ -163,13 +163,13 @@ def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
     (verdict,) = judge([run], engine=Engine.LOCAL)
     failures, seen = _observed(run, verdict)
     kept = plan.keep_all or verdict.validity is not Validity.VALID
-    told = {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
+    summary = {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
     if verdict.validity is not Validity.VALID and task.reports:
         _render(run.directory)
     elif not kept and plan.beside:
         trim(run.directory)
     elif not kept:
-        told["run"] = ""
+        summary["run"] = ""
     return Row(
         file=task.file,
         seed=task.seed,
@@ -177,7 +177,7 @@ def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
         code=exit_code(verdict),
         run=_relative(run.directory, task) if kept else "",
         digest=verdict.digest,
-        told=told,
+        told=summary,
         failures=failures,
         seen=seen,
         simulated_s=round(simulated_s, 3),
@@ -186,7 +186,7 @@ def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
 
 
 def _observed(run: Prepared, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen]:
-    """How a run failed and what it went through; nothing of one that can't be read."""
+    """Return how a run failed and what it went through; nothing of one that can't be read."""
     from chaos.history.recorder import read_rows
     from reports.rows import RunRows
     from reports.sweeps.observed import observe
@@ -234,5 +234,5 @@ def _render(run: Path) -> None:
 
 
 def _relative(run: Path, task: Task) -> str:
-    """A run's directory as seen from the sweep's."""
+    """Return a run's directory as seen from the sweep's."""
     return os.path.relpath(run.resolve(), task.directory)
