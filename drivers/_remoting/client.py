@@ -55,43 +55,43 @@ class QueueClient:
     # What systems do each in their own way
 
     def _node(self, address: str) -> str:
-        """The node that a route names by this address."""
+        """Return the node that a route names by this address."""
         return address
 
     def _group(self, queue: QueueRef) -> str:
-        """Which of the broker groups in its topic's route has a queue; "" where there is only one."""
+        """Return which of the broker groups in its topic's route has a queue; "" where there is only one."""
         return ""
 
     def _server(self, name: str) -> Asks:
-        """The connection with a name server."""
+        """Return the connection with a name server."""
         return self._network.connect(self._name, name)
 
     def _extra(self, node: str, source: str) -> Mapping[str, str]:
-        """More fields of a read that asks this replica (``""``: the master), and demands where data comes from. Raises
-        :class:`Failed` for what the system can't be asked for."""
+        """Return more fields of a read that asks this replica (``""``: the master), and demands where data comes from.
+        Raises :class:`Failed` for what the system can't be asked for."""
         return {}
 
     def _delivered(self, body: bytes) -> Sequence[Delivered]:
-        """The messages of a pull. Raises ``ValueError`` for bytes that are none."""
+        """Return the messages of a pull. Raises ``ValueError`` for bytes that are none."""
         return [
             Delivered(offset=one.offset, message=one.message, hash=body_hash(one.body))
             for one in records.decode_all(body)
         ]
 
     async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
-        """The queue's minimum and maximum, after the node has answered for the maximum."""
+        """Return the queue's minimum and maximum, after the node has answered for the maximum."""
         return number(answer.fields, "minOffset"), number(answer.fields, "offset")
 
     async def _ready(self, queue: QueueRef, node: str, group: str) -> None:
-        """What has to be before the node takes offsets of this group."""
+        """Do what has to be done before the node takes offsets of this group."""
 
     def _sent(self, node: str, result: Answer) -> Answer:
-        """What a send learned, with what the master's answer did not say."""
+        """Return what a send learned, with what the master's answer did not say."""
         return result
 
     async def _by_master(self, queue: QueueRef, node: str, result: Answer) -> Answer:
-        """What another request learned of the master. Raises :class:`Failed` when the node may have answered without
-        being the master: then its answer counts for nothing."""
+        """Return what another request learned of the master. Raises :class:`Failed` when the node may have answered
+        without being the master: then its answer counts for nothing."""
         return result
 
     # The requests
@@ -127,7 +127,8 @@ class QueueClient:
         source: str = "",
         wait_s: float = 0.0,
     ) -> Answer:
-        """``wait_s``: for so long the broker may hold the read at the end of the queue."""
+        """Read messages from this offset on. ``wait_s``: for so long the broker may hold the read at the end of the
+        queue."""
         fields = {
             "consumerGroup": queue.group or "storm-readers",
             "topic": queue.topic,
@@ -198,7 +199,7 @@ class QueueClient:
         raise Failed(_reason(answer), result)
 
     def close(self) -> None:
-        """Nothing of its own: a connection belongs to the network, one for each client and node."""
+        """Close nothing of its own: a connection belongs to the network, one for each client and node."""
 
     async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Message]:
         fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
@@ -207,7 +208,7 @@ class QueueClient:
         return node, await self._request(queue, node, Message(code=code, fields=fields))
 
     async def _request(self, queue: QueueRef, node: str, message: Message, wait_s: float = 0.0) -> Message:
-        """``wait_s``: for so long the node may lawfully hold its answer back."""
+        """Send a request and return the answer. ``wait_s``: for so long the node may hold its answer back."""
         try:
             return await ask(self._network.connect(self._name, node), message, self._timeout_s + wait_s)
         except (Failed, Unknown):
@@ -215,14 +216,15 @@ class QueueClient:
             raise
 
     def _messages(self, body: bytes) -> tuple[Delivered, ...]:
-        """The records of a pull. Raises :class:`Unknown` for bytes that are no records: the reader learned nothing."""
+        """Return the records of a pull. Raises :class:`Unknown` for bytes that are no records: the reader learned
+        nothing."""
         try:
             return tuple(self._delivered(body))
         except ValueError as error:
             raise Unknown(f"damaged answer: {error}") from error
 
     async def _master(self, queue: QueueRef) -> str:
-        """The master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
+        """Return the master by the route in hand, or by a name server. Raises :class:`Failed`: no broker was asked."""
         key = self._key(queue)
         if key not in self._masters:
             server = self._next_server()
@@ -244,7 +246,7 @@ class QueueClient:
         return self._masters[key]
 
     def _key(self, queue: QueueRef) -> tuple[str, str]:
-        """What has a master of its own."""
+        """Return the key of what has a master of its own: a topic, in a broker group."""
         return queue.topic, self._group(queue)
 
     def _next_server(self) -> str:
@@ -256,14 +258,14 @@ class QueueClient:
 
 
 def _masters(route: bytes, group: str) -> list[str]:
-    """The addresses of the masters that a route names, of this group alone unless it is "". Raises whatever it takes
-    when it is none."""
+    """Return the addresses of the masters that a route names, of this group alone unless it is "". Raises whatever it
+    takes when it is none."""
     brokers = [one for one in loads(route)["brokerDatas"] if group in ("", one.get("brokerName"))]
     return [str(one["brokerAddrs"]["0"]) for one in brokers if "0" in one["brokerAddrs"]]
 
 
 def _outcome(answer: Message, result: Answer) -> Failed | Unknown:
-    """What a refused write means: it was surely not stored, or nobody knows."""
+    """Return what a refused write means: it was surely not stored, or its outcome is unknown."""
     sure = answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark
     return Failed(_reason(answer), result) if sure else Unknown(_reason(answer), result)
 

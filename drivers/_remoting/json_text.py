@@ -11,7 +11,7 @@ _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTA
 
 
 def loads(data: bytes | str) -> Any:
-    """Raises ``ValueError`` for bytes that are no JSON even so."""
+    """Parse JSON, with or without quotes around keys. Raises ``ValueError`` for bytes that are no JSON even so."""
     try:
         text = data.decode() if isinstance(data, bytes) else data
         try:

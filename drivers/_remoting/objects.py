@@ -90,7 +90,7 @@ class ControllerObjects:
             return Answer(node=node, value={"value": addresses.get(OUTSIDE)})
 
     async def _read(self, name: str, node: str, code: int, body: bytes = b"") -> Message:
-        """Raises :class:`Failed` whatever goes wrong: a read has no effect."""
+        """Send a read and return the answer. Raises :class:`Failed` whatever goes wrong: a read has no effect."""
         try:
             answer = await self._request(name, node, code, {}, body)
         except Unknown as error:
@@ -117,13 +117,13 @@ class ControllerObjects:
 
 
 def _name(key: str) -> str:
-    """The object that a key belongs to."""
+    """Return the object that a key belongs to."""
     return key.rpartition("/")[0]
 
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """Raises :class:`Unknown` where an answer has not what it should have: nobody knows what it meant."""
+    """Raise :class:`Unknown` where an answer lacks what it should have: its meaning is unknown."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -131,7 +131,7 @@ def _whole() -> Iterator[None]:
 
 
 def _body(answer: Message) -> dict[str, Any]:
-    """The answer's JSON object. Raises :class:`Unknown` for anything else: nobody knows what it meant."""
+    """Return the answer's JSON object. Raises :class:`Unknown` for anything else: its meaning is unknown."""
     try:
         found = json.loads(answer.body)
     except ValueError as error:

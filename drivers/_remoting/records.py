@@ -135,8 +135,8 @@ def decode(data: Buffer, at: int = 0) -> Record:
 
 
 def outline(data: Buffer, at: int) -> tuple[int, int]:
-    """The size of the record that begins at ``at``, and its position in the commit log. Only the sizes of its parts
-    are checked, so it costs the same for every record. Raises :class:`BadRecord`."""
+    """Return the size of the record that begins at ``at``, and its position in the commit log. Only the sizes of its
+    parts are checked, so it costs the same for every record. Raises :class:`BadRecord`."""
     left = len(data) - at
     if left < START.size:
         raise BadRecord("the record's head is cut off", cut_off=True)
@@ -179,7 +179,7 @@ def _host_bytes(sys_flag: int, long: int) -> int:
 
 
 def _check_seal(data: Buffer, at: int, end: int, properties: bytes) -> None:
-    """The optional CRC of the whole record: ten digits at its very end, the least significant one first."""
+    """Check the optional CRC of the whole record: ten digits at its very end, the least significant one first."""
     seal = properties[-_SEAL_BYTES:]
     if not seal.startswith(_SEALED) or not seal.endswith(b"\x02"):
         return

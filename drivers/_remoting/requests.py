@@ -19,11 +19,12 @@ class Asks(Protocol):
     """What takes requests: a :class:`chaos.driver.Connection`, or less than that."""
 
     async def request(self, message: Message, timeout_s: float) -> Message:
-        """As :meth:`chaos.driver.Connection.request`."""
+        """Do as :meth:`chaos.driver.Connection.request`."""
 
 
 async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
-    """One request. Raises :class:`Failed` when it surely never left, :class:`Unknown` when no answer came."""
+    """Send one request and return the answer. Raises :class:`Failed` when it surely never left, :class:`Unknown` when
+    no answer came."""
     try:
         return await connection.request(message, timeout_s)
     except TimeoutError as error:
@@ -35,7 +36,7 @@ async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
 
 
 def number(fields: Mapping[str, str], name: str) -> int:
-    """A field that holds a whole number of 64 bits; -1 where there is none."""
+    """Return a field that holds a whole number of 64 bits; -1 where there is none."""
     text = fields.get(name, "")
     if len(text) < SURE_DIGITS and text.isascii() and text.isdigit():
         return int(text)

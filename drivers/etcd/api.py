@@ -21,8 +21,8 @@ Json = Mapping[str, Any]
 
 
 async def call(network: Dials, client: str, node: str, path: str, asked: Json, timeout_s: float) -> dict[str, Any]:
-    """One request, one answer. Raises :class:`Failed` when it surely did not happen, :class:`Unknown` when nobody can
-    tell; both name the node."""
+    """Send one request and return its answer. Raises :class:`Failed` when it surely had no effect, :class:`Unknown`
+    when it may have had one; both name the node."""
     answer = Answer(node=node)
     try:
         status, body = await post(network, client, node, f"/v3/{path}", json.dumps(asked).encode(), timeout_s)
@@ -33,7 +33,7 @@ async def call(network: Dials, client: str, node: str, path: str, asked: Json, t
         raise (Unknown if error.sent else Failed)(str(error), answer) from error
     except (Broken, ValueError, RecursionError) as error:
         raise Unknown(f"no whole answer: {error}", answer) from error
-    found = found.get("result", found) if isinstance(found, dict) else found  # a stream wraps what it tells
+    found = found.get("result", found) if isinstance(found, dict) else found  # a stream wraps what it reports
     if not isinstance(found, dict):
         raise Unknown(f"status {status} without an object of JSON", answer)
     if status == OK and "header" in found:
@@ -43,7 +43,7 @@ async def call(network: Dials, client: str, node: str, path: str, asked: Json, t
 
 
 async def look(network: Dials, client: str, node: str, path: str, asked: Json, timeout_s: float) -> dict[str, Any]:
-    """A call without effect: whatever goes wrong is :class:`Failed`."""
+    """Make a call without effect: whatever goes wrong is :class:`Failed`."""
     try:
         return await call(network, client, node, path, asked, timeout_s)
     except Unknown as error:
@@ -51,17 +51,17 @@ async def look(network: Dials, client: str, node: str, path: str, asked: Json, t
 
 
 def packed(text: str) -> str:
-    """A key or a value as JSON holds it: Base64."""
+    """Return a key or a value as JSON holds it: Base64."""
     return b64encode(text.encode()).decode()
 
 
 def unpacked(text: str) -> str:
-    """The inverse of :func:`packed`. Raises ``ValueError``."""
+    """Return the text that :func:`packed` has encoded. Raises ``ValueError``."""
     return b64decode(text, validate=True).decode()
 
 
 def number(found: object, name: str) -> int:
-    """A field of 64 bits, which JSON holds as a text and leaves out when it is 0. Raises ``ValueError``."""
+    """Return a field of 64 bits, which JSON holds as a text and leaves out when it is 0. Raises ``ValueError``."""
     try:
         return int(found.get(name, 0))  # type: ignore[attr-defined]
     except (AttributeError, TypeError, OverflowError) as error:

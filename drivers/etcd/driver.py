@@ -27,7 +27,7 @@ CHANGE_S = 2.0
 SEEN_S = 10.0
 LOOK_S = 0.1
 #: Starts a server; ``$0`` is its data. Only in its first life does it found the cluster. A member that was removed
-#: finds that out and ends with 0; then it joins anew, without its old data.
+#: finds that out and ends with 0; then it joins again, without its old data.
 _START = """\
 [ -e begun ] || { : >begun; exec "$@" --initial-cluster-state new; }
 trap : TERM INT
@@ -61,7 +61,7 @@ class Options:
 
 @dataclass(slots=True)
 class Etcd:
-    """``_term``: the highest that was seen so far; a server that was started again tells an older one for a while."""
+    """``_term``: the highest that was seen so far; a server that was started again names an older one for a while."""
 
     options: Options
     _term: int = field(default=-1, init=False)
@@ -105,7 +105,8 @@ class Etcd:
         return ()
 
     def profile(self) -> Profile:
-        """The strictest one: a write is on most members' disks when acknowledged, and only who has it can lead."""
+        """Return the strictest profile: a write is on most members' disks when acknowledged, and only who has it can
+        lead."""
         return Profile()
 
     # Clients
@@ -129,7 +130,7 @@ class Etcd:
         return ClusterView(groups=(group,), settled=bool(found.leader) and len(in_sync) == len(self.nodes))
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Only who could be read at all; contents are read by the workloads, through every server."""
+        """Record only who could be read at all; contents are read by the workloads, through every server."""
         for node in self.nodes:
             try:
                 await look(cast(Dials, network), HARNESS, node, "kv/range", {"key": "AA=="}, CHANGE_S)
@@ -138,7 +139,7 @@ class Etcd:
             record("final", f="complete", node=node)
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
-        """Have the leader hand over to ``target``. Whether it did is seen, not told: the answer is empty."""
+        """Have the leader hand over to ``target``. Whether it did has to be observed: the answer is empty."""
         dials = cast(Dials, network)
         found = await members.ask(dials, self.nodes)
         old, new = found.leader, found.of.get(target)
@@ -151,7 +152,7 @@ class Etcd:
             if (now := await members.ask(dials, self.nodes)).leader == target:
                 return {"from": old, "to": target, "epoch": now.term}
             await asyncio.sleep(LOOK_S)
-        raise Unknown(f"{old} was told to hand over to {target}, which did not lead within {SEEN_S:g} s")
+        raise Unknown(f"{old} was asked to hand over to {target}, which did not lead within {SEEN_S:g} s")
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
         """Take a member out, and announce its successor at the same address, which joins once the node is started.

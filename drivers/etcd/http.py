@@ -15,8 +15,8 @@ class Broken(ConnectionError):
 
 
 async def post(network: Dials, client: str, node: str, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-    """Status and body of the answer. Raises :class:`chaos.driver.Disconnected` when the node refused the connection,
-    ``TimeoutError`` when the time was over, and :class:`Broken`."""
+    """Send a request and return status and body of the answer. Raises :class:`chaos.driver.Disconnected` when the node
+    refused the connection, ``TimeoutError`` when the time was over, and :class:`Broken`."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await network.dial(client, node)
         try:

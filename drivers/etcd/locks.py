@@ -34,7 +34,8 @@ class EtcdLocks:
         self.nodes = tuple(nodes)
 
     async def acquire(self, name: str, node: str, *, lease_s: float) -> Answer:
-        """A lease that etcd makes longer than it was asked for does no harm: we count on the shorter time."""
+        """Take the lock under a lease. One that etcd makes longer than it was asked for does no harm: we count on the
+        shorter time."""
         self._held.pop(name, None)
         try:
             granted = await self._call(node, "lease/grant", {"TTL": math.ceil(lease_s)}, REQUEST_S)
@@ -66,7 +67,7 @@ class EtcdLocks:
 
     async def _give_up(self, node: str, lease: str, why: Unknown) -> NoReturn:
         """Stop waiting for a lock. Once its lease is revoked we neither hold it nor ever will, and nobody has used it.
-        Raises :class:`Failed` then, and ``why`` when nobody can tell."""
+        Raises :class:`Failed` then, and ``why`` when that is unknown."""
         try:
             await self._call(node, "lease/revoke", {"ID": lease}, REQUEST_S)
         except (Failed, Unknown):

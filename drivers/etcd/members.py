@@ -40,8 +40,8 @@ class Members:
     @property
     def leader(self) -> str:
         """The node that more than half of all nodes follow; "" without one. A leader that was cut off may believe to
-        lead for another election timeout, and its term is no help: what a server tells as its term is that of the last
-        entry that it applied."""
+        lead for another election timeout, and its term is no help: what a server reports as its term is that of the
+        last entry that it applied."""
         for name, status in self.of.items():
             if 2 * sum(other.leader == status.member for other in self.of.values()) > len(self.nodes):
                 return name
@@ -73,14 +73,14 @@ async def ask(network: Dials, nodes: Sequence[str]) -> Members:
 
 async def _status(network: Dials, node: str) -> Status | None:
     try:
-        told: dict[str, Any] = await look(network, HARNESS, node, "maintenance/status", {}, STATUS_S)
+        reported: dict[str, Any] = await look(network, HARNESS, node, "maintenance/status", {}, STATUS_S)
         return Status(
-            member=number(told["header"], "member_id"),
-            leader=number(told, "leader"),
-            term=number(told, "raftTerm"),
-            committed=number(told, "raftIndex"),
-            applied=number(told, "raftAppliedIndex"),
-            well=not told.get("isLearner") and not told.get("errors"),
+            member=number(reported["header"], "member_id"),
+            leader=number(reported, "leader"),
+            term=number(reported, "raftTerm"),
+            committed=number(reported, "raftIndex"),
+            applied=number(reported, "raftAppliedIndex"),
+            well=not reported.get("isLearner") and not reported.get("errors"),
         )
     except (Failed, LookupError, ValueError):
         return None

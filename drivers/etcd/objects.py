@@ -24,7 +24,7 @@ class EtcdObjects:
         self.nodes = tuple(nodes)
 
     async def create(self, name: str, node: str, *, numbers: int) -> Answer:
-        """Both keys in one transaction, unless they are there."""
+        """Create both keys in one transaction, unless they are there."""
         first = {text_key(name): FIRST_TEXT, set_key(name): json.dumps(FIRST_SET)}
         absent = [_compares(key, 0) for key in first]
         await self._call(node, "txn", {"compare": absent, "success": [_puts(key, first[key]) for key in first]})

@@ -14,5 +14,5 @@ __all__ = ["DECIDED_BY", "EVENTS", "MUTANTS", "NODE_OPTIONS", "Options", "create
 
 
 def __getattr__(name: str) -> Any:
-    """``MUTANTS`` is made when somebody asks: the planted bugs import every part of the system."""
+    """Make ``MUTANTS`` when somebody asks: the planted bugs import every part of the system."""
     return getattr(driver, name)

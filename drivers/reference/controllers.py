@@ -47,7 +47,7 @@ async def remove(network: Network, leader: str, node: str) -> Mapping[str, objec
 
 
 async def add(network: Network, leader: str, node: str) -> bool:
-    """Whether the leader says that the controller votes; if not, it has been asked to let it join."""
+    """Return whether the leader says that the controller votes; if not, ask it to let the controller join."""
     try:
         if node in await _voters(network, leader):
             return True
@@ -63,7 +63,8 @@ async def _change(network: Network, leader: str, node: str, change: str) -> None
 
 
 async def _voters(network: Network, leader: str) -> list[str]:
-    """Whom the leader counts on. Raises :class:`Failed` for one that names itself and says that it doesn't lead."""
+    """Return whom the leader counts on. Raises :class:`Failed` for one that names itself and says that it doesn't
+    lead."""
     answer = await _request(network, leader, Request.CONTROLLER_GET_METADATA_INFO, {})
     if answer.fields.get("controllerLeaderId") == leader and answer.fields.get("isLeader") != "true":
         raise Failed(f"{leader} names itself the leader of the controllers, and says that it does not lead them")
@@ -71,7 +72,8 @@ async def _voters(network: Network, leader: str) -> list[str]:
 
 
 async def _request(network: Network, leader: str, code: Request, fields: Mapping[str, str]) -> Message:
-    """Raises :class:`Failed` for a refusal, :class:`Unknown` where the leader can't tell what became of it."""
+    """Send the leader a request and return its answer. Raises :class:`Failed` for a refusal, :class:`Unknown` where the
+    leader can't say what became of it."""
     if not leader:
         raise Failed("no controller leads")
     answer = await ask(network.connect(HARNESS, leader), Message(code=code, fields=fields), REQUEST_S)

@@ -55,7 +55,7 @@ MOST_BROKERS = 9
 
 
 def __getattr__(name: str) -> Any:
-    """``MUTANTS`` is made when it is needed: the planted bugs import every part of the system."""
+    """Make ``MUTANTS`` when it is needed: the planted bugs import every part of the system."""
     if name != "MUTANTS":
         raise AttributeError(name)
     from reference.mutants import MUTANTS
@@ -109,19 +109,20 @@ class Reference:
     joined: list[str] = field(default_factory=list, init=False)
 
     def promising(self, profile: Profile) -> Reference:
-        """A driver with this profile, for another cluster: no broker has joined it yet."""
+        """Return a driver with this profile, for another cluster: no broker has joined it yet."""
         return replace(self, promised=profile)
 
     def profile(self) -> Profile:
         return self.promised
 
     def exposure(self) -> Exposure:
-        """Readers are given what the whole SyncStateSet has. Replicas report all else that explains a loss."""
+        """Return what may be lost. Readers are given what the whole SyncStateSet has. Replicas report all else that
+        explains a loss."""
         return Exposure(readers_see_confirmed=True)
 
     def tells(self) -> frozenset[Evidence]:
-        """Everything, but of the tier where there is none. Nodes need not be read one by one or asked what they upload:
-        they tell their logs and each request."""
+        """Return everything, but of the tier where there is none. Nodes need not be read one by one or asked what they
+        upload: they report their logs and each request."""
         of_tier = set() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT}
         return frozenset(Evidence) - SELDOM_TOLD - of_tier
 
@@ -160,8 +161,8 @@ class Reference:
         return _names("store", 1 if self.options.tier else 0)
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises ``ValueError`` for a profile that needs more brokers than there are, so that no write succeeds, and
-        for controllers that can't be set up like this."""
+        """Return the nodes of the cluster. Raises ``ValueError`` for a profile that needs more brokers than there are,
+        so that no write succeeds, and for controllers that can't be set up like this."""
         mode_of(self.options.controller_options)
         RaftOptions.of(self.options.controller_options)
         acks = str(self.promised.acks)
@@ -319,7 +320,7 @@ class Reference:
         return False
 
     async def _leader(self, network: Network) -> tuple[str, Mapping[str, Any]]:
-        """The controllers' leader, and what it says of the group; "" and {} without one."""
+        """Return the controllers' leader, and what it says of the group; "" and {} without one."""
         return (await take(network, GROUP, self.controllers)).leader(self.controllers)
 
     async def _command(

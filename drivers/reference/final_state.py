@@ -24,7 +24,7 @@ MAX_SLICES = 100_000
 
 
 async def collect_broker(network: Network, node: str, record: Record) -> bool:
-    """One broker; whether it could be read to its end."""
+    """Record the state of one broker; return whether it could be read to its end."""
     state_answer = await _fetch(network, node, Message(code=Request.READ_STATE))
     if state_answer is None:
         return False
@@ -64,7 +64,8 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
 
 
 async def collect_store(network: Network, node: str, record: Record) -> bool:
-    """The manifests, each record that they name, and the objects that none names."""
+    """Record the manifests, each record that they name, and the objects that none names; return whether these are
+    all."""
     keys, whole = await _list_keys(network, node)
     named: set[str] = set()
     for key in keys:
@@ -95,7 +96,7 @@ async def collect_store(network: Network, node: str, record: Record) -> bool:
 
 
 async def _list_keys(network: Network, node: str) -> tuple[list[str], bool]:
-    """The keys of the store's objects, page by page, and whether these are all."""
+    """Return the keys of the store's objects, page by page, and whether these are all."""
     keys: list[str] = []
     fields = {"prefix": "", "request": "collect"}
     while True:

@@ -56,15 +56,15 @@ class LimitsClient(QueueClient):
         self._asked += 1
         asked = node or await (self._master(self._home) if one.role == MASTER else self._leader())
         try:
-            told = await one.told(Talk(self._network, self._name, asked, self._asked))
+            said = await one.converse(Talk(self._network, self._name, asked, self._asked))
         except (Failed, Unknown) as error:
             self._forget(self._home)
             raise type(error)(error.reason, Answer(node=asked)) from error
         kept = {"kept": True} if one.kept else {}
-        return Answer(node=asked, value={"expected": one.expected, "told": told, **kept})
+        return Answer(node=asked, value={"expected": one.expected, "told": said, **kept})
 
     async def _leader(self) -> str:
-        """Raises :class:`Failed`: nobody was asked."""
+        """Return the controller that leads. Raises :class:`Failed`: nobody was asked."""
         for turn in range(len(self._controllers)):
             node = self._controllers[(self._asked + turn) % len(self._controllers)]
             request = Message(code=Request.CONTROLLER_GET_METADATA_INFO)
@@ -101,8 +101,8 @@ class LimitsClient(QueueClient):
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
     async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Message) -> str:
-        """How a reader is given the message otherwise than it was sent, and than its producer was told by ``sent``; ""
-        also where no reader is given it now."""
+        """Return how a reader is given the message otherwise than it was sent, and than ``sent``, its producer's
+        answer, says; "" also where no reader is given it now."""
         offset, message_id = number(sent.fields, "queueOffset"), sent.fields.get("msgId", "")
         fields = {
             "topic": queue.topic,
@@ -121,5 +121,5 @@ class LimitsClient(QueueClient):
         except (Failed, Unknown, ValueError):
             return ""
         mine = [given for given in found if given.offset == offset and given.properties.get("UNIQ_KEY") == key]
-        born_host = b"" if isinstance(self._network, Dials) else NO_HOST  # behind a proxy nobody knows it
+        born_host = b"" if isinstance(self._network, Dials) else NO_HOST  # behind a proxy it is unknown
         return one.differs(queue, key, body, mine[0], message_id, born_host) if mine else ""

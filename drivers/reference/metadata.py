@@ -45,13 +45,13 @@ class MetadataClient:
         self.viewers = tuple(viewers)
 
     async def read(self, key: str, node: str) -> Answer:
-        kind, value, told = await self._get(key, node)
-        return Answer(node=node, value={**told, "value": _number(kind, value)})
+        kind, value, versions = await self._get(key, node)
+        return Answer(node=node, value={**versions, "value": _number(kind, value)})
 
     async def view(self, key: str, node: str) -> Answer:
-        kind, value, told = await self._get(key, node)
-        told["content"] = -1 if value is None else body_hash(_canonical(value))
-        return Answer(node=node, value={**told, "value": _number(kind, value)})
+        kind, value, versions = await self._get(key, node)
+        versions["content"] = -1 if value is None else body_hash(_canonical(value))
+        return Answer(node=node, value={**versions, "value": _number(kind, value)})
 
     async def write(self, key: str, node: str, value: int | None) -> Answer:
         return await self._put(key, node, value, -1)
@@ -60,7 +60,7 @@ class MetadataClient:
         return await self._put(key, node, value, expected)
 
     async def _get(self, key: str, node: str) -> tuple[str, object, dict[str, int]]:
-        """Its kind, its value and its version and revision. Raises :class:`Failed` whatever goes wrong."""
+        """Return its kind, its value, and its version and revision. Raises :class:`Failed` whatever goes wrong."""
         kind, _, name = key.partition("/")
         try:
             answer = await self._request(node, Message(code=Request.METADATA_GET, fields={"kind": kind, "name": name}))
@@ -102,7 +102,7 @@ def _canonical(value: object) -> bytes:
 
 
 def _number(kind: str, value: Any) -> int | None:
-    """The number that a value of this kind was made from, None for no value; -1 for one that nobody made so."""
+    """Return the number that a value of this kind was made from, None for no value; -1 for one that was not made so."""
     if value is None:
         return None
     found = value.get(KINDS[kind][1]) if isinstance(value, dict) else None

@@ -12,7 +12,7 @@ from drivers.reference.snapshots import take
 from reference.wire.codes import Request, Response
 
 REQUEST_S = 3.0
-#: Refusals after which nobody can tell what became of the request.
+#: Refusals after which it is unknown what became of the request.
 UNCLEAR = (Response.SYSTEM_ERROR, Response.SYSTEM_BUSY)
 
 
@@ -27,8 +27,8 @@ class Operator:
         self.groups = (group,)
 
     async def elect(self, group: str, target: str) -> Answer:
-        leader, told = (await take(self._network, group, self._controllers)).leader(self._controllers)
-        broker = told.get("brokers", {}).get(target)
+        leader, known = (await take(self._network, group, self._controllers)).leader(self._controllers)
+        broker = known.get("brokers", {}).get(target)
         if not leader or broker is None:
             raise Failed(f"no controller leads, or it doesn't know {target}")
         fields = {"clusterName": self._cluster, "brokerName": group, "brokerId": str(broker), "designateElect": "true"}
@@ -41,12 +41,12 @@ class Operator:
         raise Unknown(reason, result) if answer.code in UNCLEAR else Failed(reason, result)
 
     async def find_master(self, group: str) -> Answer:
-        leader, told = (await take(self._network, group, self._controllers)).leader(self._controllers)
+        leader, known = (await take(self._network, group, self._controllers)).leader(self._controllers)
         if not leader:
             raise Failed("no controller leads")
         seen = {
-            "master": told.get("master", ""),
-            "epoch": told.get("epoch", -1),
-            "in_sync": sorted(told.get("set", ())),
+            "master": known.get("master", ""),
+            "epoch": known.get("epoch", -1),
+            "in_sync": sorted(known.get("set", ())),
         }
         return Answer(node=leader, value=seen)

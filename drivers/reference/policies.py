@@ -1,4 +1,4 @@
-"""Which small decision of the nodes' code stands behind what a row tells: methods that planted bugs override."""
+"""Which small decision of the nodes' code stands behind what a row says: methods that planted bugs override."""
 
 from __future__ import annotations
 

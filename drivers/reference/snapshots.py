@@ -29,7 +29,7 @@ class Snapshots:
     of: Mapping[str, Snapshot]
 
     def leader(self, controllers: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
-        """The controllers' leader of the highest term, and what it says of the group; "" and {} without one."""
+        """Return the controllers' leader of the highest term, and what it says of the group; "" and {} without one."""
         leaders = [(self.of[name]["term"], name) for name in controllers if self.of[name].get("role") == "leader"]
         if not leaders:
             return "", {}
@@ -37,21 +37,23 @@ class Snapshots:
         return leader, self.of[leader]["groups"].get(self.group, {})
 
     def master(self, brokers: Sequence[str]) -> tuple[str, int]:
-        """The broker that claims to be the master in the highest epoch, and that epoch; "" and -1 without one."""
+        """Return the broker that claims to be the master in the highest epoch, and that epoch; "" and -1 without
+        one."""
         masters = [(self.of[name].get("epoch", -1), name) for name in brokers if self.of[name].get("role") == "master"]
         epoch, master = max(masters, default=(-1, ""))
         return master, epoch
 
     def caught_up(self, controllers: Sequence[str]) -> bool:
-        """Whether the controllers' leader counts on the votes of all of them, and each knows all that it committed."""
+        """Return whether the controllers' leader counts on the votes of all of them, and each knows all that it
+        committed."""
         leader, _ = self.leader(controllers)
         if not leader or sorted(self.of[leader].get("voters", ())) != sorted(controllers):
             return False
         return all(self.of[name].get("commit", -1) >= self.of[leader]["commit"] for name in controllers)
 
     def agree(self, brokers: Sequence[str], nameservers: Sequence[str], master: str, epoch: int) -> bool:
-        """Whether all nodes answer, brokers have the roles that the controllers gave them, and all routes lead to the
-        master."""
+        """Return whether all nodes answer, brokers have the roles that the controllers gave them, and all routes lead
+        to the master."""
         for name in brokers:
             role = "master" if name == master else "slave"
             state = self.of[name]

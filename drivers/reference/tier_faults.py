@@ -1,4 +1,4 @@
-"""How the harness tells the reference system's object store to get requests wrong, and to stop that."""
+"""How the harness makes the reference system's object store get requests wrong, and stops that."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def put_up(network: Network, stores: Sequence[str], rule_id: str, rule: Ti
 
 
 async def take_down(network: Network, stores: Sequence[str], rule_id: str) -> None:
-    """A store that doesn't answer is held still, and reads this when it goes on; one that can't be reached is down, and
-    has no rules when it comes up."""
+    """Take the rule away from these stores. One that doesn't answer is held still, and reads this when it goes on; one
+    that can't be reached is down, and has no rules when it comes up."""
     for store in stores:
         for _ in range(MEND_TRIES):
             try:

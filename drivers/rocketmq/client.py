@@ -2,7 +2,7 @@
 
 A broker answers reads and takes offsets whatever its role is, and doesn't say which it has. So after each such answer
 the client asks it: an answer of one that is not the master any more counts for nothing, and the others get the epoch of
-its file. What a send learned gets the epoch that was asked for with the route, which is asked for anew each second.
+its file. What a send learned gets the epoch that was asked for with the route, which is asked for again each second.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from drivers._remoting.wire import Request, Response
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.tier_levels import TierLevels
 
-#: A master waits 3 s for its slaves before it says that they did not confirm (code 12), which tells more than nothing.
+#: A master waits 3 s for its slaves before it says that they did not confirm (code 12), which says more than nothing.
 REQUEST_S = 5.0
 #: How long a route counts.
 ROUTE_NS = 1_000_000_000
 
 
 class QueueClient(client.QueueClient):
-    """``only``: the broker group that has all queues of this client; "" for one whose queues tell theirs. ``_groups``:
+    """``only``: the broker group that has all queues of this client; "" for one whose queues name theirs. ``_groups``:
     where it has made which groups of readers known. ``_asked_ns``: when it asked for the route of each topic;
     ``_epochs``: which epoch each master named then."""
 
@@ -66,16 +66,16 @@ class QueueClient(client.QueueClient):
         source: str = "",
         wait_s: float = 0.0,
     ) -> Answer:
-        """With a ``source``, the broker is told before the read to take everything from there, and afterwards to do as
-        usual. One that is to read from the tier may still read from its log; see :meth:`_from_tier`. Where there is a
-        tier, a broker may read from it for everybody, so the log's end is asked for before each read: who finds nothing
-        since the tier ends before that was not served."""
+        """Read messages from this offset on. With a ``source``, the broker is set before the read to take everything
+        from there, and afterwards to do as usual. One that is to read from the tier may still read from its log; see
+        :meth:`_from_tier`. Where there is a tier, a broker may read from it for everybody, so the log's end is asked
+        for before each read: who finds nothing since the tier ends before that was not served."""
         if not source:
             end = (await super().bounds(queue, node)).maximum if self._levels.usual else -1
-            told = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node, wait_s=wait_s)
-            read = _from_tier(told, end)
-            if not read.messages and read is not told:
-                reason = f"{told.node} reads from its tier, which ends at {told.maximum}, and its log at {end}"
+            answer = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node, wait_s=wait_s)
+            read = _from_tier(answer, end)
+            if not read.messages and read is not answer:
+                reason = f"{answer.node} reads from its tier, which ends at {answer.maximum}, and its log at {end}"
                 raise Failed(reason, _unbelieved(read))
             return read
         asked = node or await self._master(queue)
@@ -83,7 +83,7 @@ class QueueClient(client.QueueClient):
             before = (await super().bounds(queue, asked)).maximum
             read = await super().pull(queue, offset, limit=limit, max_bytes=max_bytes, node=node, wait_s=wait_s)
         if read.node != asked:
-            raise Failed(f"{asked} is not the master any more, so that nobody knows where the messages come from")
+            raise Failed(f"{asked} is not the master any more, so that it is unknown where the messages come from")
         return _from_tier(read, before) if source == "tier" else replace(read, source="local")
 
     async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
@@ -94,8 +94,8 @@ class QueueClient(client.QueueClient):
         return number(lowest.fields, "offset"), number(answer.fields, "offset")
 
     async def _ready(self, queue: QueueRef, node: str, group: str) -> None:
-        """A broker refuses offsets of a group (code 26) of which it has never heard. Raises :class:`Failed`: no offset
-        was asked for."""
+        """Send a heartbeat first: a broker refuses offsets of a group (code 26) of which it has never heard. Raises
+        :class:`Failed`: no offset was asked for."""
         if (node, group) in self._groups:
             return
         body = json.dumps(_heartbeat(self._name, group)).encode()
@@ -105,9 +105,9 @@ class QueueClient(client.QueueClient):
             )
         except (Failed, Unknown) as error:
             self._forget(queue)
-            raise Failed(f"{node} was not told of the group: {error.reason}") from error
+            raise Failed(f"{node} did not hear of the group: {error.reason}") from error
         if answer.code != Response.SUCCESS:
-            raise Failed(f"{node} was not told of the group: code {answer.code}: {answer.remark}")
+            raise Failed(f"{node} did not hear of the group: code {answer.code}: {answer.remark}")
         self._groups.add((node, group))
 
     def _sent(self, node: str, result: Answer) -> Answer:
@@ -136,13 +136,13 @@ class QueueClient(client.QueueClient):
         return node
 
     async def _term(self, node: str) -> int:
-        """The epoch of a broker that says that it is the master. Raises :class:`Failed` for one that doesn't."""
+        """Return the epoch of a broker that says that it is the master. Raises :class:`Failed` for one that doesn't."""
         try:
             message = Message(code=Request.GET_BROKER_EPOCH_CACHE)
             answer = await ask(self._network.connect(self._name, node), message, self._timeout_s)
-            told = loads(answer.body) if answer.code == Response.SUCCESS else {}
-            if told.get("brokerId") == 0:
-                return int(told["epochList"][-1]["epoch"])
+            state = loads(answer.body) if answer.code == Response.SUCCESS else {}
+            if state.get("brokerId") == 0:
+                return int(state["epochList"][-1]["epoch"])
         except (Failed, Unknown) as error:
             raise Failed(f"{node} did not say whether it is the master: {error.reason}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -155,15 +155,15 @@ class QueueClient(client.QueueClient):
 
 
 def _from_tier(read: Answer, end: int) -> Answer:
-    """What a broker read that was to read from the tier. It takes from its log what it can't find there, and doesn't
-    say so. But the maximum that it tells is the tier's end or the log's: one below ``end``, where the log ended before,
-    is the tier's, and no end of the queue."""
+    """Return what a broker read that was to read from the tier. It takes from its log what it can't find there, and
+    doesn't say so. But the maximum that it names is the tier's end or the log's: one below ``end``, where the log ended
+    before, is the tier's, and no end of the queue."""
     return replace(read, source="tier", maximum=-1) if -1 < read.maximum < end else read
 
 
 def _unbelieved(read: Answer) -> Answer:
-    """Who answered, but nothing of what it told of the queue: a slave may know less than the master, and what a
-    failed read tells counts as the master's word about an offset that it does not have."""
+    """Return who answered, but nothing of what it said of the queue: a slave may know less than the master, and what a
+    failed read says counts as the master's word about an offset that it does not have."""
     return Answer(node=read.node)
 
 

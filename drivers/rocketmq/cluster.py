@@ -105,18 +105,18 @@ class Cluster:
         return tuple(self.groups)[queue.index // self.queues]
 
     def node_at(self, address: str) -> str:
-        """The node that listens at ``HOST:PORT``, or that has this name; "" for one that is none of ours."""
+        """Return the node that listens at ``HOST:PORT``, or that has this name; "" for one that is none of ours."""
         port = address.rpartition(":")[2]
         nodes = (*self.nameservers, *self.controllers, *self.brokers)
         found = (name for name in nodes if address == name or str(port_of(name)) == port)
         return next(found, "")
 
     def host_of(self, nameserver: str) -> str:
-        """The node whose program this name server is part of."""
+        """Return the node whose program this name server is part of."""
         return self.controllers[self.nameservers.index(nameserver)] if self.embedded else nameserver
 
     def connect(self, network: Network, client: str, name: str) -> Asks:
-        """The connection of a client with a node, or with a name server that is in another node's program."""
+        """Return the connection of a client with a node, or with a name server that is in another node's program."""
         if not self.embedded or name not in self.nameservers:
             return network.connect(client, name)
         return DialledConnection(network, client, self.host_of(name), NAMESERVER, RemotingCodec())
@@ -124,9 +124,9 @@ class Cluster:
     # The programs
 
     def nodes(self, profile: Profile) -> list[NodeSpec]:
-        """All nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
-        installed, and ``ValueError`` for a package that isn't there, and for properties that are not the user's to
-        set, or that RocketMQ doesn't know."""
+        """Return all nodes in the order of their start. Raises :class:`chaos.errors.BadInput` when the version is not
+        installed, and ``ValueError`` for a package that isn't there, and for properties that are not the user's to set,
+        or that RocketMQ doesn't know."""
         if self.proxies and self.version in WITHOUT_PROXY:
             published = ", ".join(one for one in VERSIONS if one not in WITHOUT_PROXY)
             raise BadInput(f"proxies: no proxy of {self.version} was published; take one of {published}")
@@ -167,7 +167,7 @@ class Cluster:
         return program_node(name, CONTROLLER, installed, both, main=NAMESERVER, ports=ports)
 
     def _provider(self) -> Mapping[str, object]:
-        """Who keeps a tier in files; 5.1.4 has that class in another package than later versions."""
+        """Return who keeps a tier in files; 5.1.4 has that class in another package than later versions."""
         lib = recipe(self.version).program(LIB)
         found = properties.class_called("PosixFileSegment", lib, "rocketmq-tiered-store-*.jar")
         return {PROVIDER: found} if found else {}
@@ -195,7 +195,7 @@ class Cluster:
         return _merged("controller_options", fixed, CONTROLLERS, self.controller_options)
 
     def _dledger(self, name: str) -> Mapping[str, object]:
-        """A controller votes and serves at one port."""
+        """Return the options of a controller, which votes and serves at one port."""
         return {
             "controllerType": "DLedger",
             "controllerDLegerGroup": "controllers",
@@ -247,7 +247,7 @@ class Cluster:
             "namesrvAddr": self._nameserver_addresses,
             "localServeAddr": "{ip}",
             "grpcServerPort": port_of(name),
-            "useEndpointPortFromRequest": "true",  # its clients are told to go on calling the address that they have
+            "useEndpointPortFromRequest": "true",  # its clients are to go on calling the address that they have
             "remotingListenPort": port_of(name) - 1,
         }
         return _merged("proxy_options", fixed, PROXIES, self.proxy_options)
@@ -275,7 +275,7 @@ class Cluster:
 def _merged(
     option: str, fixed: Mapping[str, object], chosen: Mapping[str, object], given: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """All properties of a node. Raises ``ValueError`` where one that is given is fixed, or isn't one line."""
+    """Return all properties of a node. Raises ``ValueError`` where one that is given is fixed, or isn't one line."""
     if taken := sorted(fixed.keys() & given.keys()):
         raise ValueError(
             f"{option}: {', '.join(taken)} can't be given; the driver's other options and the profile set it"
@@ -295,7 +295,7 @@ def _nameserver(name: str) -> Mapping[str, object]:
 
 
 def _peer(controller: str) -> str:
-    """What DLedger calls a controller: ``n0`` the first."""
+    """Return what DLedger calls a controller: ``n0`` the first."""
     return f"n{controller.rpartition('-')[2]}"
 
 

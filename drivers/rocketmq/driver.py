@@ -127,20 +127,20 @@ class RocketMQ:
         return self.promised
 
     def exposure(self) -> Exposure:
-        """A replica may lag behind the set that it counts in until it is dropped: every 5 s the master drops those that
-        were behind for ``haMaxTimeSlaveNotCatchup`` (5 s here). Logs are flushed every 500 ms. Consumers are given what
-        is below the confirm offset, unless ``readUnCommitted`` says otherwise (``AutoSwitchHAService``,
-        ``ReputMessageService``)."""
+        """Return what may be lost. A replica may lag behind the set that it counts in until it is dropped: every 5 s
+        the master drops those that were behind for ``haMaxTimeSlaveNotCatchup`` (5 s here). Logs are flushed every 500
+        ms. Consumers are given what is below the confirm offset, unless ``readUnCommitted`` says otherwise
+        (``AutoSwitchHAService``, ``ReputMessageService``)."""
         uncommitted = str(self.options.broker_options.get("readUnCommitted", False)).lower() == "true"
         return Exposure(loss_window_s=10.5, readers_see_confirmed=not uncommitted)
 
     def tells(self) -> frozenset[Evidence]:
-        told = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
+        reported = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
         of_tier = {Evidence.TIER_CONTENT} if self.options.tier else set()
-        return frozenset(told | of_tier | ({Evidence.UPLOADS} if self.options.shared_tier else set()))
+        return frozenset(reported | of_tier | ({Evidence.UPLOADS} if self.options.shared_tier else set()))
 
     def queues(self) -> tuple[QueueRef, ...]:
-        """Those of the first group come first; each group numbers its own from 0."""
+        """Return the queues of all groups. Those of the first group come first; each group numbers its own from 0."""
         each = self.options.queues
         return tuple(
             QueueRef(index=number, topic=self.options.topic, queue_id=number % each)
@@ -169,8 +169,8 @@ class RocketMQ:
         )
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Raises :class:`BadInput` when the version is not installed, and ``ValueError`` for a profile that needs more
-        brokers than there are."""
+        """Return the nodes of the cluster. Raises :class:`BadInput` when the version is not installed, and
+        ``ValueError`` for a profile that needs more brokers than there are."""
         if mutant:
             raise BadInput(f"unknown mutant {mutant!r}: RocketMQ has no planted bugs")
         acks = str(self.promised.acks)
@@ -217,8 +217,8 @@ class RocketMQ:
         )
 
     async def _settled(self, network: Network, nodes: Cluster, found: Snapshot, name: str) -> bool:
-        """All agree on this group, each of its brokers has the topics, and it takes a message. The topics are created
-        here, once, as soon as there is a master: a cluster begins without any."""
+        """Return whether all agree on this group, each of its brokers has the topics, and it takes a message. The
+        topics are created here, once, as soon as there is a master: a cluster begins without any."""
         group = found.groups.get(name, Group())
         if group.master and name not in self._made:
             if not all([await self._create(network, group.master, topic) for topic in self._topics]):
@@ -227,10 +227,10 @@ class RocketMQ:
         if name not in self._made or not found.agrees(nodes, name):
             return False
         if group != self._proven.get(name):
-            told = await gather(
+            known = await gather(
                 *(polls.has_topic(network, broker, topic) for broker in nodes.groups[name] for topic in self._topics)
             )
-            if not all(told) or not await self._takes_messages(network, name):
+            if not all(known) or not await self._takes_messages(network, name):
                 return False
             self._proven[name] = group
         return True
@@ -241,8 +241,8 @@ class RocketMQ:
 
     async def _create(self, network: Network, master: str, topic: str) -> bool:
         fields = topic_fields(topic, self._topics[topic])
-        told = await polls.fetch(network, master, Request.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=REQUEST_S)
-        return told is not None and told.code == Response.SUCCESS
+        answer = await polls.fetch(network, master, Request.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=REQUEST_S)
+        return answer is not None and answer.code == Response.SUCCESS
 
     async def _takes_messages(self, network: Network, group: str) -> bool:
         queue = QueueRef(index=-1, topic=PROBE, queue_id=0)
@@ -293,7 +293,8 @@ class RocketMQ:
                 await collect_tier(network, broker, held[name], record, group=name, holder=nodes.tier_holder)
 
     async def _reads_its_log(self, network: Network, broker: str) -> bool:
-        """Have a broker with a tier answer reads from its log alone, for what is told of its log; whether it will."""
+        """Have a broker with a tier answer reads from its log alone, when its log is reported; return whether it
+        will."""
         if not self.options.tier:
             return True
         try:
@@ -324,7 +325,7 @@ def _names(role: str, count: int) -> tuple[str, ...]:
 
 
 def _groups(count: int, brokers: int) -> Mapping[str, tuple[str, ...]]:
-    """The names of groups, each with its replicas; brokers are numbered through all of them."""
+    """Return the names of groups, each with its replicas; brokers are numbered through all of them."""
     names = _names(BROKER, count * brokers)
     return {
         f"{BROKER}-{letter}": names[number * brokers : (number + 1) * brokers]

@@ -20,7 +20,7 @@ from drivers._remoting import records
 from drivers._remoting.client import PULL_SUBSCRIBED
 from drivers._remoting.requests import ask, number
 from drivers._remoting.wire import Request, Response
-from drivers.rocketmq.polls import Told, fetch
+from drivers.rocketmq.polls import Reply, fetch
 
 COLLECT_S = 5.0
 TRIES = 10
@@ -32,7 +32,7 @@ BATCH = 1000
 async def collect_broker(
     network: Network, node: str, queues: Sequence[QueueRef], record: Record, group: str = ""
 ) -> bool:
-    """One broker of this group, with the group's queues; whether it could be read to its end."""
+    """Record one broker of this group, with the group's queues; return whether it could be read to its end."""
     state = await _insist(network, node, Request.GET_BROKER_EPOCH_CACHE, {})
     runtime = await _insist(network, node, Request.GET_BROKER_RUNTIME_INFO, {})
     if state is None or runtime is None:
@@ -47,8 +47,8 @@ async def collect_broker(
             return False
         confirm = max(confirm, end)
     table = runtime.body.get("table")
-    told = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
-    first = int(told) if re.fullmatch("[0-9]{1,18}", str(told)) else -1
+    text = table.get("commitLogMinOffset", "") if isinstance(table, Mapping) else ""
+    first = int(text) if re.fullmatch("[0-9]{1,18}", str(text)) else -1
     value = {
         "first": first,
         "end": max(confirm, first),
@@ -66,9 +66,9 @@ async def collect_broker(
 async def _settled_limits(
     network: Network, node: str, queues: Sequence[QueueRef]
 ) -> Mapping[QueueRef, tuple[int, int]] | None:
-    """The limits of all queues at one moment: two rounds of questions have the same answers. A broker enters records
-    into its queues in the order of its log, so that none is missing in one queue that another one has passed. None
-    when it doesn't answer, or comes to no rest."""
+    """Return the limits of all queues at one moment: two rounds of questions have the same answers. A broker enters
+    records into its queues in the order of its log, so that none is missing in one queue that another one has passed.
+    None when it doesn't answer, or comes to no rest."""
     before: Mapping[QueueRef, tuple[int, int]] = {}
     for _ in range(TRIES):
         now: dict[QueueRef, tuple[int, int]] = {}
@@ -89,8 +89,8 @@ async def _settled_limits(
 async def _collect_queue(
     network: Network, node: str, queue: QueueRef, limits: tuple[int, int], record: Record
 ) -> int | None:
-    """All messages of a queue as ``log`` rows. Returns where the last record ends, -1 without any; None when the queue
-    can't be read to its end."""
+    """Record all messages of a queue as ``log`` rows. Returns where the last record ends, -1 without any; None when the
+    queue can't be read to its end."""
     offset, maximum = limits
     end = -1
     while offset < maximum:
@@ -114,7 +114,7 @@ async def _collect_queue(
 
 
 async def _pull(network: Network, node: str, queue: QueueRef, offset: int) -> list[records.Record]:
-    """Some messages from this offset on; none when the broker gives none."""
+    """Return some messages from this offset on; none when the broker gives none."""
     fields = {
         "consumerGroup": "storm-collectors",
         "topic": queue.topic,
@@ -140,11 +140,11 @@ async def _pull(network: Network, node: str, queue: QueueRef, offset: int) -> li
     return []
 
 
-async def _insist(network: Network, node: str, code: int, fields: Mapping[str, str]) -> Told | None:
+async def _insist(network: Network, node: str, code: int, fields: Mapping[str, str]) -> Reply | None:
     """Ask until the broker has answered, within a bound; None when it has not."""
     for _ in range(TRIES):
-        told = await fetch(network, node, code, fields, timeout_s=COLLECT_S)
-        if told is not None and told.code == Response.SUCCESS:
-            return told
+        reply = await fetch(network, node, code, fields, timeout_s=COLLECT_S)
+        if reply is not None and reply.code == Response.SUCCESS:
+            return reply
         await asyncio.sleep(RETRY_S)
     return None

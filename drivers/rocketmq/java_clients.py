@@ -37,8 +37,8 @@ async def command(
     queues: Sequence[QueueRef],
     orders: Mapping[str, int],
 ) -> ClientCommand:
-    """How the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't know, and
-    :class:`MachineError` when it was not compiled."""
+    """Return how the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't
+    know, and :class:`MachineError` when it was not compiled."""
     if unknown := sorted(orders.keys() - set(ORDERS)):
         raise BadInput(
             f"the program with RocketMQ's own client can't do {', '.join(unknown)}; it can do {', '.join(ORDERS)}"
@@ -46,7 +46,7 @@ async def command(
     pops = bool(orders.get("pop"))
     if pops and not cluster.proxies:
         raise BadInput("library: pop: such consumers ask a proxy, and there is none; add `proxies: 1` to the system")
-    told = {
+    given = {
         **orders,
         "name": name,
         "nameservers": ";".join([await _nameserver(network, name, cluster, one) for one in cluster.nameservers]),
@@ -56,12 +56,12 @@ async def command(
             {"topic": queue.topic, "broker": cluster.group_with(queue), "queue": queue.queue_id} for queue in queues
         ],
     }
-    return ClientCommand(argv=_java(installed, MAIN, pops=pops), env={"STORMPROOF_ORDERS": json.dumps(told)})
+    return ClientCommand(argv=_java(installed, MAIN, pops=pops), env={"STORMPROOF_ORDERS": json.dumps(given)})
 
 
 async def admin_tool(network: Dials, name: str, cluster: Cluster, installed: Recipe, controller: str) -> ClientCommand:
-    """How RocketMQ's admin tool is started by the operator ``name`` to have ``controller`` elect a master; the group,
-    the cluster and the broker are arguments that follow. Raises as :func:`command` does."""
+    """Return how RocketMQ's admin tool is started by the operator ``name`` to have ``controller`` elect a master; the
+    group, the cluster and the broker are arguments that follow. Raises as :func:`command` does."""
     reached = {one: _shown(await network.endpoint(name, one)) for one in cluster.controllers}
     argv = (*_java(installed, ADMIN_TOOL), "electMaster", "-a", reached[controller])
     ports = {str(port_of(one)): endpoint for one, endpoint in reached.items()}
@@ -79,8 +79,8 @@ def _shown(address: Address) -> str:
 
 
 def _java(installed: Recipe, program: str, *, pops: bool = False) -> Sequence[str]:
-    """The gRPC client comes before the jars of the programs, which hold other builds of some of its classes; it is left
-    out where nobody uses it."""
+    """Return how a program is started. The gRPC client comes before the jars of the programs, which hold other builds
+    of some of its classes; it is left out where nobody uses it."""
     lib, classes = installed.program(LIB), installed.folder / CLASSES
     if not classes.is_dir():
         raise MachineError(

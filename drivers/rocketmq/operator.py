@@ -21,7 +21,7 @@ TOOL_S = 60.0
 SHOWN = 300
 #: The line that it prints of a new master.
 DONE = "#MasterEpoch"
-#: What it says of a command that failed; and the causes after which nobody knows what the controllers did.
+#: What it says of a command that failed; and the causes after which it is unknown what the controllers did.
 FAILED, UNANSWERED = "SubCommandException", ("RemotingTimeoutException", "RemotingConnectException", "SendRequest")
 
 
@@ -62,8 +62,8 @@ class Operator:
 
 
 async def _run(command: ClientCommand) -> tuple[str, str]:
-    """What a program prints, on its output and as its errors. It ends when its time is over, with all that it started.
-    Raises :class:`Unknown` then."""
+    """Run a program and return what it prints, on its output and as its errors. It ends when its time is over, with all
+    that it started. Raises :class:`Unknown` then."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command.argv,

@@ -23,7 +23,7 @@ GET_TOPIC_CONFIG = 351
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Reply:
     """An answer: its fields, and its body if that is a JSON object."""
 
     code: int
@@ -56,8 +56,8 @@ class Snapshot:
     routed: Mapping[str, Mapping[str, str]]
 
     def agrees(self, cluster: Cluster, name: str) -> bool:
-        """Whether all nodes answer and mean the same master of this group, and every replica is in sync in everybody's
-        eyes."""
+        """Return whether all nodes answer and mean the same master of this group, and every replica is in sync in
+        everybody's eyes."""
         group, replicas = self.groups.get(name, Group()), cluster.groups[name]
         return (
             bool(self.leader and group.master)
@@ -86,24 +86,24 @@ async def take(network: Network, cluster: Cluster, topic: str, record: Record | 
 async def controllers(
     network: Network, cluster: Cluster, record: Record | None = None
 ) -> tuple[str, Mapping[str, Group]]:
-    """The controllers' leader, and the groups as it has them."""
+    """Return the controllers' leader, and the groups as it has them."""
     leads = await gather(*(_controller(network, cluster, name, record) for name in cluster.controllers))
     for leader in (name for name, leading in zip(cluster.controllers, leads, strict=True) if leading):
         body = json.dumps([*cluster.groups]).encode()
-        told = await fetch(network, leader, Request.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
-        if told is not None and told.code == Response.SUCCESS:
-            return leader, {name: _group(cluster, name, told.body) for name in cluster.groups}
+        reply = await fetch(network, leader, Request.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
+        if reply is not None and reply.code == Response.SUCCESS:
+            return leader, {name: _group(cluster, name, reply.body) for name in cluster.groups}
     return "", {}
 
 
 async def has_topic(network: Network, node: str, topic: str) -> bool:
-    """Whether a broker itself knows a topic."""
-    told = await fetch(network, node, GET_TOPIC_CONFIG, {"topic": topic, "lo": "true"})
-    return told is not None and told.code == Response.SUCCESS and told.body.get("topicName") == topic
+    """Return whether a broker itself knows a topic."""
+    reply = await fetch(network, node, GET_TOPIC_CONFIG, {"topic": topic, "lo": "true"})
+    return reply is not None and reply.code == Response.SUCCESS and reply.body.get("topicName") == topic
 
 
 async def is_master(network: Network, node: str) -> bool:
-    """Whether a broker itself says that it is the master."""
+    """Return whether a broker itself says that it is the master."""
     return await _broker(network, node, None) == "master"
 
 
@@ -114,18 +114,18 @@ async def fetch(
     fields: Mapping[str, str] = NO_FIELDS,
     body: bytes = b"",
     timeout_s: float = LOOK_S,
-) -> Told | None:
-    """One request of the harness; None when there was no answer that makes sense."""
+) -> Reply | None:
+    """Send one request of the harness and return the answer; None when there was no answer that makes sense."""
     return await _fetch(network.connect(HARNESS, node), Message(code=code, fields=fields, body=body), timeout_s)
 
 
-async def _fetch(connection: Asks, message: Message, timeout_s: float) -> Told | None:
+async def _fetch(connection: Asks, message: Message, timeout_s: float) -> Reply | None:
     try:
         answer = await ask(connection, message, timeout_s)
         content = loads(answer.body) if answer.body else {}
     except (Failed, Unknown, ValueError):
         return None
-    return Told(
+    return Reply(
         code=answer.code,
         fields=answer.fields,
         body=content if isinstance(content, dict) else {},
@@ -134,49 +134,50 @@ async def _fetch(connection: Asks, message: Message, timeout_s: float) -> Told |
 
 
 async def _controller(network: Network, cluster: Cluster, name: str, record: Record | None) -> bool:
-    """Whether a controller says that it leads."""
+    """Return whether a controller says that it leads."""
     op = record("poll", type="invoke", f="controller", node=name) if record else -1
-    told = await fetch(network, name, Request.CONTROLLER_GET_METADATA_INFO)
-    if told is None or told.code != Response.SUCCESS:
+    reply = await fetch(network, name, Request.CONTROLLER_GET_METADATA_INFO)
+    if reply is None or reply.code != Response.SUCCESS:
         return False
-    leading = told.fields.get("isLeader") == "true"
+    leading = reply.fields.get("isLeader") == "true"
     if record:
-        leader = cluster.node_at(told.fields.get("controllerLeaderAddress", ""))
+        leader = cluster.node_at(reply.fields.get("controllerLeaderAddress", ""))
         value = {"role": "leader" if leading else "follower", "leader": leader}
         record("poll", type="ok", op=op, f="controller", node=name, value=value)
     return leading
 
 
 async def _broker(network: Network, name: str, record: Record | None) -> str:
-    """The role that a broker says it has; "" when it says nothing. A master has the id 0. The row tells no epoch: a
-    broker doesn't note a term in which nothing had been written when it began, so its file names an older one."""
+    """Return the role that a broker says it has; "" when it says nothing. A master has the id 0. The row names no
+    epoch: a broker doesn't note a term in which nothing had been written when it began, so its file names an older
+    one."""
     op = record("poll", type="invoke", f="state", node=name) if record else -1
-    told = await fetch(network, name, Request.GET_BROKER_EPOCH_CACHE)
-    if told is None or told.code != Response.SUCCESS or "brokerId" not in told.body:
+    reply = await fetch(network, name, Request.GET_BROKER_EPOCH_CACHE)
+    if reply is None or reply.code != Response.SUCCESS or "brokerId" not in reply.body:
         return ""
-    role = "master" if told.body["brokerId"] == 0 else "slave"
+    role = "master" if reply.body["brokerId"] == 0 else "slave"
     if record:
-        value = {"role": role, "end": _number(told.body, "maxOffset"), "epochs": told.body.get("epochList")}
+        value = {"role": role, "end": _number(reply.body, "maxOffset"), "epochs": reply.body.get("epochList")}
         record("poll", type="ok", op=op, f="state", node=name, value=value)
     return role
 
 
 async def _followed(network: Network, master: str) -> int:
-    """How many of its slaves a master says are in sync, -1 when it says nothing."""
-    told = await fetch(network, master, Request.GET_BROKER_HA_STATUS)
-    return _number(told.body, "inSyncSlaveNums") if told and told.body.get("master") else -1
+    """Return how many of its slaves a master says are in sync, -1 when it says nothing."""
+    reply = await fetch(network, master, Request.GET_BROKER_HA_STATUS)
+    return _number(reply.body, "inSyncSlaveNums") if reply and reply.body.get("master") else -1
 
 
 async def _route(network: Network, cluster: Cluster, name: str, topic: str, record: Record | None) -> Mapping[str, str]:
-    """Whom a name server names as the master of each group; it leaves out where it knows none."""
+    """Return whom a name server names as the master of each group; it leaves out where it knows none."""
     node = cluster.host_of(name)
     op = record("poll", type="invoke", f="route", node=node) if record else -1
     message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
-    told = await _fetch(cluster.connect(network, HARNESS, name), message, LOOK_S)
-    if told is None:
+    reply = await _fetch(cluster.connect(network, HARNESS, name), message, LOOK_S)
+    if reply is None:
         return {}
     masters = {}
-    for one in _objects(told.body.get("brokerDatas")):
+    for one in _objects(reply.body.get("brokerDatas")):
         addresses, group = one.get("brokerAddrs"), str(one.get("brokerName"))
         if group in cluster.groups and isinstance(addresses, dict) and "0" in addresses:
             masters[group] = cluster.node_at(str(addresses["0"]))

@@ -41,7 +41,7 @@ _BASE = "java.base/"
 #: Packages of Java's own that RocketMQ reaches into.
 _OPENED = ("java.lang", "java.nio", "java.util", "jdk.internal.ref", "sun.nio.ch")
 _EXPORTED = ("sun.nio.ch", "jdk.internal.ref")
-#: RocketMQ brings logback under a name of its own. Standard output is kept with the run. What INFO tells of roles, sets
+#: RocketMQ brings logback under a name of its own. Standard output is kept with the run. What INFO says of roles, sets
 #: in sync and where a log was cut is what a finding is followed by.
 _LOGGING = """\
 <configuration>
@@ -64,14 +64,14 @@ PROXY_ORDERLY_S = 40.0
 
 
 def port_of(name: str) -> int:
-    """The port at which clients find the node of this name."""
+    """Return the port at which clients find the node of this name."""
     role, _, number = name.rpartition("-")
     first, step = _PORTS[role]
     return first + step * int(number)
 
 
 def votes_port_of(controller: str) -> int:
-    """The port at which JRaft controllers talk to one another."""
+    """Return the port at which JRaft controllers talk to one another."""
     return _FIRST_VOTES + int(controller.rpartition("-")[2])
 
 
@@ -84,8 +84,8 @@ def program_node(
     main: str = "",
     ports: Mapping[str, int] | None = None,
 ) -> NodeSpec:
-    """A node that runs the program of ``main`` (its own role's, unless given) with these properties. ``ports``: those
-    that it has besides its own."""
+    """Return a node that runs the program of ``main`` (its own role's, unless given) with these properties. ``ports``:
+    those that it has besides its own."""
     port = port_of(name)
     own = {"main": port, "ha": port + 1, "fast": port - 2} if role == BROKER else {"main": port}
     program = Program(
@@ -107,7 +107,7 @@ def program_node(
 
 
 def proxy_node(name: str, installed: Recipe, settings: Mapping[str, object]) -> NodeSpec:
-    """A proxy with these settings, which it takes as JSON."""
+    """Return a proxy with these settings, which it takes as JSON."""
     port = port_of(name)
     program = Program(
         argv=_command(_START_AGAIN, PROXY, "-pc", "{home}/rmq-proxy.json"),
@@ -124,7 +124,7 @@ def proxy_node(name: str, installed: Recipe, settings: Mapping[str, object]) -> 
     return NodeSpec(name=name, role=PROXY, program=program)
 
 
-#: Of a broker's disk, what tells its state and isn't large.
+#: Of a broker's disk, what shows its state and isn't large.
 _KEPT = ("store/epochFileCheckpoint*", "store/checkpoint", "store/brokerIdentity", "store/config/*.json")
 
 

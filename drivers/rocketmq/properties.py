@@ -24,15 +24,15 @@ BROKER = (
 )
 PROXY = ("org/apache/rocketmq/proxy/config/ProxyConfig", "org/apache/rocketmq/auth/config/AuthConfig")
 CONTROLLER = (f"{_COMMON}ControllerConfig", f"{_COMMON}JraftConfig", *_SHARED)
-#: Of a class file: the bytes of each kind of constant behind its tag, but for texts, which tell their length.
+#: Of a class file: the bytes of each kind of constant behind its tag, but for texts, which say their length.
 _TEXT = 1
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _TWO_PLACES = (5, 6)
 
 
 def complain(option: str, given: Iterable[str], lib: Path, classes: tuple[str, ...]) -> str:
-    """What is wrong with these properties in the eyes of the programs in ``lib``; "" when all are known, or when the
-    programs don't tell."""
+    """Return what is wrong with these properties in the eyes of the programs in ``lib``; "" when all are known, or when
+    the programs don't say."""
     known = properties(lib, classes)
     unknown = [one for one in given if one not in known]
     if not known or not unknown:
@@ -42,7 +42,8 @@ def complain(option: str, given: Iterable[str], lib: Path, classes: tuple[str, .
 
 @cache
 def properties(lib: Path, classes: tuple[str, ...]) -> frozenset[str]:
-    """The properties that these classes have setters for, in whichever jar of ``lib`` they are; empty without them."""
+    """Return the properties that these classes have setters for, in whichever jar of ``lib`` they are; empty without
+    them."""
     found: set[str] = set()
     for jar in sorted(lib.glob("rocketmq-*.jar")):
         try:
@@ -56,7 +57,7 @@ def properties(lib: Path, classes: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def class_called(name: str, lib: Path, jars: str) -> str:
-    """The class of this name with its package, which differs between versions, in the jars of ``lib`` that match
+    """Return the class of this name with its package, which differs between versions, in the jars of ``lib`` that match
     ``jars``; "" where there is none."""
     for jar in sorted(lib.glob(jars)):
         try:
@@ -84,8 +85,8 @@ def _property(setter: str) -> str:
 
 
 def _texts(content: bytes) -> list[str]:
-    """All texts among the constants of a class file. Raises ``ValueError``, ``IndexError`` or ``struct.error`` for
-    anything else."""
+    """Return all texts among the constants of a class file. Raises ``ValueError``, ``IndexError`` or ``struct.error``
+    for anything else."""
     (count,) = struct.unpack_from(">8xH", content)
     at, number, texts = 10, 1, []
     while number < count:

@@ -58,7 +58,7 @@ _DEPENDENCY = """\
 
 
 def _project(**modules: str) -> str:
-    """Modules of RocketMQ's, each with its version."""
+    """Return a Maven project of modules of RocketMQ's, each with its version."""
     dependencies = (_DEPENDENCY.format(module=module.replace("_", "-"), version=one) for module, one in modules.items())
     return _PROJECT.format(dependencies="\n".join(dependencies))
 
@@ -66,7 +66,7 @@ def _project(**modules: str) -> str:
 def _recipe(version: str) -> Recipe:
     modules = [module for module in _MODULES if module != PROXY or version not in WITHOUT_PROXY]
     command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", "-DoutputDirectory=lib")
-    mend = (
+    fix = (
         "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
         f" RocketMQ's binary release {version} and name its folder with --from"
     )
@@ -85,11 +85,11 @@ def _recipe(version: str) -> Recipe:
             **clients,
         },
         steps=(
-            Step(command=command, does="fetch its jars with Maven (102 MiB)", mend=mend),
+            Step(command=command, does="fetch its jars with Maven (102 MiB)", mend=fix),
             Step(
                 command=(*command, "--file", "grpc/pom.xml"),
                 does=f"fetch the gRPC client {GRPC_VERSION} with Maven (27 MiB)",
-                mend=mend,
+                mend=fix,
             ),
             Step(
                 command=("/bin/sh", "-c", _MAKE_JAVA),
@@ -110,7 +110,7 @@ RECIPES = tuple(map(_recipe, VERSIONS))
 
 
 def recipe(version: str) -> Recipe:
-    """Raises ``ValueError`` for a version that is not offered."""
+    """Return the recipe of this version. Raises ``ValueError`` for a version that is not offered."""
     for one in RECIPES:
         if one.version == version:
             return one
@@ -118,11 +118,12 @@ def recipe(version: str) -> Recipe:
 
 
 def proxy_jar(version: str) -> str:
-    """Where the proxy is in an installation: not everywhere, since one that was copied (``--from``) may lack it."""
+    """Return where the proxy is in an installation: not everywhere, since one that was copied (``--from``) may lack
+    it."""
     return f"{LIB}/rocketmq-proxy-{version}.jar"
 
 
 def at_least(version: str, other: str) -> bool:
-    """Whether a version is as new as another one, or newer."""
+    """Return whether a version is as new as another one, or newer."""
     one, two = ([int(part) for part in text.split(".")] for text in (version, other))
     return one >= two

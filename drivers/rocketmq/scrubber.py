@@ -61,8 +61,8 @@ def _look(folder: Path, place: QueuePlace, stores: Sequence[Path]) -> Look:
 
 
 def _look_at_store(root: Path, tier: Path | None) -> Look:
-    """A store by itself, and what its metadata know of queues that the tier has no folder for. A tier that is gone as a
-    whole is no tier that was found."""
+    """Look at a store by itself, and at what its metadata know of queues that the tier has no folder for. A tier that
+    is gone as a whole is no tier that was found."""
     look = Store(root=root).look()
     if tier is None:
         return look
@@ -78,7 +78,7 @@ def _look_at_store(root: Path, tier: Path | None) -> Look:
 
 
 def _found(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The tier directories and the stores at this folder or below it. Raises ``OSError``."""
+    """Return the tier directories and the stores at this folder or below it. Raises ``OSError``."""
     tiers, stores = [], []
     for path in _folders(folder):
         if tier_layout.clusters(path):
@@ -101,10 +101,10 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _nearest(store: Path, tiers: Sequence[Path]) -> Path:
-    """The tier whose path has most in common with the store's; one that is shared is the nearest of several."""
+    """Return the tier whose path has most in common with the store's; one that is shared is the nearest of several."""
     return max(tiers, key=lambda tier: len(os.path.commonpath((store, tier))), default=store)
 
 
 def _shown(folder: Path, found: Path, inside: str) -> str:
-    """A path below the folder that was given, for people."""
+    """Return a path below the folder that was given, for people."""
     return (found / inside).relative_to(folder).as_posix()

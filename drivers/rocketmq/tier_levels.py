@@ -24,15 +24,15 @@ SET_S = 5.0
 @dataclass(slots=True)
 class TierLevels:
     """``usual``: the level that brokers have but for moments, "" where there is no tier. A broker has one level at a
-    time, so whoever demands a source waits until the one before has read."""
+    time, so a client that demands a source waits until the one before has read."""
 
     usual: str
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
     @asynccontextmanager
     async def reading_from(self, source: str, network: Network, client: str, node: str) -> AsyncIterator[None]:
-        """The node reads from this source alone, for this client and everybody else. Raises :class:`Failed` where it
-        can't be told so; nothing was read then."""
+        """Have the node read from this source alone, for this client and everybody else. Raises :class:`Failed` where
+        it can't be set so; nothing was read then."""
         if not self.usual:
             raise Failed(f"there is no tier, so that nobody can demand to read from the {source} alone")
         async with self._turns[node]:
@@ -43,8 +43,8 @@ class TierLevels:
                 await self._back(network, client, node)
 
     async def _back(self, network: Network, client: str, node: str) -> None:
-        """To the usual level. A node that can't be reached keeps the other one until somebody demands a source again;
-        what it answers is right in either case, if late."""
+        """Go back to the usual level. A node that can't be reached keeps the other one until somebody demands a source
+        again; what it answers is right in either case, if late."""
         try:
             await put(network, client, node, self.usual)
         except Failed:
@@ -57,6 +57,6 @@ async def put(network: Network, client: str, node: str, level: str) -> None:
     try:
         answer = await ask(network.connect(client, node), message, SET_S)
     except (Failed, Unknown) as error:
-        raise Failed(f"{node} was not told to read with the level {level}: {error.reason}") from error
+        raise Failed(f"{node} was not set to read with the level {level}: {error.reason}") from error
     if answer.code != Response.SUCCESS:
         raise Failed(f"{node} does not take the level {level}: code {answer.code}: {answer.remark}")

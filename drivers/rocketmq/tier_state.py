@@ -1,7 +1,7 @@
 """What is left in the tier of a RocketMQ broker at the end of a run, read from its files, without RocketMQ.
 
 The files are copied and then read as ``stormproof scrub`` reads them. A broker may write meanwhile, so what seems
-damaged is looked at again, some seconds later, and only what both looks found at the same place is told.
+damaged is looked at again, some seconds later, and only what both looks found at the same place is reported.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class QueueLook:
 async def collect_tier(
     files: CanReadFiles, node: str, queues: Sequence[QueueRef], record: Record, *, group: str = "", holder: str = ""
 ) -> None:
-    """The rows of the tier of one broker in this group ("": the only one), on the disk of ``holder`` if not its own:
-    ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue that it holds, or that it notes to
-    be there; ``tier_unread`` when its files can't be read."""
+    """Record the rows of the tier of one broker in this group ("": the only one), on the disk of ``holder`` if not its
+    own: ``tiered`` for each message, ``tier_damage``, and ``tier_queue`` for each queue that it holds, or that it notes
+    to be there; ``tier_unread`` when its files can't be read."""
     wanted = ((holder or node, FILES), (node, NOTES))
     try:
         found = await _look(files, wanted, queues, group)
@@ -60,13 +60,14 @@ async def collect_tier(
         record("final", f="tier_unread", node=node, value={"reason": str(error) or type(error).__name__})
         return
     for queue, look in found.items():
-        _tell(node, queue, look, record)
+        _record_look(node, queue, look, record)
 
 
 async def _look(
     files: CanReadFiles, wanted: Sequence[tuple[str, Sequence[str]]], queues: Sequence[QueueRef], group: str
 ) -> Mapping[QueueRef, QueueLook]:
-    """``wanted``: which files of which nodes. Raises ``OSError``, or what the deployment raises."""
+    """Copy files and look at the queues in them. ``wanted``: which files of which nodes. Raises ``OSError``, or what
+    the deployment raises."""
     with TemporaryDirectory(prefix="stormproof-tier-") as folder:
         copy = Path(folder)
         for node, globs in wanted:
@@ -79,8 +80,8 @@ async def _look(
 
 
 def _read(copy: Path, queues: Sequence[QueueRef], group: str) -> Mapping[QueueRef, QueueLook]:
-    """All queues of ours that the copy of this tier holds, or that its broker's notes name; where groups share it,
-    those of this one."""
+    """Return all queues of ours that the copy of this tier holds, or that its broker's notes name; where groups share
+    it, those of this one."""
     ours = {(queue.topic, queue.queue_id): queue for queue in queues}
     known, _ = tier_metadata.segments(config.read(copy / "store" / "config", config.TIER)[0])
     found = {}
@@ -107,8 +108,8 @@ def _read(copy: Path, queues: Sequence[QueueRef], group: str) -> Mapping[QueueRe
 
 
 def _both(before: QueueLook | None, now: QueueLook) -> QueueLook:
-    """The newer look, with the damage only that the one before had too. While a broker writes, the last of its units
-    may point to what the copy lacks: nothing is claimed then of what came since the look before."""
+    """Return the newer look, with the damage only that the one before had too. While a broker writes, the last of its
+    units may point to what the copy lacks: nothing is claimed then of what came since the look before."""
 
     def still(old: Sequence[Damage], new: Sequence[Damage]) -> list[Damage]:
         places = {one.place for one in old}
@@ -125,7 +126,7 @@ def _both(before: QueueLook | None, now: QueueLook) -> QueueLook:
     )
 
 
-def _tell(node: str, queue: QueueRef, look: QueueLook, record: Record) -> None:
+def _record_look(node: str, queue: QueueRef, look: QueueLook, record: Record) -> None:
     for offset, one in look.messages:
         record(
             "final",

@@ -21,7 +21,7 @@ DELETE_AT_BROKER, DELETE_AT_NAMESERVER = 215, 216
 
 
 def topic_fields(topic: str, queues: int) -> Mapping[str, str]:
-    """Of the request that creates a topic at a master."""
+    """Return the fields of the request that creates a topic at a master."""
     return {
         "topic": topic,
         "defaultTopic": "TBW102",
@@ -46,7 +46,8 @@ class TopicClient(QueueClient):
         self._home = home
 
     async def create(self, topic: str, queues: int) -> Answer:
-        """The master is asked for the topic first: the request would change the number of queues of one that exists."""
+        """Create a topic. The master is asked for it first: the request would change the number of queues of one that
+        exists."""
         node = await self._master(self._home)
         result = Answer(node=node)
         try:
@@ -66,7 +67,8 @@ class TopicClient(QueueClient):
         raise Failed(reason, result) if answer.code in NOT_STORED else Unknown(reason, result)
 
     async def delete(self, topic: str) -> Answer:
-        """As the admin tool does: at the master, and then at all name servers, which forget no topic by themselves."""
+        """Delete a topic as the admin tool does: at the master, and then at all name servers, which forget no topic by
+        themselves."""
         node = await self._master(self._home)
         answer = await self._request(self._home, node, Message(code=DELETE_AT_BROKER, fields={"topic": topic}))
         result = Answer(node=node)
@@ -86,7 +88,8 @@ class TopicClient(QueueClient):
         return result
 
     async def find(self, topic: str) -> Answer:
-        """A client needs both the route, from a name server, and the topic at the master that it names."""
+        """Find a topic. A client needs both the route, from a name server, and the topic at the master that it
+        names."""
         server = self._next_server()
         try:
             routed = await self._queues_by(server, topic)
@@ -99,7 +102,7 @@ class TopicClient(QueueClient):
         return await self._by_master(self._home, node, Answer(node=node, value={"queues": queues}))
 
     async def _queues_by(self, server: str, topic: str) -> int:
-        """How many queues of the topic a name server says that the group has."""
+        """Return how many queues of the topic a name server says that the group has."""
         message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
         answer = await ask(self._server(server), message, REQUEST_S)
         if answer.code == Response.TOPIC_NOT_EXIST:
@@ -111,14 +114,14 @@ class TopicClient(QueueClient):
         )
 
     async def _queues_at(self, node: str, topic: str) -> int:
-        """How many queues of the topic a broker says that it has."""
+        """Return how many queues of the topic a broker says that it has."""
         message = Message(code=GET_TOPIC_CONFIG, fields={"topic": topic, "lo": "true"})
         answer = await self._request(self._home, node, message)
         return 0 if answer.code == Response.TOPIC_NOT_EXIST else int(_content(answer, node)["readQueueNums"])
 
 
 def _content(answer: Message, node: str) -> Mapping[str, Any]:
-    """Raises :class:`Failed` for an answer that tells nothing."""
+    """Return what an answer says. Raises :class:`Failed` for one that says nothing."""
     if answer.code != Response.SUCCESS:
         raise Failed(f"code {answer.code}: {answer.remark}", Answer(node=node))
     content: Mapping[str, Any] = loads(answer.body)

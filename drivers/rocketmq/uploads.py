@@ -43,7 +43,7 @@ class Uploads:
 
 
 async def _uploaded(files: CanReadFiles, broker: str) -> Mapping[str, int]:
-    """The sizes in a broker's notes; none when these make no sense, as while they are written."""
+    """Return the sizes in a broker's notes; none when these make no sense, as while they are written."""
     try:
         sizes = await files.files(broker, (NOTES,))
         content = bytearray()
@@ -52,8 +52,8 @@ async def _uploaded(files: CanReadFiles, broker: str) -> Mapping[str, int]:
             if not piece:
                 break
             content += piece
-        told = loads(bytes(content))
+        notes = loads(bytes(content))
     except (OSError, ValueError, ChaosError):
         return {}
-    known, wrong = tier_metadata.segments(told if isinstance(told, dict) else {})
+    known, wrong = tier_metadata.segments(notes if isinstance(notes, dict) else {})
     return {} if wrong else {f"{one.queue}/{one.kind}/{one.base}": one.size for one in known}

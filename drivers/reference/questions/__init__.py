@@ -17,8 +17,8 @@ from drivers.reference.questions.waiting import of_waiting
 
 
 def questions(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Question]:
-    """All but messages, by name. ``topic``: one that holds many messages. ``frames``: also those in bytes of our own
-    making; ``metadata``: also those for nodes with the option ``metadata``."""
+    """Return all but messages, by name. ``topic``: one that holds many messages. ``frames``: also those in bytes of our
+    own making; ``metadata``: also those for nodes with the option ``metadata``."""
     return {
         **of_requests(topic),
         **of_malformed(topic),

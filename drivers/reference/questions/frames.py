@@ -1,4 +1,4 @@
-"""Questions that only bytes can ask; and what a client from outside is told."""
+"""Questions that only bytes can ask, and those about what a client from outside is answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNKNOWN = 9999
 
 
 def of_frames(topic: str) -> dict[str, Question]:
-    """What only bytes can say; and what a client from outside is told."""
+    """Return the questions that only bytes can ask, and those about what a client from outside is answered."""
     info, taken = Request.GET_BROKER_RUNTIME_INFO, Response.SUCCESS
     kinds: dict[str, MakeFrame] = {"in pieces": in_pieces, "with a binary header": binary, "without a checksum": plain}
     good = {
@@ -70,15 +70,16 @@ def of_frames(topic: str) -> dict[str, Question]:
 
 
 def _addresses(find: Callable[[Message], Sequence[str]]) -> Callable[[Message], str]:
-    """Whether an answer names nodes by their addresses. Raises :class:`Failed` where there is nobody to be named."""
+    """Return a function that says whether an answer names nodes by their addresses. It raises :class:`Failed` where
+    there is nobody to be named."""
 
-    def told(answer: Message) -> str:
+    def how_named(answer: Message) -> str:
         found = find(answer) if answer.code == Response.SUCCESS else []
         if not found:
             raise Failed(f"nobody is named: code {answer.code}: {answer.remark}")
         return "addresses" if all(":" in one for one in found) else f"names {sorted(found)}"[:200]
 
-    return told
+    return how_named
 
 
 def _of_routes(answer: Message) -> list[str]:
@@ -103,7 +104,7 @@ def in_pieces(request: Message) -> Sequence[bytes]:
 
 
 def binary(request: Message) -> Sequence[bytes]:
-    """A header in RocketMQ's own form."""
+    """Return the request as a frame whose header has RocketMQ's own form."""
     fields = b"".join(
         _KEY.pack(len(key.encode())) + key.encode() + _WORD.pack(len(value.encode())) + value.encode()
         for key, value in request.fields.items()
@@ -113,12 +114,12 @@ def binary(request: Message) -> Sequence[bytes]:
 
 
 def plain(request: Message) -> Sequence[bytes]:
-    """Without a checksum, as clients of other make send it."""
+    """Return the frame without a checksum, as clients of other make send it."""
     return (_json({"code": request.code, "opaque": request.opaque, "extFields": dict(request.fields)}),)
 
 
 def longest(request: Message) -> Sequence[bytes]:
-    """As large as a frame may be."""
+    """Return a frame as large as one may be."""
     (frame,) = plain(request)
     _, header = _START.unpack_from(frame)
     return (

@@ -36,7 +36,7 @@ def of_groups() -> dict[str, Question]:
 
 
 async def _expect(talk: Talk, expected: int, code: int, body: object = None, **fields: Any) -> Message:
-    """A request about the group."""
+    """Send a request about the group, and expect this code."""
     content = b"" if body is None else json.dumps(body).encode()
     return await talk.expect(expected, code, content, clusterName=_CLUSTER, brokerName=_GROUP, **fields)
 
@@ -55,12 +55,13 @@ async def _group(talk: Talk) -> Message:
 
 
 def _set_of(answer: Message) -> tuple[object, object]:
-    told = of_json(answer)
-    return told.get("syncStateSet"), told.get("syncStateSetEpoch")
+    body = of_json(answer)
+    return body.get("syncStateSet"), body.get("syncStateSetEpoch")
 
 
 async def _begin(talk: Talk) -> Message:
-    """There are the replicas 1 and 2, and one of them is master. Each step changes nothing where that is so."""
+    """See to it that there are the replicas 1 and 2, and that one of them is master. Each step changes nothing where
+    that is so."""
     await _applies(talk, 0, 1, "one")
     await _applies(talk, 0, 2, "two")
     still = Response.CONTROLLER_MASTER_STILL_EXIST
@@ -72,7 +73,7 @@ async def _begin(talk: Talk) -> Message:
 
 
 async def _ids(talk: Talk) -> None:
-    """An id belongs to one replica for ever, also after that has been removed."""
+    """Check that an id belongs to one replica for ever, also after that has been removed."""
     await _begin(talk)
     refused = Response.CONTROLLER_BROKER_ID_INVALID
     mine = await _next_id(talk)
@@ -84,11 +85,11 @@ async def _ids(talk: Talk) -> None:
     talk.must_be("the id after the one that was given away", await _next_id(talk), mine + 1)
     register = Request.CONTROLLER_REGISTER_BROKER
     await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, register, brokerId=_UNKNOWN)
-    told = await _expect(talk, 0, register, brokerId=mine, brokerAddress=f"{word}-at", generation=1, life=word)
+    registered = await _expect(talk, 0, register, brokerId=mine, brokerAddress=f"{word}-at", generation=1, life=word)
     group = await _group(talk)
     known = dict(group.fields)
-    talk.must_be("what a replica that registers is told", {key: told.fields.get(key) for key in known}, known)
-    talk.must_be("the set that a replica that registers is told", _set_of(told), _set_of(group))
+    talk.must_be("the answer to a replica that registers", {key: registered.fields.get(key) for key in known}, known)
+    talk.must_be("the set in the answer to a replica that registers", _set_of(registered), _set_of(group))
     replica = {"brokerName": _GROUP, "brokerId": mine, "brokerAddress": f"{word}-at", "alive": False}
     state = await _state(talk, _GROUP)
     talk.must_be("whether it is listed outside of the set", replica in _list(state, "notInSyncReplicas"), True)
@@ -99,26 +100,26 @@ async def _ids(talk: Talk) -> None:
     await _expect(talk, kept, clean, brokerControllerIdsToClean=mine, isCleanLivingBroker="true")
     await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, register, brokerId=mine)
     await _applies(talk, refused, mine, word)
-    talk.must_be("the group after the removal", _told(await _group(talk)), _told(group))
+    talk.must_be("the group after the removal", _master_and_set(await _group(talk)), _master_and_set(group))
     await _applies(talk, 0, mine + 3, word)
     talk.must_be("the id after one that was not the next", await _next_id(talk), mine + 4)
     await _expect(talk, 0, clean, brokerControllerIdsToClean=mine + 3, isCleanLivingBroker="true")
 
 
-def _told(answer: Message) -> tuple[object, object]:
-    """Who is master, and the set."""
+def _master_and_set(answer: Message) -> tuple[object, object]:
+    """Return who is master, and the set."""
     return dict(answer.fields), _set_of(answer)
 
 
 async def _masters(talk: Talk) -> None:
-    """A master stays until another one is asked for, and then its epoch is the next one."""
+    """Check that a master stays until another one is asked for, and that the other one gets the next epoch."""
     before = await _begin(talk)
     elect = Request.CONTROLLER_ELECT_MASTER
     master, epoch = number(before.fields, "masterBrokerId"), number(before.fields, "masterEpoch")
     other = 3 - master
     still = Response.CONTROLLER_MASTER_STILL_EXIST
-    told = await _expect(talk, still, elect, brokerId=other)
-    talk.must_be("the master that is told", dict(told.fields), dict(before.fields))
+    refusal = await _expect(talk, still, elect, brokerId=other)
+    talk.must_be("the master that a refusal names", dict(refusal.fields), dict(before.fields))
     await _expect(talk, still, elect, brokerId=master, designateElect="true")
     await _expect(talk, Response.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, elect, brokerId=_UNKNOWN)
     await talk.expect(
@@ -128,13 +129,13 @@ async def _masters(talk: Talk) -> None:
     set_epoch = number((await _group(talk)).fields, "syncStateSetEpoch")
     answer = await _expect(talk, 0, elect, brokerId=other, designateElect="true")
     documented = {"masterBrokerId": str(other), "masterEpoch": str(epoch + 1), "syncStateSetEpoch": str(set_epoch + 1)}
-    told_now = {key: answer.fields.get(key) for key in documented}
-    talk.must_be("who is elected", told_now, documented)
+    elected = {key: answer.fields.get(key) for key in documented}
+    talk.must_be("who is elected", elected, documented)
     body = of_json(answer)
     talk.must_be("the set of a new master", body.get("syncStateSet"), [other])
     members = cast(Mapping[str, Any], body.get("brokerMemberGroup") or {})
-    told_ids = {"1", "2"} & {*members.get("brokerAddrs", {})}
-    talk.must_be("those of its replicas that are always there", sorted(told_ids), ["1", "2"])
+    listed_ids = {"1", "2"} & {*members.get("brokerAddrs", {})}
+    talk.must_be("those of its replicas that are always there", sorted(listed_ids), ["1", "2"])
     talk.must_be("the name of the group", (members.get("brokerName"), members.get("cluster")), (_GROUP, _CLUSTER))
     after = await _group(talk)
     talk.must_be("the master after the election", {key: after.fields.get(key) for key in documented}, documented)
@@ -150,7 +151,8 @@ async def _alters(talk: Talk, expected: int, known: Message, ids: Sequence[int],
 
 
 async def _sets(talk: Talk) -> None:
-    """A set is replaced under its own epoch and its master's, by replicas that there are, the master among them."""
+    """Check that a set is replaced under its own epoch and its master's, by replicas that there are, the master among
+    them."""
     before = await _begin(talk)
     master, set_epoch = number(before.fields, "masterBrokerId"), cast(int, _set_of(before)[1])
     other = 3 - master
@@ -168,7 +170,7 @@ async def _sets(talk: Talk) -> None:
         b'{"syncStateSet":[1],"syncStateSetEpoch":1}',
         **nobody,
     )
-    talk.must_be("a set after changes that were refused", _told(await _group(talk)), _told(before))
+    talk.must_be("a set after changes that were refused", _master_and_set(await _group(talk)), _master_and_set(before))
     answer = await _alters(talk, 0, before, [2, 1, 2, 1])
     talk.must_be("the new set", _set_of(answer), ([1, 2], set_epoch + 1))
     talk.must_be("its epoch", number(answer.fields, "newSyncStateSetEpoch"), set_epoch + 1)
@@ -176,9 +178,9 @@ async def _sets(talk: Talk) -> None:
     talk.must_be("the set after the change", _set_of(now), ([1, 2], set_epoch + 1))
     await _alters(talk, fenced, before, [master])
     state = await _state(talk, _GROUP)
-    told = {key: state.get(key) for key in ("masterBrokerId", "masterEpoch", "syncStateSetEpoch")}
-    documented = {key: number(now.fields, key) for key in told}
-    talk.must_be("the group in the list of groups", told, documented)
+    listed = {key: state.get(key) for key in ("masterBrokerId", "masterEpoch", "syncStateSetEpoch")}
+    documented = {key: number(now.fields, key) for key in listed}
+    talk.must_be("the group in the list of groups", listed, documented)
     in_sync = [one.get("brokerId") for one in _list(state, "inSyncReplicas")]
     talk.must_be("the replicas in sync", in_sync, [1, 2])
     answer = await _alters(talk, 0, now, [master])
@@ -187,7 +189,8 @@ async def _sets(talk: Talk) -> None:
 
 
 async def _goes_back(talk: Talk) -> None:
-    """It counts its lives, but has no words for them. So the count alone says that its disk has forgotten some."""
+    """Check a replica that counts its lives, but has no words for them: the count alone says that its disk has
+    forgotten some."""
     before = await _begin(talk)
     master, mine, word = number(before.fields, "masterBrokerId"), await _next_id(talk), f"{talk.client}-{talk.number}"
     await _applies(talk, 0, mine, word)
@@ -198,8 +201,8 @@ async def _goes_back(talk: Talk) -> None:
     await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=3, **register)
     documented = ([master, mine], set_epoch)
     talk.must_be("the set after a later life", _set_of(await _group(talk)), documented)
-    told = await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=2, **register)
-    talk.must_be("the set after an earlier life", _set_of(told), ([master], set_epoch + 1))
+    registered = await _expect(talk, 0, Request.CONTROLLER_REGISTER_BROKER, generation=2, **register)
+    talk.must_be("the set after an earlier life", _set_of(registered), ([master], set_epoch + 1))
     after = await _group(talk)
     talk.must_be("the set from then on", _set_of(after), ([master], set_epoch + 1))
     talk.must_be("the master's epoch", number(after.fields, "masterEpoch"), number(before.fields, "masterEpoch"))
@@ -208,8 +211,9 @@ async def _goes_back(talk: Talk) -> None:
 
 
 async def _at_a_broker(talk: Talk) -> None:
-    """A broker of another group lives at the address of a replica. What becomes of this group does not concern it, and
-    it is not told, though each election here makes the epoch higher than any that it knows."""
+    """Hold elections where a broker of another group lives at the address of a replica. What becomes of this group does
+    not concern it, and it does not hear of it, though each election here makes the epoch higher than any that it
+    knows."""
     known = cast(Mapping[str, Any], of_json(await talk.expect(0, Request.DESCRIBE))["groups"])
     brokers = [(one["epoch"], one["master"]) for one in known.values() if one["master"] in one["alive"]]
     if not brokers:
@@ -242,7 +246,8 @@ async def _state(talk: Talk, group: str) -> Mapping[str, Any]:
 
 
 async def _several(talk: Talk) -> None:
-    """Only the groups that there are among those asked for. A group's replicas that send heartbeats are alive."""
+    """Check that only the groups that there are among those asked for are listed, and that replicas that send
+    heartbeats are alive."""
     await _begin(talk)
     known = cast(Mapping[str, Any], of_json(await talk.expect(0, Request.DESCRIBE))["groups"])
     names = sorted(known)
@@ -251,10 +256,10 @@ async def _several(talk: Talk) -> None:
     talk.must_be("the groups when none is asked for", dict(await _states(talk)), {})
     for name in names:
         replicas = [*_list(states[name], "inSyncReplicas"), *_list(states[name], "notInSyncReplicas")]
-        told = {one["brokerAddress"]: one["brokerId"] for one in replicas}
-        talk.must_be(f"the replicas of {name}", told, dict(known[name]["brokers"]))
+        listed = {one["brokerAddress"]: one["brokerId"] for one in replicas}
+        talk.must_be(f"the replicas of {name}", listed, dict(known[name]["brokers"]))
         alive = [one["brokerAddress"] for one in replicas if one["alive"]]
-        living = [address for address in told if address in known[name]["alive"]]
+        living = [address for address in listed if address in known[name]["alive"]]
         talk.must_be(f"living replicas of {name} that are listed as dead", sorted({*living} - {*alive}), [])
 
 
@@ -263,22 +268,23 @@ def _list(state: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 async def _controllers(talk: Talk) -> None:
-    """What a controller says of the lead in one form is what it says in the other one."""
+    """Check that what a controller says of the lead in one form is what it says in the other one."""
     first = of_json(await talk.expect(0, Request.DESCRIBE))
-    told = (await talk.expect(0, Request.CONTROLLER_GET_METADATA_INFO)).fields
+    fields = (await talk.expect(0, Request.CONTROLLER_GET_METADATA_INFO)).fields
     last = of_json(await talk.expect(0, Request.DESCRIBE))
     if any(first[key] != last[key] for key in ("role", "term", "leader", "voters")):
         raise Failed("who leads has changed meanwhile")
-    talk.must_be("isLeader", told["isLeader"], "true" if first["role"] == "leader" else "false")
+    talk.must_be("isLeader", fields["isLeader"], "true" if first["role"] == "leader" else "false")
     leader = str(first["leader"] or "")
-    talk.must_be("the leader", told.get("controllerLeaderId", ""), leader)
-    talk.must_be("the leader's address", told.get("controllerLeaderAddress", ""), leader)
+    talk.must_be("the leader", fields.get("controllerLeaderId", ""), leader)
+    talk.must_be("the leader's address", fields.get("controllerLeaderAddress", ""), leader)
     voters = cast(Sequence[str], first["voters"])
-    talk.must_be("the peers", told["peers"], ";".join(f"{name}:{name}" for name in voters))
+    talk.must_be("the peers", fields["peers"], ";".join(f"{name}:{name}" for name in voters))
 
 
 async def _heartbeats(talk: Talk) -> None:
-    """Brokers behind one connection, of a group that is not there: its end is that of both, and fells nobody."""
+    """Send heartbeats of brokers behind one connection, of a group that is not there: its end is that of both, and
+    fells nobody."""
     beat: dict[str, Any] = {"brokerName": _NOBODY, "clusterName": _CLUSTER, "maxOffset": 7, "epoch": 1, "generation": 1}
     for line in ("beats", "more beats"):
         for broker in (1, 2):
@@ -292,7 +298,7 @@ async def _heartbeats(talk: Talk) -> None:
 
 
 async def _no_change(talk: Talk) -> None:
-    """Who is there can't join, who leads can't be removed, and nobody hands over to itself."""
+    """Check that who is there can't join, who leads can't be removed, and nobody hands over to itself."""
     fields = (await talk.expect(0, Request.CONTROLLER_GET_METADATA_INFO)).fields
     change, refused = Request.CONTROLLER_CHANGE_MEMBERS, Response.CONTROLLER_INVALID_REQUEST
     if fields.get("isLeader") != "true":

@@ -1,4 +1,4 @@
-"""What brokers tell of their logs and of themselves: whatever request tells it, it is the same."""
+"""What brokers report of their logs and of themselves: whatever request asks for it, the answer is the same."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of_logs(topic: str) -> dict[str, Question]:
 
 
 async def _records(talk: Talk) -> None:
-    """Records stand back to back, and a slice begins at one of them and nowhere else."""
+    """Check that records stand back to back, and that a slice begins at one of them and nowhere else."""
     log = await _slice(talk, -1)
     rows = cast(list[list[Any]], log["records"])
     if not rows:
@@ -62,7 +62,7 @@ async def _slice(talk: Talk, position: int) -> Mapping[str, object]:
 
 
 async def _broker(talk: Talk) -> None:
-    """What a broker says of itself in one form lies between what it says in another one before and after."""
+    """Check that what a broker says of itself in one form lies between what it says in another one before and after."""
     first = of_json(await talk.expect(0, Request.DESCRIBE))
     state = of_json(await talk.expect(0, Request.READ_STATE))
     cache = of_json(await talk.expect(0, Request.GET_BROKER_EPOCH_CACHE))
@@ -84,45 +84,45 @@ async def _broker(talk: Talk) -> None:
     talk.must_be("queues that end before they begin", [one for one in bounds.values() if one[0] > one[1]], [])
 
 
-def _between(talk: Talk, what: str, before: object, told: object, after: object) -> None:
+def _between(talk: Talk, what: str, before: object, said: object, after: object) -> None:
     low, high = cast(int, before), cast(int, after)
-    if low <= high and not low <= cast(int, told) <= high:
-        talk.must_be(what, told, f"{low} to {high}")
+    if low <= high and not low <= cast(int, said) <= high:
+        talk.must_be(what, said, f"{low} to {high}")
 
 
 async def _slaves(talk: Talk) -> None:
-    """Those in sync are the members of its set, none of which has acknowledged more than there is."""
+    """Check that the slaves in sync are the members of its set, none of which has acknowledged more than there is."""
     first = of_json(await talk.expect(0, Request.DESCRIBE))
-    told = of_json(await talk.expect(0, Request.GET_BROKER_HA_STATUS))
+    status = of_json(await talk.expect(0, Request.GET_BROKER_HA_STATUS))
     last = of_json(await talk.expect(0, Request.DESCRIBE))
     if (first["role"], first["epoch"], first["set"]) != (last["role"], last["epoch"], last["set"]):
         raise Failed("its role or its set changed meanwhile")
-    talk.must_be("whether it is master", told["master"], first["role"] == "master")
-    _between(talk, "masterCommitLogMaxOffset", first["end"], told["masterCommitLogMaxOffset"], last["end"])
-    slaves = cast(Sequence[Mapping[str, Any]], told["haConnectionInfo"])
+    talk.must_be("whether it is master", status["master"], first["role"] == "master")
+    _between(talk, "masterCommitLogMaxOffset", first["end"], status["masterCommitLogMaxOffset"], last["end"])
+    slaves = cast(Sequence[Mapping[str, Any]], status["haConnectionInfo"])
     in_sync = sorted(one["addr"] for one in slaves if one["inSync"])
     others = sorted(name for name in cast(Sequence[str], first["set"]) if name != talk.node)
     talk.must_be("the slaves in sync", in_sync, others)
-    talk.must_be("inSyncSlaveNums", told["inSyncSlaveNums"], len(in_sync))
+    talk.must_be("inSyncSlaveNums", status["inSyncSlaveNums"], len(in_sync))
     for one in slaves:
         behind = one["slaveAckOffset"] + one["diff"]
-        talk.must_be("a slave's distance", behind, told["masterCommitLogMaxOffset"])
+        talk.must_be("a slave's distance", behind, status["masterCommitLogMaxOffset"])
 
 
 async def _bounds(talk: Talk, topic: str) -> None:
-    """The two requests for the ends of a queue agree."""
-    first, told, last = [
+    """Check that the two requests for the ends of a queue agree."""
+    first, lowest, last = [
         await talk.expect(0, code, topic=topic, queueId=0)
         for code in (Request.GET_MAX_OFFSET, Request.GET_MIN_OFFSET, Request.GET_MAX_OFFSET)
     ]
     _same_term(first, last)
     ends = [number(one.fields, "minOffset") for one in (first, last)]
-    _between(talk, "the beginning of the queue", ends[0], number(told.fields, "offset"), ends[1])
+    _between(talk, "the beginning of the queue", ends[0], number(lowest.fields, "offset"), ends[1])
 
 
 async def _times(talk: Talk, topic: str) -> None:
-    """A time leads to the first message of the local log that was stored then or later; one after all of them to the
-    end of the queue. Where clocks went back nothing is said."""
+    """Check that a time leads to the first message of the local log that was stored then or later, and one after all of
+    them to the end of the queue. Where clocks went back nothing is said."""
 
     async def search(timestamp: int) -> int:
         answer = await talk.expect(0, Request.SEARCH_OFFSET_BY_TIMESTAMP, topic=topic, queueId=0, timestamp=timestamp)
@@ -144,7 +144,7 @@ async def _times(talk: Talk, topic: str) -> None:
 
 
 async def _read(talk: Talk, topic: str, begin: int, end: int) -> list[records.Record]:
-    """All messages of the local log from one offset to another one; none of them if they are many."""
+    """Return all messages of the local log from one offset to another one; none of them if they are many."""
     found: list[records.Record] = []
     if end - begin > _MOST_READ:
         return []
@@ -171,7 +171,7 @@ async def _read(talk: Talk, topic: str, begin: int, end: int) -> list[records.Re
 
 
 def _same_term(first: Message, last: Message) -> None:
-    """Raises :class:`Failed` where another life or another master term has answered meanwhile."""
+    """Raise :class:`Failed` where another life or another master term has answered meanwhile."""
     one, other = (json.dumps([at.fields.get(key) for key in ("epoch", "incarnation")]) for at in (first, last))
     if one != other:
         raise Failed("another term began meanwhile")

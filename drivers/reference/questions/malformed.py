@@ -1,5 +1,5 @@
 """Requests that can't be understood: each part of each request that a client may send, missing, too long, of another
-type, or outside of its range. Whoever is asked refuses all of them with one code, and does nothing."""
+type, or outside of its range. Every node refuses all of them with one code, and does nothing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Form:
     refusal: Response | None = None
 
     def wrong(self) -> Iterator[tuple[str, Message]]:
-        """The requests that can't be understood, each with what is wrong about it."""
+        """Yield the requests that can't be understood, each with what is wrong about it."""
         good = {key: str(value) for key, value in self.fields.items()}
         for key in self.needed:
             yield f"without {key}", self._message({name: value for name, value in good.items() if name != key})
@@ -85,11 +85,12 @@ class Form:
         return Message(code=self.request, fields=fields, body=self.body if body is None else body)
 
     def question(self) -> Question:
-        """All of them are asked, one after the other. The first that is taken otherwise than documented is told."""
+        """Return a question that asks all of them, one after the other. It names the first that is taken otherwise than
+        documented."""
         refusal = REFUSAL[self.role] if self.refusal is None else self.refusal
         expected = f"code {int(refusal)} to each"
 
-        async def told(talk: Talk) -> str:
+        async def converse(talk: Talk) -> str:
             for what, message in self.wrong():
                 answer = await one_request(talk, message)
                 if answer.code != refusal:
@@ -97,11 +98,11 @@ class Form:
                     return f"code {answer.code} to one {what}"
             return expected
 
-        return Question(self.role, expected, told)
+        return Question(self.role, expected, converse)
 
 
 def _objects(**wrong: object) -> dict[str, bytes]:
-    """Bodies that are no JSON objects, and objects that have wrong members."""
+    """Return bodies that are no JSON objects, and objects that have wrong members."""
     return {**_NO_OBJECTS, **{what.replace("_", " "): json.dumps(value).encode() for what, value in wrong.items()}}
 
 
@@ -372,7 +373,7 @@ def _of_stores() -> list[Form]:
 
 
 def of_metadata_requests() -> list[Form]:
-    """For nodes with the option ``metadata``."""
+    """Return the requests for nodes with the option ``metadata``."""
     of_entry = {"names": ("kind", "name"), "needed": ("kind", "name"), "refusal": Response.INVALID_PARAMETER}
     entry: dict[str, object] = {"kind": "group", "name": "limits"}
     return [
@@ -402,7 +403,7 @@ def of_metadata_requests() -> list[Form]:
 
 
 def forms(topic: str) -> list[Form]:
-    """Of all nodes, whatever their options are. ``topic``: one that is there."""
+    """Return the requests of all nodes, whatever their options are. ``topic``: one that is there."""
     of_brokers = (*_of_writers(topic), *_of_readers(topic), *_of_clients())
     return [*of_brokers, *_of_controllers(), *_of_the_leader(), *_of_members(), *_of_name_servers(), *_of_stores()]
 

@@ -63,8 +63,8 @@ class MessageQuestion:
         return Message(code=code, fields=texts, body=body if self.body is None else self.body)
 
     def differs(self, queue: QueueRef, key: str, body: bytes, given: Record, message_id: str, born_host: bytes) -> str:
-        """What a reader was given otherwise than it was sent; "" for nothing. ``message_id``: what its producer was
-        told; ``born_host``: where it sent from, "" where nobody knows."""
+        """Return what a reader was given otherwise than it was sent; "" for nothing. ``message_id``: what its producer
+        was answered; ``born_host``: where it sent from, "" where that is unknown."""
         sent = self.request(queue, key, body)
         fields = sent.fields if not self.short else {long: sent.fields.get(word, "") for long, word in _SHORT.items()}
         properties = fields["properties"].encode()
@@ -80,7 +80,7 @@ class MessageQuestion:
             "msgId": message_id,
             "bornHost": born_host or given.born_host,
         }
-        told: Mapping[str, object] = {
+        received: Mapping[str, object] = {
             "topic": given.topic,
             "queueId": given.queue_id,
             "flag": given.flag,
@@ -92,7 +92,9 @@ class MessageQuestion:
             "msgId": (given.store_host + _POSITION.pack(given.position)).hex().upper(),
             "bornHost": given.born_host,
         }
-        return ", ".join(f"{name} {str(told[name])[:40]}" for name in documented if told[name] != documented[name])
+        return ", ".join(
+            f"{name} {str(received[name])[:40]}" for name in documented if received[name] != documented[name]
+        )
 
 
 def _taken(**more: object) -> MessageQuestion:
@@ -108,7 +110,7 @@ def _not_understood(**more: object) -> MessageQuestion:
 
 
 def _impossible() -> dict[str, MessageQuestion]:
-    """Each property that asks for what brokers can't do."""
+    """Return each property that asks for what brokers can't do."""
     names = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG", "INNER_MULTI_DISPATCH")
     return {
         f"a message with the property {name}": replace(_refused(), properties=f"k\x01v\x02{name}\x01true\x02")

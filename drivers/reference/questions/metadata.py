@@ -1,4 +1,4 @@
-"""What controllers make of an entry of the metadata, and who is told of it."""
+"""What controllers make of an entry of the metadata, and who hears of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from drivers.reference.questions.question import (
 from reference.wire.codes import Request, Response
 
 _KIND = "group"
-#: So many changes are asked for; who remembers fewer tells all that there is.
+#: So many changes are asked for; a controller that remembers fewer sends all that there is.
 _LAST = 60
 
 
@@ -44,7 +44,8 @@ def of_metadata() -> dict[str, Question]:
 
 
 def _entry(talk: Talk) -> dict[str, Any]:
-    """One of the entries that these questions change. There are few, since one that is deleted is still an entry."""
+    """Return one of the entries that these questions change. There are few, since one that is deleted is still an
+    entry."""
     return {"kind": _KIND, "name": f"limits-{talk.number % 4}"}
 
 
@@ -61,7 +62,8 @@ async def _put(talk: Talk, expected: int, value: object, **fields: Any) -> tuple
 
 
 async def _changes(talk: Talk) -> None:
-    """Versions count an entry's changes, revisions those of all; a change under another version changes nothing."""
+    """Check that versions count an entry's changes, revisions those of all, and that a change under another version
+    changes nothing."""
     named = _entry(talk)
     version, revision, _ = await _get(talk, **named)
     value = {"retries": talk.number}
@@ -73,22 +75,26 @@ async def _changes(talk: Talk) -> None:
     await _put(talk, conflict, {"retries": -1}, expectedVersion=version, **named)
     talk.must_be("the entry", (await _get(talk, **named))[::2], (made, value))
     row = [named["kind"], named["name"], made, first, value]
-    told = _rows(await talk.expect(0, Request.METADATA_WATCH, after=first - 1))
-    talk.must_be("the first change that a watch tells", told[:1], [row])
+    changes = _rows(await talk.expect(0, Request.METADATA_WATCH, after=first - 1))
+    talk.must_be("the first change that a watch reports", changes[:1], [row])
     every = await talk.expect(0, Request.METADATA_WATCH, after=-1)
     talk.must_be("whether all entries hold it", row in _rows(every, "entries"), True)
     gone, last = await _put(talk, 0, None, **named)
     talk.must_be("the version after a deletion", gone, made + 1)
     talk.must_be("whether the revision has grown again", last > first, True)
     talk.must_be("an entry that is deleted", (await _get(talk, **named))[::2], (gone, None))
-    told = _rows(await talk.expect(0, Request.METADATA_WATCH, after=first - 1))
-    talk.must_be("the revisions that a watch tells", [one[3] for one in told], list(range(first, first + len(told))))
-    talk.must_be("whether the watch tells both changes", row in told and [*row[:2], gone, last, None] in told, True)
+    changes = _rows(await talk.expect(0, Request.METADATA_WATCH, after=first - 1))
+    talk.must_be(
+        "the revisions that a watch reports", [one[3] for one in changes], list(range(first, first + len(changes)))
+    )
+    talk.must_be(
+        "whether the watch reports both changes", row in changes and [*row[:2], gone, last, None] in changes, True
+    )
     await _put(talk, conflict, {"retries": -1}, expectedVersion=made, **named)
 
 
 def _rows(answer: Message, what: str = "changes") -> list[list[Any]]:
-    """What a watch tells; its revision is that of its last change."""
+    """Return what a watch reports; its revision is that of its last change."""
     rows = of_json(answer).get(what)
     if not isinstance(rows, list):
         raise Failed(f"a watch without {what}")
@@ -98,8 +104,8 @@ def _rows(answer: Message, what: str = "changes") -> list[list[Any]]:
 
 
 async def _route(talk: Talk) -> str:
-    """Elections alone change it; it names the master that the controllers have elected, or nobody. Epochs only grow, so
-    what says the same before and after was so in between."""
+    """Check that elections alone change it, and that it names the master that the controllers have elected, or nobody.
+    Epochs only grow, so what says the same before and after was so in between."""
     for name, group in (await _groups(talk)).items():
         if not group["epoch"] or any("/" in replica for replica in group["brokers"]):  # those are no brokers
             continue
@@ -119,31 +125,31 @@ async def _groups(talk: Talk) -> Mapping[str, Mapping[str, Any]]:
 
 
 async def _quiet_watch(talk: Talk) -> None:
-    """It ends after a second at the revision from which it began; a change ends it before."""
+    """Check that a watch ends after a second at the revision from which it began; a change ends it before."""
     first = await talk.expect(0, Request.METADATA_WATCH, after=-1)
     revision = number(first.fields, "revision")
     answer = await talk.expect(0, Request.METADATA_WATCH, after=revision)
-    told = _rows(answer)
-    if not told:
+    changes = _rows(answer)
+    if not changes:
         talk.must_be("the revision of a watch without changes", number(answer.fields, "revision"), revision)
     else:
-        talk.must_be("the first revision that a watch tells", told[0][3], revision + 1)
+        talk.must_be("the first revision that a watch reports", changes[0][3], revision + 1)
 
 
 async def _last_changes(talk: Talk) -> str:
-    """They begin right after the revision from which they were asked for; or all is told that there is."""
+    """Ask for the last changes: they begin right after the revision that was named, or all that there is is sent."""
     revision = number((await talk.expect(0, Request.METADATA_WATCH, after=-1)).fields, "revision")
     if revision < _LAST:
         return AS_DOCUMENTED
     answer = await talk.expect(0, Request.METADATA_WATCH, after=revision - _LAST)
-    told = of_json(answer).get("changes")
-    if told is None or (isinstance(told, list) and told and told[0][3] == revision - _LAST + 1):
+    changes = of_json(answer).get("changes")
+    if changes is None or (isinstance(changes, list) and changes and changes[0][3] == revision - _LAST + 1):
         return AS_DOCUMENTED
-    return f"changes after revision {revision - _LAST}, of {revision}: {told}"[:300]
+    return f"changes after revision {revision - _LAST}, of {revision}: {changes}"[:300]
 
 
 async def _view(talk: Talk) -> None:
-    """A name server's, or a broker's."""
+    """Check the view of a name server, or of a broker."""
     answer = await talk.expect(0, Request.METADATA_GET, kind=_KIND, name="nobody-knows-this")
     talk.must_be("the version of an entry that is not there", answer.fields.get("version"), "0")
     talk.must_be("its value", answer.body, b"")

@@ -22,10 +22,10 @@ _IS_THERE = "it is there"
 
 
 def of_objects() -> dict[str, Question]:
-    told: set[str] = set()
+    confirmed: set[str] = set()
 
     async def left(talk: Talk) -> str:
-        return await _left_there(talk, told)
+        return await _left_there(talk, confirmed)
 
     return {
         "an object from its creation to its deletion": talked(STORE, _life),
@@ -45,7 +45,7 @@ async def _absent(talk: Talk, *keys: str) -> None:
 
 
 def _stands(talk: Talk, what: str, answer: Message, content: bytes) -> None:
-    """The answer describes this content."""
+    """Check that the answer describes this content."""
     documented = {"version": "-1", "hash": str(content_hash(content)), "size": str(len(content))}
     talk.must_be(what, {key: answer.fields.get(key) for key in documented}, documented)
 
@@ -70,7 +70,8 @@ async def _life(talk: Talk) -> None:
 
 
 async def _at_once(talk: Talk) -> None:
-    """They are served in their order, and another client that leaves meanwhile takes nothing of them along."""
+    """Check that they are served in their order, and that another client that leaves meanwhile takes nothing of them
+    along."""
     named: dict[str, Any] = {"key": f"{_PREFIX}at-once", "request": ASKER}
     await _absent(talk, named["key"])
     await talk.expect(0, Request.DESCRIBE, line="leaves")
@@ -93,7 +94,7 @@ async def _served(talk: Talk, code: int, expected: int, named: dict[str, Any]) -
 
 
 async def _changes_at_once(talk: Talk) -> None:
-    """Each compares with what the one before it has left."""
+    """Check that each compares with what the one before it has left."""
     named: dict[str, Any] = {"key": f"{_PREFIX}changed-at-once", "request": ASKER}
     await _absent(talk, named["key"])
     contents = {version: f'{{"version":{version}}}'.encode() for version in (1, 2, 3, 4)}
@@ -109,16 +110,17 @@ async def _changes_at_once(talk: Talk) -> None:
     await _absent(talk, named["key"])
 
 
-async def _left_there(talk: Talk, told: set[str]) -> str:
-    """``told``: the stores that have said that it is there. What is told is durable."""
+async def _left_there(talk: Talk, confirmed: set[str]) -> str:
+    """Ask for an object that is left there. ``confirmed``: the stores that have said that it is there, which is durable
+    then."""
     named: dict[str, Any] = {"key": _LEFT, "request": ASKER}
-    if talk.node not in told:
+    if talk.node not in confirmed:
         made = await talk.ask(Request.STORE_PUT, b"", may=(Response.STORE_EXISTS,), **named)
         _stands(talk, "an object without bytes", made, b"")
-        told.add(talk.node)
+        confirmed.add(talk.node)
     found = await talk.ask(Request.STORE_GET, may=(Response.STORE_ABSENT,), **named)
     if found.code == Response.STORE_ABSENT:
-        told.discard(talk.node)
+        confirmed.discard(talk.node)
         return "it is gone"
     must_be_final(found)
     _stands(talk, "an object without bytes that was left there", found, b"")
@@ -145,10 +147,10 @@ async def _list(talk: Talk) -> None:
 async def _is_listed(talk: Talk, documented: list[list[object]], **fields: Any) -> None:
     answer = await talk.expect(0, Request.STORE_LIST, request=ASKER, **fields)
     try:
-        told = json.loads(answer.body)
+        listed = json.loads(answer.body)
     except ValueError as error:
         raise Failed(f"a list that is no JSON: {error}") from error
-    talk.must_be(f"the list of {fields}", (told, answer.fields.get("more")), (documented, "false"))
+    talk.must_be(f"the list of {fields}", (listed, answer.fields.get("more")), (documented, "false"))
 
 
 async def _large(talk: Talk) -> None:

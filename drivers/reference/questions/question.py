@@ -14,8 +14,8 @@ from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
 
-#: Whom a question is for: nodes by their roles, as the driver starts them; MASTER is whoever takes writes, LEADER the
-#: controller that leads.
+#: Whom a question is for: nodes by their roles, as the driver starts them; MASTER is the one that takes writes, LEADER
+#: the controller that leads.
 BROKER, CONTROLLER, NAMESERVER, STORE = "broker", "controller", "nameserver", "objectstore"
 MASTER, LEADER = "master", "leader of the controllers"
 #: The consumer group that these questions name; also the id of their requests to the object store.
@@ -53,8 +53,8 @@ class Talk:
     async def ask(
         self, code: int, body: bytes = b"", /, *, line: str = "", may: Sequence[int] = (), **fields: Any
     ) -> Message:
-        """The answer. ``fields`` of the header become texts. Raises :class:`Failed` where that is a refusal for the
-        moment that is not among ``may``, and :class:`Unknown` where there is none."""
+        """Send a request and return the answer. ``fields`` of the header become texts. Raises :class:`Failed` where
+        that is a refusal for the moment that is not among ``may``, and :class:`Unknown` where there is none."""
         message = Message(code=code, fields={key: str(value) for key, value in fields.items()}, body=body)
         answer = await ask(self._connection(line), message, REQUEST_S)
         if answer.code not in may:
@@ -62,14 +62,14 @@ class Talk:
         return answer
 
     async def expect(self, expected: int, code: int, body: bytes = b"", /, *, line: str = "", **fields: Any) -> Message:
-        """As :meth:`ask`; raises :class:`Failed` where the answer's code is another one than is documented."""
+        """Do as :meth:`ask` does; raises :class:`Failed` where the answer's code is another one than is documented."""
         answer = await self.ask(code, body, line=line, may=(expected,), **fields)
         self.must_be(f"the answer to {Request(code).name}", answer.code, int(expected))
         return answer
 
     async def silence(self, code: int, wait_s: float, /, **fields: Any) -> Message | None:
-        """What a request that wants no answer is answered with all the same, within ``wait_s``; None for nothing.
-        Raises :class:`Failed` and :class:`Unknown` where it may not have arrived."""
+        """Return what a request that wants no answer is answered with all the same, within ``wait_s``; None for
+        nothing. Raises :class:`Failed` and :class:`Unknown` where it may not have arrived."""
         texts = {key: str(value) for key, value in fields.items()}
         try:
             return await self._connection("").request(Message(code=code, flags=ONEWAY, fields=texts), wait_s)
@@ -78,11 +78,11 @@ class Talk:
         except Disconnected as error:
             raise Unknown(f"connection lost: {error}") from error
 
-    def must_be(self, what: str, told: object, documented: object) -> None:
-        """Raises :class:`Failed`: a fault may have come between the requests of a conversation, so only one that never
-        goes as documented tells anything."""
-        if told != documented:
-            raise Failed(f"{what}: documented is {documented}, it said {told}"[:300])
+    def must_be(self, what: str, said: object, documented: object) -> None:
+        """Raise :class:`Failed` unless both are equal. A fault may have come between the requests of a conversation, so
+        only one that never goes as documented means anything."""
+        if said != documented:
+            raise Failed(f"{what}: documented is {documented}, it said {said}"[:300])
 
     def leave(self, line: str) -> None:
         """Close this connection."""
@@ -92,7 +92,8 @@ class Talk:
         return self.network.connect(f"{self.client}-{line}" if line else self.client, self.node)
 
     async def exchange(self, request: Message, frame: MakeFrame) -> Message:
-        """The answer to a request whose bytes ``frame`` makes. Raises :class:`Disconnected` and :class:`Unknown`."""
+        """Return the answer to a request whose bytes ``frame`` makes. Raises :class:`Disconnected` and
+        :class:`Unknown`."""
         connection = self._connection("")
         assert isinstance(connection, TakesFrames), "who has no such connection has no such question"
         try:
@@ -103,13 +104,13 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``told`` holds the conversation and says in the words of ``expected`` what came of it. It raises :class:`Failed`
-    where that says nothing, and :class:`Unknown` where no answer came. ``kept``: it asks for what the node has promised
-    to keep on its disk."""
+    """``converse`` holds the conversation and says in the words of ``expected`` what came of it. It raises
+    :class:`Failed` where that says nothing, and :class:`Unknown` where no answer came. ``kept``: it asks for what the
+    node has promised to keep on its disk."""
 
     role: str
     expected: str
-    told: Callable[[Talk], Awaitable[str]]
+    converse: Callable[[Talk], Awaitable[str]]
     kept: bool = False
 
 
@@ -124,13 +125,13 @@ def asked(
     body: bytes = b"",
     **fields: Any,
 ) -> Question:
-    """One request. ``fields`` of the header become texts; ``frame`` makes the bytes of the request, where the frames
-    that everybody sends are not what is asked about; ``read`` says in the words of ``expected`` what the answer amounts
-    to, without it that is the answer's code."""
+    """Return a question of one request. ``fields`` of the header become texts; ``frame`` makes the bytes of the
+    request, where the frames that everybody sends are not what is asked about; ``read`` says in the words of
+    ``expected`` what the answer amounts to, without it that is the answer's code."""
     words = f"code {int(expected)}" if isinstance(expected, Response) else expected
     message = Message(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
 
-    async def told(talk: Talk) -> str:
+    async def converse(talk: Talk) -> str:
         try:
             answer = await (one_request(talk, message) if frame is None else talk.exchange(message, frame))
         except Disconnected as error:
@@ -142,17 +143,17 @@ def asked(
             must_be_final(answer)
         return said
 
-    return Question(role, words, told)
+    return Question(role, words, converse)
 
 
 def talked(role: str, talk: Callable[[Talk], Awaitable[None]]) -> Question:
-    """A conversation that raises :class:`Failed` unless it goes as documented."""
+    """Return a question whose conversation raises :class:`Failed` unless it goes as documented."""
 
-    async def told(one: Talk) -> str:
+    async def converse(one: Talk) -> str:
         await talk(one)
         return AS_DOCUMENTED
 
-    return Question(role, AS_DOCUMENTED, told)
+    return Question(role, AS_DOCUMENTED, converse)
 
 
 async def one_request(talk: Talk, message: Message) -> Message:
@@ -164,18 +165,18 @@ def code(answer: Message) -> str:
 
 
 def must_be_final(answer: Message) -> None:
-    """Raises :class:`Failed` for a temporary refusal: where another answer is documented, it says nothing."""
+    """Raise :class:`Failed` for a temporary refusal: where another answer is documented, it says nothing."""
     if is_temporary(answer):
         raise Failed(f"code {answer.code}: {answer.remark}")
 
 
 def is_temporary(answer: Message) -> bool:
-    """Does the node refuse for the moment alone?"""
+    """Return whether the node refuses for the moment alone."""
     return answer.code in NOT_NOW or TOO_FEW_REPLICAS in answer.remark
 
 
 def of_json(answer: Message) -> dict[str, object]:
-    """An answer's JSON object. Raises :class:`Failed` for anything else."""
+    """Return an answer's JSON object. Raises :class:`Failed` for anything else."""
     try:
         found = json.loads(answer.body)
     except ValueError as error:

@@ -36,7 +36,7 @@ _MOST, _FAR = (1 << 63) - 1, 1 << 40
 
 
 def of_requests(topic: str) -> dict[str, Question]:
-    """``topic``: one that holds many messages."""
+    """Return questions of one request each. ``topic``: one that holds many messages."""
     return {**of_topics(), **of_reads(topic), **of_administrators(), **of_stores(), **of_others(), **of_names(topic)}
 
 
@@ -45,7 +45,7 @@ def _topic(expected: Response, name: str, queues: int) -> Question:
     return asked(MASTER, Request.UPDATE_AND_CREATE_TOPIC, expected, **fields)
 
 
-def _pull(role: str, topic: str, expected: str | Response, told: Any = code, **more: Any) -> Question:
+def _pull(role: str, topic: str, expected: str | Response, read: Any = code, **more: Any) -> Question:
     fields: dict[str, Any] = {
         "topic": topic,
         "queueId": 0,
@@ -54,7 +54,7 @@ def _pull(role: str, topic: str, expected: str | Response, told: Any = code, **m
         "sysFlag": 0,
         "consumerGroup": ASKER,
     }
-    return asked(role, Request.PULL_MESSAGE, expected, told, **{**fields, **more})
+    return asked(role, Request.PULL_MESSAGE, expected, read, **{**fields, **more})
 
 
 def _commit(topic: str, **more: Any) -> Question:
@@ -83,7 +83,7 @@ async def _keeps_its_queues(talk: Talk) -> None:
 
 
 def of_reads(topic: str) -> dict[str, Question]:
-    """``topic``: one that holds many messages."""
+    """Return questions that read. ``topic``: one that holds many messages."""
     any_replica: dict[str, Any] = {"anyReplica": "true"}
     return {
         "a read of no messages": _pull(MASTER, topic, Response.INVALID_PARAMETER, maxMsgNums=0),
@@ -167,7 +167,7 @@ def of_others() -> dict[str, Question]:
 
 
 def of_names(topic: str) -> dict[str, Question]:
-    """The longest names, the greatest numbers and the deepest bodies that are understood."""
+    """Return questions with the longest names, the greatest numbers and the deepest bodies that are understood."""
     queue: dict[str, Any] = {"topic": topic, "queueId": 0}
     return {
         "an offset of a group with the longest name": asked(
@@ -233,8 +233,8 @@ def _nested(depth: int) -> object:
     return value
 
 
-def _client(told: object) -> Question:
-    body = json.dumps({"clientID": ASKER, "told": told}).encode()
+def _client(value: object) -> Question:
+    body = json.dumps({"clientID": ASKER, "told": value}).encode()
     return asked(BROKER, Request.HEART_BEAT, Response.SUCCESS, body=body)
 
 
@@ -257,9 +257,9 @@ def _not_there(answer: Message) -> str:
 
 
 def _of_json(read: Callable[[dict[str, Any]], str]) -> Callable[[Message], str]:
-    """What a body says, read as strictly as nodes read: numbers fit into 64 bits."""
+    """Return a function that says what a body says, read as strictly as nodes read: numbers fit into 64 bits."""
 
-    def told(answer: Message) -> str:
+    def read_body(answer: Message) -> str:
         if answer.code != Response.SUCCESS:
             return code(answer)
         try:
@@ -267,7 +267,7 @@ def _of_json(read: Callable[[dict[str, Any]], str]) -> Callable[[Message], str]:
         except (Malformed, KeyError, TypeError, ValueError) as error:
             return f"a body that can't be read: {error}"[:200]
 
-    return told
+    return read_body
 
 
 def _set_of_a_master(body: dict[str, Any]) -> str:
@@ -283,9 +283,9 @@ def _epochs(body: dict[str, Any]) -> str:
 
 
 def _behind(key: str) -> Callable[[Message], str]:
-    def told(answer: Message) -> str:
+    def which_keys(answer: Message) -> str:
         if answer.code != Response.SUCCESS:
             return code(answer)
         return "keys behind this one" if all(one > key for one, _ in json.loads(answer.body)) else "keys before it"
 
-    return told
+    return which_keys

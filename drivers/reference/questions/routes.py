@@ -59,7 +59,7 @@ class _Group:
         self.epoch = (1 << 40) + talk.number * 16
 
     async def registers(self, broker: str, number: int, epoch: int, *topics: str) -> Mapping[str, str]:
-        """The fields of the answer. ``epoch`` counts from the group's first one."""
+        """Register a broker and return the fields of the answer. ``epoch`` counts from the group's first one."""
         table = {topic: {"perm": 4, "readQueueNums": 3, "writeQueueNums": 2} for topic in topics}
         version = {"stateVersion": self.epoch + epoch}
         body = {"topicConfigSerializeWrapper": {"dataVersion": version, "topicConfigTable": table}}
@@ -79,29 +79,30 @@ class _Group:
         await self.talk.expect(0, Request.UNREGISTER_BROKER, line=_LINE, **fields)
 
     def address(self, broker: str) -> str:
-        """One that stays for longer looks like a broker's, for those who ask for addresses."""
+        """Return the address of a broker. One that stays for longer looks like a real broker's, for those who ask for
+        addresses."""
         return f"{self.name}-{broker}" if self.line == _LINE else _ADDRESS
 
     async def is_routed(self, topic: str, brokers: Mapping[str, str]) -> None:
-        """The route of a topic names these brokers by their ids; none: there is no route."""
+        """Check that the route of a topic names these brokers by their ids; none: that there is no route."""
         code = Response.SUCCESS if brokers else Response.TOPIC_NOT_EXIST
         answer = await self.talk.expect(code, Request.GET_ROUTEINFO_BY_TOPIC, topic=topic)
         if not brokers:
             return
-        told = of_json(answer)
+        route = of_json(answer)
         documented = {
             "brokerName": self.name,
             "cluster": _CLUSTER,
             "brokerAddrs": {number: self.address(broker) for number, broker in brokers.items()},
         }
-        data = [{key: one.get(key) for key in documented} for one in _list(told, "brokerDatas")]
+        data = [{key: one.get(key) for key in documented} for one in _list(route, "brokerDatas")]
         self.talk.must_be("the brokers of a route", data, [documented])
         queues = {"brokerName": self.name, "perm": 4, "readQueueNums": 3, "writeQueueNums": 2, "topicSysFlag": 0}
-        self.talk.must_be("the queues of a route", _list(told, "queueDatas"), [queues])
+        self.talk.must_be("the queues of a route", _list(route, "queueDatas"), [queues])
 
 
-def _list(told: Mapping[str, object], key: str) -> list[Mapping[str, Any]]:
-    found = told.get(key)
+def _list(body: Mapping[str, object], key: str) -> list[Mapping[str, Any]]:
+    found = body.get(key)
     if not isinstance(found, list):
         raise Failed(f"{key} is no list")
     return found
@@ -110,17 +111,17 @@ def _list(told: Mapping[str, object], key: str) -> list[Mapping[str, Any]]:
 async def _masters(talk: Talk) -> None:
     group = _Group(talk)
     topic, other = f"{group.name}-t", f"{group.name}-u"
-    talk.must_be("what a master is told", dict(await group.registers("a", 0, 0, topic)), {})
+    talk.must_be("the answer to a master", dict(await group.registers("a", 0, 0, topic)), {})
     await group.is_routed(topic, {"0": "a"})
-    told = await group.registers("b", 2, 0)
+    answer = await group.registers("b", 2, 0)
     master = {"haServerAddr": group.address("a"), "masterAddr": group.address("a")}
-    talk.must_be("what a slave is told", dict(told), master)
+    talk.must_be("the answer to a slave", dict(answer), master)
     await group.is_routed(topic, {"0": "a", "2": "b"})
     await _is_in_the_cluster(talk, group, {"0": "a", "2": "b"}, topic)
     await group.registers("b", 0, 1, other)
     await group.is_routed(topic, {})
     await group.is_routed(other, {"0": "b"})
-    talk.must_be("what an old master is told", dict(await group.registers("a", 0, 0, topic)), {})
+    talk.must_be("the answer to an old master", dict(await group.registers("a", 0, 0, topic)), {})
     await group.is_routed(topic, {})
     await group.is_routed(other, {"0": "b"})
     await group.registers("c", 3, 1)
@@ -140,11 +141,11 @@ async def _masters(talk: Talk) -> None:
 
 
 async def _is_in_the_cluster(talk: Talk, group: _Group, brokers: Mapping[str, str], topic: str) -> None:
-    told = of_json(await talk.expect(0, Request.GET_BROKER_CLUSTER_INFO))
-    table = cast(Mapping[str, Mapping[str, Any]], told["brokerAddrTable"])
+    cluster = of_json(await talk.expect(0, Request.GET_BROKER_CLUSTER_INFO))
+    table = cast(Mapping[str, Mapping[str, Any]], cluster["brokerAddrTable"])
     addresses = {number: group.address(broker) for number, broker in brokers.items()}
     talk.must_be("a group of the cluster", table.get(group.name, {}).get("brokerAddrs"), addresses)
-    clusters = cast(Mapping[str, list[str]], told["clusterAddrTable"])
+    clusters = cast(Mapping[str, list[str]], cluster["clusterAddrTable"])
     talk.must_be("whether the cluster lists it", group.name in clusters.get(_CLUSTER, []), True)
     topics = _list(of_json(await talk.expect(0, Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)), "topicList")
     talk.must_be("whether its topic is listed", topic in topics, True)
@@ -154,7 +155,7 @@ async def _is_in_the_cluster(talk: Talk, group: _Group, brokers: Mapping[str, st
 
 
 async def _leaving(talk: Talk) -> None:
-    """Registrations end with the connection that brought them, and with no other one."""
+    """Check that registrations end with the connection that brought them, and with no other one."""
     group = _Group(talk)
     topic = f"{group.name}-t"
     await group.registers("a", 0, 0, topic)

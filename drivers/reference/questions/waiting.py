@@ -46,12 +46,13 @@ def of_waiting(topic: str) -> dict[str, Question]:
 
 
 async def _reads_that_wait(talk: Talk, topic: str) -> None:
-    """Two wait for different times, one at a quiet queue, one until its client leaves; and a commit takes effect."""
+    """Check that two wait for different times, one at a quiet queue, one until its client leaves, and that a commit
+    takes effect."""
     queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
     end = await talk.expect(0, Request.GET_MAX_OFFSET, **queue)
 
     async def reads(line: str, wait_ms: int, topic: str, offset: str) -> float:
-        """For how many seconds it has waited in vain; 0 for a read that was given messages."""
+        """Return for how many seconds it has waited in vain; 0 for a read that was given messages."""
         began_ns = talk.network.now_ns()
         fields: dict[str, Any] = {
             "topic": topic,
@@ -91,8 +92,8 @@ async def _reads_that_wait(talk: Talk, topic: str) -> None:
 
 
 async def _each_its_own_time(reads: Callable[[str, int, str, str], Coroutine[Any, Any, float]]) -> None:
-    """At one queue to which nobody sends: whoever may wait for longer does, by the same clock, and many that wait leave
-    room for one more."""
+    """Read at one queue to which nobody sends: a read that may wait for longer does, by the same clock, and many that
+    wait leave room for one more."""
 
     async def waits(ms: int) -> float:
         return await reads("waits", ms, QUIET_TOPIC, "0")
@@ -108,7 +109,7 @@ async def _each_its_own_time(reads: Callable[[str, int, str, str], Coroutine[Any
 
 
 async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:
-    """It names a time for which it would wait, but not the flag by which it may."""
+    """Send a read that names a time for which it would wait, but not the flag by which it may."""
     queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
     end = await talk.expect(0, Request.GET_MAX_OFFSET, **queue)
     pull: Mapping[str, Any] = {**queue, "queueOffset": end.fields["offset"], "maxMsgNums": 1, "sysFlag": 0}
@@ -118,25 +119,26 @@ async def _read_that_does_not_wait(talk: Talk, topic: str) -> None:
 
 
 async def _one_way(talk: Talk, topic: str) -> str:
-    """It takes effect, but is not answered. It commits the end of the queue, since none takes a group back."""
+    """Send a request that takes effect, but is not answered. It commits the end of the queue, since none takes a group
+    back."""
     queue: Mapping[str, Any] = {"topic": topic, "queueId": 0}
     end = (await talk.expect(0, Request.GET_MAX_OFFSET, **queue)).fields.get("offset")
     about = {**queue, "consumerGroup": f"{talk.client}-one-way"}
     answer = await talk.silence(Request.UPDATE_CONSUMER_OFFSET, _SILENT_S, **about, commitOffset=end)
     if answer is not None:
         return f"code {answer.code}"
-    told = await talk.expect(0, Request.QUERY_CONSUMER_OFFSET, **about)
-    talk.must_be("the offset of a commit that was not answered", told.fields.get("offset"), end)
+    stored = await talk.expect(0, Request.QUERY_CONSUMER_OFFSET, **about)
+    talk.must_be("the offset of a commit that was not answered", stored.fields.get("offset"), end)
     return _NO_ANSWER
 
 
 async def _consumers(talk: Talk) -> None:
-    """A client is one of a group from its heartbeat on, until it says otherwise or its connection ends."""
+    """Check that a client is one of a group from its heartbeat on, until it says otherwise or its connection ends."""
     group = f"{talk.client}-{talk.number}"
 
     async def beats(line: str, *groups: str) -> None:
-        told = {"clientID": line, "consumerDataSet": [{"groupName": one} for one in groups]}
-        await talk.expect(0, Request.HEART_BEAT, json.dumps(told).encode(), line=line)
+        heartbeat = {"clientID": line, "consumerDataSet": [{"groupName": one} for one in groups]}
+        await talk.expect(0, Request.HEART_BEAT, json.dumps(heartbeat).encode(), line=line)
 
     async def members(*expected: str) -> None:
         code = Response.SUCCESS if expected else Response.SYSTEM_ERROR

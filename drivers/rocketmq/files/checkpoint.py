@@ -29,7 +29,7 @@ class Checkpoint:
 
 
 def read(path: Path, name: str = NAME) -> tuple[Checkpoint | None, list[Damage]]:
-    """None when it is too short for a checkpoint. Raises ``OSError``."""
+    """Read the checkpoint; None when it is too short for a checkpoint. Raises ``OSError``."""
     with path.open("rb") as file:
         data = file.read(_NUMBERS.size)
     if len(data) < _NUMBERS.size:

@@ -1,8 +1,8 @@
 """A broker's commit log: records of all queues, one after the other, in files of one fixed size.
 
 A file that has no room for the next record ends with a filler of eight bytes or more (``size | BLANK``). What follows
-the last record is zeros. After a truncation RocketMQ leaves whole records standing behind the end of its log, which
-no file tells; so they are read as part of it.
+the last record is zeros. After a truncation RocketMQ leaves whole records standing behind the end of its log, which no
+file says; so they are read as part of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CommitLog:
     damage: list[Damage] = field(default_factory=list)
 
     def read(self) -> Iterator[Record]:
-        """All whole records in the order of their positions, over damaged places too. Raises ``OSError``."""
+        """Yield all whole records in the order of their positions, over damaged places too. Raises ``OSError``."""
         found, self.damage = mapped.parts(self.folder, self.name)
         self.begin = self.end = found[0].base if found else 0
         self.damage += mapped.seams(found)
@@ -77,7 +77,8 @@ class CommitLog:
                 at = following
 
     def _bad(self, part: Part, at: int, following: int, ends: tuple[int, int], error: BadRecord, *, last: bool) -> None:
-        """Only what nothing whole follows can be what a crash left. ``ends``: of the file, and of its data."""
+        """Note damage: only what nothing whole follows can be what a crash left. ``ends``: of the file, and of its
+        data."""
         full, filled = ends
         if following < full:
             self._add(part, at, _kind(error), f"{error}; the next whole record begins {following - at} bytes later")
@@ -95,7 +96,8 @@ def _kind(error: BadRecord) -> Kind:
 
 
 def _search(data: Buffer, start: int, base: int, budget: int) -> tuple[int, int]:
-    """Where the next whole record or filler begins, and what is left of the budget; the end of the data without one."""
+    """Return where the next whole record or filler begins, and what is left of the budget; the end of the data without
+    one."""
     full = len(data)
     for match in _MAGIC.finditer(data, start + 4):
         at = match.start() - 4

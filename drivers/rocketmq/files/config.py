@@ -33,7 +33,7 @@ class GroupOffset:
 
 
 def read(folder: Path, file: str, name: str = "config") -> tuple[Mapping[str, Any], list[Damage]]:
-    """One file's content; {} where there is neither it nor a backup. Raises ``OSError``."""
+    """Return one file's content; {} where there is neither it nor a backup. Raises ``OSError``."""
     wrong: list[Damage] = []
     for candidate in (file, f"{file}.bak"):
         path = folder / candidate
@@ -49,17 +49,17 @@ def read(folder: Path, file: str, name: str = "config") -> tuple[Mapping[str, An
 
 
 def topics(content: Mapping[str, Any]) -> Mapping[str, int]:
-    """How many queues each topic has for readers, from :data:`TOPICS`. Topics that make no sense are left out; see
-    :func:`check_topics`."""
+    """Return how many queues each topic has for readers, from :data:`TOPICS`. Topics that make no sense are left out;
+    see :func:`check_topics`."""
     table = _mapping(content.get("topicConfigTable"))
     return {name: one["readQueueNums"] for name, one in table.items() if not _wrong_topic(name, one)}
 
 
 def batch_topics(content: Mapping[str, Any]) -> frozenset[str]:
-    """Topics whose queues hold batches (``queue.type``), from :data:`TOPICS`."""
+    """Return topics whose queues hold batches (``queue.type``), from :data:`TOPICS`."""
     table = _mapping(content.get("topicConfigTable"))
     attributes = ((name, _mapping(one.get("attributes"))) for name, one in table.items() if isinstance(one, dict))
-    return frozenset(name for name, told in attributes if told.get("queue.type") == "BatchCQ")
+    return frozenset(name for name, own in attributes if own.get("queue.type") == "BatchCQ")
 
 
 def check_topics(content: Mapping[str, Any], name: str = f"config/{TOPICS}") -> list[Damage]:
@@ -68,12 +68,14 @@ def check_topics(content: Mapping[str, Any], name: str = f"config/{TOPICS}") -> 
     table = content.get("topicConfigTable")
     if not isinstance(table, dict):
         return [Damage(file=name, kind=Kind.UNREADABLE, text="it has no topicConfigTable")]
-    told = ((topic, _wrong_topic(topic, one)) for topic, one in table.items())
-    return [Damage(file=name, kind=Kind.CONTRADICTION, text=f"topic {topic!r}: {text}") for topic, text in told if text]
+    wrong = ((topic, _wrong_topic(topic, one)) for topic, one in table.items())
+    return [
+        Damage(file=name, kind=Kind.CONTRADICTION, text=f"topic {topic!r}: {text}") for topic, text in wrong if text
+    ]
 
 
 def offsets(content: Mapping[str, Any], name: str = f"config/{OFFSETS}") -> tuple[list[GroupOffset], list[Damage]]:
-    """What groups have stored, from :data:`OFFSETS`, in the order of the file."""
+    """Return what groups have stored, from :data:`OFFSETS`, in the order of the file."""
     found, wrong = [], []
     for key, queues in _mapping(content.get("offsetTable")).items():
         topic, mark, group = key.partition("@")
@@ -90,7 +92,7 @@ def offsets(content: Mapping[str, Any], name: str = f"config/{OFFSETS}") -> tupl
 
 
 def delays(content: Mapping[str, Any], name: str = f"config/{DELAYS}") -> tuple[list[GroupOffset], list[Damage]]:
-    """How far delivery has come, from :data:`DELAYS`, in the order of the file."""
+    """Return how far delivery has come, from :data:`DELAYS`, in the order of the file."""
     found, wrong = [], []
     for level, offset in _mapping(content.get("offsetTable")).items():
         if not _is_count(level) or int(level) < 1 or type(offset) is not int or offset < 0:

@@ -55,7 +55,7 @@ class ConsumeQueue:
         return f"consumequeue/{self.topic}/{self.queue_id}"
 
     def read(self) -> Iterator[Unit]:
-        """All units in order, over damaged ones too. Raises ``OSError``."""
+        """Yield all units in order, over damaged ones too. Raises ``OSError``."""
         found, self.damage = mapped.parts(self.folder, self.name)
         self.damage += mapped.seams(found)
         before: Unit | None = None
@@ -109,7 +109,8 @@ class ConsumeQueue:
 
 
 def queues(folder: Path) -> tuple[list[ConsumeQueue], list[Damage]]:
-    """All queues below a store's ``consumequeue`` folder, by topic and number. No folder: none. Raises ``OSError``."""
+    """Return all queues below a store's ``consumequeue`` folder, by topic and number. No folder: none. Raises
+    ``OSError``."""
     found, wrong = [], []
     for topic in sorted(folder.iterdir()) if folder.is_dir() else ():
         for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
@@ -122,7 +123,7 @@ def queues(folder: Path) -> tuple[list[ConsumeQueue], list[Damage]]:
 
 
 def against(unit: Unit, queue: ConsumeQueue, record: Record) -> Damage | None:
-    """What is wrong with a unit whose record in the commit log is this one; None: nothing."""
+    """Return what is wrong with a unit whose record in the commit log is this one; None: nothing."""
     kind, text = Kind.CONTRADICTION, ""
     if queue.topic.startswith(LIGHT) and queue.topic in record.properties.get(NAMED_IN, "").split(","):
         return None
@@ -139,7 +140,7 @@ def against(unit: Unit, queue: ConsumeQueue, record: Record) -> Damage | None:
 
 
 def tag_hash(tags: str) -> int:
-    """Java's hash of a string, 0 for none."""
+    """Return Java's hash of a string, 0 for none."""
     found = 0
     for at in range(0, len(encoded := tags.encode("utf-16-be", "surrogatepass")), 2):
         found = (31 * found + int.from_bytes(encoded[at : at + 2], "big")) & 0xFFFFFFFF

@@ -47,13 +47,13 @@ class _Queue:
     parts: list[Part] = field(default_factory=list)
 
     def file_of(self, offset: int) -> Part | None:
-        """The file that has the place of this unit."""
+        """Return the file that has the place of this unit."""
         return next((part for part in self.parts if part.base <= offset * UNIT.size < part.end), None)
 
 
 @dataclass(slots=True)
 class Dispatched:
-    """Filled with all records (:meth:`log`) and all queues (:meth:`queue`), it tells what has no unit (:meth:`damage`)
+    """Filled with all records (:meth:`log`) and all queues (:meth:`queue`), it says what has no unit (:meth:`damage`)
     and where each queue ends (:meth:`ends`). ``apart``: topics whose units are kept elsewhere. ``settled``: up to this
     position no truncation can have cut the log; later ones belong to the last of several masters."""
 
@@ -64,7 +64,7 @@ class Dispatched:
     _last_ms: int = 0
 
     def log(self, record: Record) -> None:
-        """The next record of the log."""
+        """Take the next record of the log."""
         if record.store_ms < self._last_ms:
             self._older.append(record.position)
         self._last_ms = record.store_ms
@@ -74,12 +74,13 @@ class Dispatched:
             queue.positions.append(record.position)
 
     def queue(self, queue: ConsumeQueue, units: Mapping[int, int]) -> None:
-        """``units``: offset → position, all of the queue's. Of its records those are kept that none of them is for."""
+        """Compare a queue with the log. ``units``: offset → position, all of the queue's. Of its records those are kept
+        that none of them is for."""
         mine = self._queues.setdefault((queue.topic, queue.queue_id), _Queue())
         logged = list(zip(mine.offsets, mine.positions, strict=True))
         missing = [(offset, position) for offset, position in logged if units.get(offset) != position]
         if any(offset in units for offset, _ in missing):
-            # a unit that stands for another message is told by itself, at its place
+            # a unit that stands for another message is reported by itself, at its place
             there = set(logged)
             missing = [one for one in missing if one[0] not in units or (one[0], units[one[0]]) in there]
         mine.offsets = array("q", [offset for offset, _ in missing])
@@ -90,8 +91,8 @@ class Dispatched:
         mine.parts = mapped.parts(queue.folder, queue.name)[0]
 
     def damage(self, begin: int, queued: int) -> Iterator[Damage]:
-        """Each stretch of messages that lack their units. ``begin``: of the commit log; ``queued``: the checkpoint's.
-        Complete after all queues."""
+        """Yield each stretch of messages that lack their units. ``begin``: of the commit log; ``queued``: the
+        checkpoint's. Complete after all queues."""
         reach = max([queued, *(queue.top for queue in self._queues.values())])
         firsts = self._firsts()
         cut = next((position for position in self._older if position >= self.settled), mapped.LAST)
@@ -109,8 +110,8 @@ class Dispatched:
                 yield _lack(f"consumequeue/{topic}/{number}", queue, stretch)
 
     def without_queues(self, known: frozenset[str]) -> Mapping[str, int]:
-        """Of each of these topics that has no unit at all: how many records of it the log holds. Whether they are lost
-        or of an earlier topic of that name, nothing tells."""
+        """Return, of each of these topics that has no unit at all, how many records of it the log holds. Whether they
+        are lost or of an earlier topic of that name is unknown."""
         firsts = self._firsts()
         found: dict[str, int] = {}
         for (topic, _), queue in sorted(self._queues.items()):
@@ -119,7 +120,8 @@ class Dispatched:
         return found
 
     def ends(self) -> Mapping[QueueName, int]:
-        """The offset after the last message of each queue, with what waits for dispatch and what lacks its unit."""
+        """Return the offset after the last message of each queue, with what waits for dispatch and what lacks its
+        unit."""
         firsts = self._firsts()
         found = {}
         for name, queue in self._queues.items():
@@ -129,7 +131,7 @@ class Dispatched:
         return found
 
     def _firsts(self) -> dict[str, int]:
-        """Of each topic with units the lowest position that one of them points to."""
+        """Return, of each topic with units, the lowest position that one of them points to."""
         found: dict[str, int] = {}
         for (topic, _), queue in self._queues.items():
             if queue.first >= 0:
@@ -138,13 +140,13 @@ class Dispatched:
 
 
 def owes_a_unit(record: Record) -> bool:
-    """Whether a queue of the common form gets a unit for this record."""
+    """Return whether a queue of the common form gets a unit for this record."""
     kind = record.sys_flag & _TRANSACTION
     return not (kind in (_PREPARED, _ROLLED_BACK) or record.sys_flag & _BATCH or record.topic.startswith(_IN_ROCKSDB))
 
 
 def _stretches(lacking: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Those whose offsets follow one another."""
+    """Yield those whose offsets follow one another."""
     cuts = [at for at, ((one, _), (next_one, _)) in enumerate(pairwise(lacking), 1) if next_one != one + 1]
     for begin, end in pairwise([0, *cuts, len(lacking)]):
         if begin < end:
@@ -152,7 +154,8 @@ def _stretches(lacking: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]
 
 
 def _lack(name: str, queue: _Queue, stretch: list[tuple[int, int]]) -> Damage:
-    """At the place where the first of the units should be: in its file, or in the series where there is none."""
+    """Return damage at the place where the first of the units should be: in its file, or in the series where there is
+    none."""
     (offset, position), (last, _) = stretch[0], stretch[-1]
     at, part = offset * UNIT.size, queue.file_of(offset)
     which = f"message {offset} has" if len(stretch) == 1 else f"messages {offset} to {last} ({len(stretch)}) have"

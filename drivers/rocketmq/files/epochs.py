@@ -30,7 +30,7 @@ class Epoch:
 
 
 def read(path: Path, name: str = NAME) -> tuple[list[Epoch], list[Damage]]:
-    """The epochs in the order of the file. Raises ``OSError``."""
+    """Return the epochs in the order of the file. Raises ``OSError``."""
     if path.stat().st_size > MAX_BYTES:
         return [], [Damage(file=name, kind=Kind.UNREADABLE, text=f"more than {MAX_BYTES} bytes")]
     lines = path.read_bytes().decode("ascii", "replace").splitlines()

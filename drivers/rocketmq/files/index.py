@@ -19,7 +19,7 @@ from drivers.rocketmq.files import mapped
 HEADER = struct.Struct(">qqqqii")
 ENTRY = struct.Struct(">iqii")
 SLOT_BYTES = 4
-#: As brokers are set up unless told otherwise: so many entries for each slot.
+#: As brokers are set up unless their options say otherwise: so many entries for each slot.
 ENTRIES_PER_SLOT = 4
 
 
@@ -34,8 +34,8 @@ class Index:
 
 
 def read(path: Path, name: str, slots: int = 0) -> tuple[Index | None, list[Damage]]:
-    """``slots``: the broker's ``maxHashSlotNum``; 0: what fits the file's size if there are four entries for each.
-    None when it has no whole header. Raises ``OSError``."""
+    """Read an index. ``slots``: the broker's ``maxHashSlotNum``; 0: what fits the file's size if there are four entries
+    for each. None when it has no whole header. Raises ``OSError``."""
     with mapped.opened(path) as data:
         if len(data) < HEADER.size:
             return None, [Damage(file=name, kind=Kind.TORN_END, text="it has no whole header", at=len(data))]
@@ -51,7 +51,7 @@ def read(path: Path, name: str, slots: int = 0) -> tuple[Index | None, list[Dama
 
 
 def _entries(data: Buffer, index: Index, slots: int) -> list[Damage]:
-    """Each entry stands in its slot's chain: its previous one is older and of the same slot."""
+    """Check that each entry stands in its slot's chain: its previous one is older and of the same slot."""
     wrong: list[Damage] = []
     start = HEADER.size + slots * SLOT_BYTES
     newest = [0] * slots
@@ -71,8 +71,8 @@ def _entries(data: Buffer, index: Index, slots: int) -> list[Damage]:
             newest[slot] = number
     for slot, number in enumerate(newest):
         at = HEADER.size + slot * SLOT_BYTES
-        told = int.from_bytes(data[at : at + SLOT_BYTES], "big", signed=True)
-        if told != number and told <= index.entries:  # the header is written late, so newer entries may be there
-            text = f"slot {slot} names entry {told}; the last of its entries is {number}"
+        named = int.from_bytes(data[at : at + SLOT_BYTES], "big", signed=True)
+        if named != number and named <= index.entries:  # the header is written late, so newer entries may be there
+            text = f"slot {slot} names entry {named}; the last of its entries is {number}"
             wrong.append(Damage(file=index.name, kind=Kind.CONTRADICTION, text=text, at=at))
     return wrong

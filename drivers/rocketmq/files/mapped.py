@@ -36,7 +36,7 @@ class Part:
 
 
 def parts(folder: Path, name: str) -> tuple[list[Part], list[Damage]]:
-    """The files in ``folder`` by their base, and those that have no business there. No folder: none. Raises
+    """Return the files in ``folder`` by their base, and those that have no business there. No folder: none. Raises
     ``OSError``."""
     if not folder.is_dir():
         return [], []
@@ -51,7 +51,7 @@ def parts(folder: Path, name: str) -> tuple[list[Part], list[Damage]]:
 
 
 def seams(found: Sequence[Part]) -> list[Damage]:
-    """Where one file doesn't begin at the end of the one before it."""
+    """Return where one file doesn't begin at the end of the one before it."""
     wrong = []
     for before, after in pairwise(found):
         if after.base > before.end:
@@ -64,8 +64,8 @@ def seams(found: Sequence[Part]) -> list[Damage]:
 
 
 def last_with_data(found: Sequence[Part]) -> int:
-    """The base of the last file that isn't all zeros, -1 without one: those after it were made in advance. Raises
-    ``OSError``."""
+    """Return the base of the last file that isn't all zeros, -1 without one: those after it were made in advance.
+    Raises ``OSError``."""
     for part in reversed(found):
         with opened(part.path) as data:
             if end_of_data(data):
@@ -75,7 +75,7 @@ def last_with_data(found: Sequence[Part]) -> int:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Buffer]:
-    """The content of a file, mapped and not copied. Raises ``OSError``."""
+    """Yield the content of a file, mapped and not copied. Raises ``OSError``."""
     with path.open("rb") as file:
         try:
             content = mmap(file.fileno(), 0, access=ACCESS_READ)
@@ -87,7 +87,7 @@ def opened(path: Path) -> Iterator[Buffer]:
 
 
 def end_of_data(data: Buffer, start: int = 0) -> int:
-    """The place after the last byte that isn't zero, ``start`` at least. New files are full of zeros."""
+    """Return the place after the last byte that isn't zero, ``start`` at least. New files are full of zeros."""
     step = 1 << 20
     end = len(data)
     while end > start:
@@ -99,7 +99,7 @@ def end_of_data(data: Buffer, start: int = 0) -> int:
 
 
 class Segments:
-    """The files of a series, one of them open at a time: whoever reads them asks for places in their order."""
+    """The files of a series, one of them open at a time: readers ask for places in their order."""
 
     def __init__(self, found: Sequence[Part]) -> None:
         self._found = found
@@ -114,7 +114,7 @@ class Segments:
         self._stack.close()
 
     def at(self, position: int, size: int) -> tuple[Part, Buffer] | None:
-        """The file that holds these bytes, and its content; None when there is none."""
+        """Return the file that holds these bytes, and its content; None when there is none."""
         number = bisect_right(self._bases, position) - 1
         if number < 0 or position + size > self._found[number].end:
             return None

@@ -61,17 +61,17 @@ class Store:
         return Look(damage=damage, counted=counted, notes=notes)
 
     def read_config(self, file: str) -> Mapping[str, Any]:
-        """One of ``config/*.json``, {} without it. Raises ``OSError``."""
+        """Return one of ``config/*.json``, {} without it. Raises ``OSError``."""
         return config.read(self.root / "config", file)[0]
 
     def _apart(self) -> frozenset[str]:
-        """Topics whose queues hold batches, and are kept in another folder."""
+        """Return topics whose queues hold batches, and are kept in another folder."""
         folder = self.root / BATCHES
         kept = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         return frozenset(kept) | config.batch_topics(self.read_config(config.TOPICS))
 
     def _queue(self, queue: ConsumeQueue, dispatched: Dispatched) -> list[Damage]:
-        """Each unit against its record. What stands before the log's first file has been deleted for its age."""
+        """Check each unit against its record. What stands before the log's first file has been deleted for its age."""
         wrong: list[Damage] = []
         units: dict[int, int] = {}
         with mapped.Segments(mapped.parts(self.log.folder, self.log.name)[0]) as segments:
@@ -87,15 +87,15 @@ class Store:
                     continue
                 part, data = found
                 with suppress(BadRecord):  # the commit log's own damage
-                    told = consume_queue.against(unit, queue, records.decode(data, unit.position - part.base))
-                    wrong += [told] if told else []
+                    damage = consume_queue.against(unit, queue, records.decode(data, unit.position - part.base))
+                    wrong += [damage] if damage else []
         dispatched.queue(queue, units)
         return [*queue.damage, *wrong]
 
     def _beyond(self, groups: Sequence[GroupOffset], ends: Mapping[tuple[str, int], int]) -> Iterator[Damage]:
-        """Offsets of groups behind the end of their queue: they skip what comes next. Offsets of topics that are gone
-        stay for a while. A queue of which the last message is long deleted may be gone, and then nothing says where it
-        ended; with the commit log's beginning still there, it never had a message."""
+        """Yield offsets of groups behind the end of their queue: they skip what comes next. Offsets of topics that are
+        gone stay for a while. A queue of which the last message is long deleted may be gone, and then nothing says
+        where it ended; with the commit log's beginning still there, it never had a message."""
         topics = self.read_config(config.TOPICS)
         known = config.topics(topics).keys()
         for one in groups:
@@ -109,7 +109,8 @@ class Store:
                 yield Damage(file=file, kind=Kind.CONTRADICTION, text=text)
 
     def _odd(self, queues: Sequence[ConsumeQueue], dispatched: Dispatched) -> Iterator[str]:
-        """What may be lawful: a topic that was deleted, or deleted and made again, leaves such things."""
+        """Yield what is odd, but may be right: a topic that was deleted, or deleted and made again, leaves such
+        things."""
         known = frozenset(config.topics(self.read_config(config.TOPICS)))
         for topic, count in dispatched.without_queues(known).items():
             yield f"topic {topic} has no queue, but the commit log has {count} records of one that was called so"
@@ -117,8 +118,8 @@ class Store:
             yield f"config/{config.TOPICS} doesn't know {', '.join(lost)}, of which there are queues with messages"
 
     def _positions(self) -> tuple[Checkpoint | None, list[Epoch], list[Damage]]:
-        """The checkpoint and the epochs: themselves, and what is wrong with them or with what they say of the log's
-        end."""
+        """Return the checkpoint and the epochs: themselves, and what is wrong with them or with what they say of the
+        log's end."""
         damage: list[Damage] = []
         history: list[Epoch] = []
         for name in (epochs.NAME, f"{epochs.NAME}.bak"):
@@ -145,7 +146,7 @@ class Store:
                 yield from index.read(path, f"index/{path.name}")[1]
 
     def _config(self) -> tuple[list[GroupOffset], list[Damage]]:
-        """How far groups have come, and what is wrong in the files of the configuration themselves."""
+        """Return how far groups have come, and what is wrong in the files of the configuration themselves."""
         topics, wrong = config.read(self.root / "config", config.TOPICS)
         wrong += config.check_topics(topics)
         groups: list[GroupOffset] = []

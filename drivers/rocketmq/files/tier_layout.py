@@ -37,7 +37,7 @@ class QueuePlace:
         return f"{_hash(self.cluster)}_{self.cluster}/{self.broker}/{self.topic}/{self.queue_id}"
 
     def segments(self, kind: str) -> tuple[list[Part], list[Damage]]:
-        """The files of one kind by their base, and those that have no business there. Raises ``OSError``."""
+        """Return the files of one kind by their base, and those that have no business there. Raises ``OSError``."""
         folder = self.root / self.name / kind
         if not folder.is_dir():
             return [], []
@@ -56,19 +56,19 @@ class QueuePlace:
 
 
 def clusters(root: Path) -> Sequence[str]:
-    """The clusters that keep something in this directory, by the names of its folders. Raises ``OSError``."""
+    """Return the clusters that keep something in this directory, by the names of its folders. Raises ``OSError``."""
     found = (_CLUSTER.fullmatch(path.name) for path in sorted(root.iterdir()) if path.is_dir())
     return [match[2] for match in found if match and match[1] == _hash(match[2])]
 
 
 def cluster_of(root: Path, broker: str) -> str:
-    """The cluster that keeps something of this broker, or the first one. Raises ``OSError``."""
+    """Return the cluster that keeps something of this broker, or the first one. Raises ``OSError``."""
     found = clusters(root)
     return next((one for one in found if (root / f"{_hash(one)}_{one}" / broker).is_dir()), found[0] if found else "")
 
 
 def places(root: Path) -> Iterator[QueuePlace]:
-    """All queues of all clusters in this directory, in the order of their names. Raises ``OSError``."""
+    """Yield all queues of all clusters in this directory, in the order of their names. Raises ``OSError``."""
     for cluster in clusters(root):
         top = root / f"{_hash(cluster)}_{cluster}"
         for folder in sorted(top.glob("*/*/*")):
@@ -80,5 +80,5 @@ def places(root: Path) -> Iterator[QueuePlace]:
 
 
 def _hash(text: str) -> str:
-    """No protection of anything, just how RocketMQ spreads names."""
+    """Return a hash that protects nothing: RocketMQ spreads names by it."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8]

@@ -36,8 +36,8 @@ class Segment:
 def segments(
     content: Mapping[str, Any], name: str = f"config/{config.TIER}", *, with_index: bool = False
 ) -> tuple[list[Segment], list[Damage]]:
-    """All files of queues that are not deleted, and the entries that make no sense; ``with_index``: those of the index
-    too."""
+    """Return all files of queues that are not deleted, and the entries that make no sense; ``with_index``: those of the
+    index too."""
     found, wrong = [], []
     for table, kind in _TABLES.items():
         if kind == INDEX and not with_index:
@@ -53,7 +53,8 @@ def segments(
 
 
 def queues(known: list[Segment]) -> list[tuple[str, str, int]]:
-    """``(broker, topic, number)`` of each queue of which the tier must hold something, and of each broker's index."""
+    """Return ``(broker, topic, number)`` of each queue of which the tier must hold something, and of each broker's
+    index."""
     found = set()
     for one in known:
         broker, _, rest = one.queue.partition("/")
@@ -64,7 +65,7 @@ def queues(known: list[Segment]) -> list[tuple[str, str, int]]:
 
 
 def against(known: list[Segment], place: QueuePlace, name: str = f"config/{config.TIER}") -> list[Damage]:
-    """What the metadata say of one queue and its files don't keep, and its files that they don't know. Raises
+    """Return what the metadata say of one queue and its files don't keep, and its files that they don't know. Raises
     ``OSError``."""
     queue = f"{place.broker}/{place.topic}/{place.queue_id}"
     wrong = []

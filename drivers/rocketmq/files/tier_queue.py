@@ -31,7 +31,7 @@ class TierQueue:
     damage: list[Damage] = field(default_factory=list)
 
     def read(self) -> Iterator[tuple[int, Record]]:
-        """All whole messages as ``(offset, record)`` in the order of their units. Raises ``OSError``."""
+        """Yield all whole messages as ``(offset, record)`` in the order of their units. Raises ``OSError``."""
         logs, self.damage = self.place.segments(COMMIT_LOG)
         queues, wrong = self.place.segments(CONSUME_QUEUE)
         self.damage += [*wrong, *mapped.seams(logs), *mapped.seams(queues)]
@@ -57,7 +57,7 @@ class TierQueue:
         self.orphaned = max(sum(part.size for part in logs) - covered, 0)
 
     def _units(self, part: Part) -> Iterator[tuple[int, int, int, int]]:
-        """``(at, offset, position, size)`` of all units that make sense."""
+        """Yield ``(at, offset, position, size)`` of all units that make sense."""
         with mapped.opened(part.path) as data:
             for at in range(0, len(data) - UNIT.size + 1, UNIT.size):
                 position, size, _ = UNIT.unpack_from(data, at)
@@ -69,7 +69,7 @@ class TierQueue:
                 self._add(part, len(data) - rest, Kind.TORN_END, f"{rest} bytes are no whole unit")
 
     def _record(self, segments: Segments, part: Part, at: int, unit: tuple[int, int, int]) -> Record | None:
-        """The record that a unit points to; None, with damage noted, when it is not whole or another one."""
+        """Return the record that a unit points to; None, with damage noted, when it is not whole or another one."""
         offset, position, size = unit
         found = segments.at(position, size)
         if found is None:
