@@ -77,7 +77,7 @@ class ClientProgram:
         self._heard = heard
         self._workers: dict[str, Worker] = {}
         self._open: dict[int, _Open] = {}
-        self._told_ns: dict[str, int] = {}
+        self._last_ns: dict[str, int] = {}
         self._said: deque[str] = deque(maxlen=20)
         self._process: asyncio.subprocess.Process
 
@@ -126,7 +126,7 @@ class ClientProgram:
                 self._said.append(line.decode("utf-8", "replace").rstrip())
 
     async def _obey(self, group: Group, over: Callable[[], bool]) -> None:
-        """Take its lines until it ends; when the load is over it is told so by the end of its input."""
+        """Take its lines until it ends; the end of its input says that the load is over."""
         reader, writer = self._process.stdout, self._process.stdin
         assert reader is not None and writer is not None
         number, ends_ns = 0, -1
@@ -165,57 +165,57 @@ class ClientProgram:
 
     def _take(self, group: Group, line: bytes) -> None:
         try:
-            told = json.loads(line)
+            fields = json.loads(line)
         except (ValueError, RecursionError):
             raise Wrong("is no JSON") from None
-        if not isinstance(told, dict):
+        if not isinstance(fields, dict):
             raise Wrong("is no JSON object")
-        number, kind = _of(told, "id", int), _of(told, "type", str)
+        number, kind = _of(fields, "id", int), _of(fields, "type", str)
         if kind == "invoke":
-            self._invoked(group, number, told)
+            self._invoked(group, number, fields)
         elif kind in ("ok", "fail", "info"):
             one = self._open.get(number)
             if one is None or one.done.done():
                 raise Wrong(f"completes operation {number}, which is not under way")
-            self._check_time(one.process, told)
-            _check_result(one.f, kind, told)
-            one.done.set_result(told)
+            self._check_time(one.process, fields)
+            _check_result(one.f, kind, fields)
+            one.done.set_result(fields)
         else:
             raise Wrong("has a type that is none of invoke, ok, fail and info")
 
-    def _invoked(self, group: Group, number: int, told: Mapping[str, Any]) -> None:
-        f, process = _of(told, "f", str), _of(told, "process", str, "0")
+    def _invoked(self, group: Group, number: int, fields: Mapping[str, Any]) -> None:
+        f, process = _of(fields, "f", str), _of(fields, "process", str, "0")
         if f not in FIELDS:
             raise Wrong(f"asks for {f!r}, which is none of {', '.join(FIELDS)}")
         if number in self._open:
             raise Wrong(f"begins operation {number} a second time")
         if any(one.process == process for one in self._open.values()):
             raise Wrong(f"begins an operation of process {process!r}, which has one under way")
-        index = _of(told, "queue", int, 0)
+        index = _of(fields, "queue", int, 0)
         if not 0 <= index < len(self._load.queues):
             raise Wrong(f"names queue {index}, of {len(self._load.queues)}")
-        values = {name: _of(told, name, kind) for name, kind in FIELDS[f].items()}
-        values |= {name: _of(told, name, str) for name in ANY if name in told}
+        values = {name: _of(fields, name, kind) for name, kind in FIELDS[f].items()}
+        values |= {name: _of(fields, name, str) for name in ANY if name in fields}
         if f == "transact" and values["decision"] not in DECISIONS:
             raise Wrong(f"decides {values['decision']!r}, which is none of {', '.join(DECISIONS)}")
         if "key" in values:
             values["message"] = _key(values.pop("key"))
         if f == "receive_again":
-            values["hash"] = body_hash(_body(told))
-        self._check_time(process, told)
+            values["hash"] = body_hash(_body(fields))
+        self._check_time(process, fields)
         done: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         one = self._open[number] = _Open(process, f, self._load.queues[index], done)
         group.start(self._perform(number, one, values))
 
-    def _check_time(self, process: str, told: Mapping[str, Any]) -> None:
-        """A time is not needed; one that is given must be possible."""
-        if "time_ns" not in told:
+    def _check_time(self, process: str, fields: Mapping[str, Any]) -> None:
+        """Check the time of a line: none is needed; one that is given must be possible."""
+        if "time_ns" not in fields:
             return
-        time_ns, now_ns = _of(told, "time_ns", int), self._load.now_ns()
-        before_ns = self._told_ns.get(process, 0)
+        time_ns, now_ns = _of(fields, "time_ns", int), self._load.now_ns()
+        before_ns = self._last_ns.get(process, 0)
         if not before_ns <= time_ns <= now_ns:
             raise Wrong(f"says that it is {time_ns} ns, not from {before_ns} (the line before) to {now_ns} (now)")
-        self._told_ns[process] = time_ns
+        self._last_ns[process] = time_ns
 
     async def _perform(self, number: int, one: _Open, values: dict[str, Any]) -> None:
         worker = self._workers.setdefault(one.process, Worker(self._load, f"{self._name}-{one.process}"))
@@ -246,25 +246,25 @@ class ClientProgram:
         writer.write(json.dumps(line).encode() + b"\n")
 
 
-def _of(told: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
-    """A field of a line. Raises :class:`Wrong`."""
-    value = told.get(name, default)
+def _of(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
+    """Return a field of a line. Raises :class:`Wrong`."""
+    value = fields.get(name, default)
     if type(value) is not kind:
         raise Wrong(f"needs {name!r}, {'a whole number' if kind is int else 'a text'}")
     return value
 
 
-def _check_result(f: str, kind: str, told: Mapping[str, Any]) -> None:
-    """Raises :class:`Wrong` for a completion that says too little."""
+def _check_result(f: str, kind: str, fields: Mapping[str, Any]) -> None:
+    """Raise :class:`Wrong` for a completion that says too little."""
     if kind != "ok":
-        _of(told, "reason", str, "")
-    _of(told, "message_id", str, "")
+        _of(fields, "reason", str, "")
+    _of(fields, "message_id", str, "")
     if kind == "ok" and f in ("send", "committed"):
-        _of(told, "offset", int)
+        _of(fields, "offset", int)
     elif kind == "ok" and f in ("pull", "receive"):
         for name in ("minimum", "maximum", "following"):
-            _of(told, name, int, -1)
-        found = told.get("messages", [])
+            _of(fields, name, int, -1)
+        found = fields.get("messages", [])
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             raise Wrong("needs 'messages', a list of objects")
         for one in found:
@@ -273,36 +273,36 @@ def _check_result(f: str, kind: str, told: Mapping[str, Any]) -> None:
             _of(one, "key", str, "")
 
 
-def _body(told: Mapping[str, Any]) -> bytes:
-    """The body of a message, as a text or in base 64. Raises :class:`Wrong`."""
-    if "base64" not in told:
-        return str(_of(told, "body", str)).encode()
+def _body(fields: Mapping[str, Any]) -> bytes:
+    """Return the body of a message, as a text or in base 64. Raises :class:`Wrong`."""
+    if "base64" not in fields:
+        return str(_of(fields, "body", str)).encode()
     try:
-        return b64decode(_of(told, "base64", str), validate=True)
+        return b64decode(_of(fields, "base64", str), validate=True)
     except ValueError:
         raise Wrong("needs 'base64', bytes in base 64") from None
 
 
 def _key(key: str) -> int:
-    """The number of the message with this key; -1 for one that is none of ours."""
+    """Return the number of the message with this key; -1 for one that is none of ours."""
     try:
         return int(key, 16) if len(key) == 32 else -1
     except ValueError:
         return -1
 
 
-def _answer(f: str, told: Mapping[str, Any]) -> Answer:
-    """What an operation has learned. Raises :class:`Failed` and :class:`Unknown`."""
-    if told["type"] == "fail":
-        raise Failed(told.get("reason", ""))
-    if told["type"] == "info":
-        raise Unknown(told.get("reason", ""))
+def _answer(f: str, fields: Mapping[str, Any]) -> Answer:
+    """Return what an operation has learned. Raises :class:`Failed` and :class:`Unknown`."""
+    if fields["type"] == "fail":
+        raise Failed(fields.get("reason", ""))
+    if fields["type"] == "info":
+        raise Unknown(fields.get("reason", ""))
     if f not in ("pull", "receive"):
-        value = {"message_id": told["message_id"]} if "message_id" in told else {}
-        return Answer(offset=told.get("offset", -1), value=value)
+        value = {"message_id": fields["message_id"]} if "message_id" in fields else {}
+        return Answer(offset=fields.get("offset", -1), value=value)
     messages = tuple(
         Delivered(offset=one["offset"], message=_key(one.get("key", "")), hash=body_hash(_body(one)))
-        for one in told.get("messages", [])
+        for one in fields.get("messages", [])
     )
-    ends = {name: told.get(name, -1) for name in ("minimum", "maximum", "following")}
+    ends = {name: fields.get(name, -1) for name in ("minimum", "maximum", "following")}
     return Answer(**ends, messages=messages)

@@ -80,6 +80,6 @@ async def pull(load: Load, client: Client, worker: Worker, queue: QueueRef, offs
 
 
 def after(offset: int, read: Outcome) -> int:
-    """Where to go on after a pull: after what came, or where the system says that the queue begins by now."""
+    """Return where to go on after a pull: after what came, or where the system says that the queue begins by now."""
     last = read.answer.messages[-1].offset + 1 if read.answer.messages else offset
     return max(offset, last, read.answer.following)

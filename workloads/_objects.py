@@ -36,7 +36,7 @@ class Guide:
         return self.any() if self._rng.random() < self._astray else self._nodes[self._at]
 
     def learn(self, node: str, *, took: bool) -> None:
-        """How a change that this node was asked for has ended."""
+        """Learn how a change that this node was asked for has ended."""
         if took:
             self._at = self._nodes.index(node)
         elif self._nodes[self._at] == node:
@@ -45,7 +45,7 @@ class Guide:
 
 @contextmanager
 def names_node(node: str) -> Iterator[None]:
-    """Whatever goes wrong, have its answer name the node that was asked."""
+    """Have the answer name the node that was asked, whatever goes wrong."""
     try:
         yield
     except (Failed, Unknown) as error:
@@ -74,14 +74,14 @@ async def make(
 
 
 async def read_set(objects: Objects, name: str, node: str) -> Answer:
-    """``epoch`` and ``members``, the latter empty where there is no such object."""
+    """Return ``epoch`` and ``members``, the latter empty where there is no such object."""
     with names_node(node):
         answer = await objects.read(set_key(name), node)
     return replace(answer, value={"epoch": answer.value["version"], "members": answer.value["value"] or []})
 
 
 async def change_set(objects: Objects, name: str, node: str, *, expected: int, members: Sequence[int]) -> Answer:
-    """The new ``epoch``; see :meth:`Objects.compare_and_set`."""
+    """Change the set and return the new ``epoch``; see :meth:`Objects.compare_and_set`."""
     with names_node(node):
         answer = await objects.compare_and_set(set_key(name), node, expected=expected, value=members)
     return replace(answer, value={"epoch": answer.value["version"]})

@@ -3,7 +3,7 @@
 A holder renews its lock and, when that fails, gives it up before the time is over. That is safe as long as it notices.
 A holder that stands still for longer (a garbage collection, a suspended machine) neither renews nor notices: the system
 gives the lock to the next client, and there are two holders (the model ``fenced-lock``). ``pauses`` makes some holders
-stand still so. Only a token that the protected resource compares tells the two apart, as the workload ``lock`` shows.
+stand still so. Only a token that the protected resource compares distinguishes the two, as the workload ``lock`` shows.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LeaseLock:
         return [f"lease-lock-{number}" for number in range(self.options.locks)]
 
     async def _declare_free(self, load: Load, name: str) -> None:
-        """A lock that nobody has ever asked for is free."""
+        """Declare a lock free: nobody has ever asked for it."""
 
         async def free() -> Answer:
             return Answer()
@@ -143,7 +143,7 @@ class _Holder:
         self._until_ns = began_ns + round(self._options.lease_s * 1e9)
 
     def _left_s(self) -> float:
-        """For how long the lock may be kept without another renewal."""
+        """Return for how long the lock may be kept without another renewal."""
         return (self._until_ns - self._load.now_ns()) / 1e9 - SPARE * self._options.lease_s
 
     def _any(self) -> str:

@@ -83,7 +83,7 @@ class _Given:
 @dataclass(slots=True)
 class Library:
     """``_owed``: messages, by their ids, that have to be delivered although no offset is known of them; ``_came``:
-    which of them came to each group. ``_places``: the offset of each message, as far as anybody was told.
+    which of them came to each group. ``_places``: the offset of each message, as far as any client learned it.
     ``_reached`` counts what shows that clients reached the system, for those that do so in one way (:func:`_way`)."""
 
     options: Options
@@ -111,7 +111,7 @@ class Library:
         await (await self._program(load, orders)).run()
 
     async def drain(self, load: Load) -> None:
-        """The groups first: what is delayed, or decided late, may come to a queue meanwhile."""
+        """Read all that is left, the groups first: what is delayed, or decided late, may come to a queue meanwhile."""
         if self.options.groups:
             await self._catch_up(load)
         drain_s = self.options.drain_s
@@ -163,7 +163,7 @@ class Library:
             self._came.setdefault(asked["group"], set()).add(asked["message"])
 
     def _complete(self, load: Load) -> bool:
-        """Whether each group was given all that anybody knows of."""
+        """Return whether each group was given all that anybody knows of."""
         for group in (f"{NAME}-{kind}" for kind in self.options.groups):
             for queue in load.queues:
                 known = 1 + max(load.shared[what].get(queue.index, -1) for what in ("acked", "seen"))

@@ -69,7 +69,7 @@ class Asker:
 
 
 async def _ask_again(limits: Limits, worker: Worker, silent: Sequence[tuple[str, str]]) -> None:
-    """As many of these as it takes until some are silent again."""
+    """Ask as many of these as it takes until some are silent again."""
     left = WITNESSES
     for one in silent:
         left -= not (await _ask(limits, worker, *one)).ok
@@ -82,7 +82,7 @@ async def _ask(limits: Limits, worker: Worker, name: str, node: str) -> Outcome:
 
 
 async def _send(load: Load, limits: Limits, worker: Worker, name: str, queue: QueueRef) -> None:
-    """A message like all others, but for its form: what is taken is there in the end."""
+    """Send a message like all others, but for its form: what is taken is there in the end."""
     message = next_message(load, queue)
     body = f"{message:014}:limits".encode()
     outcome = await worker.do(

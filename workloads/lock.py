@@ -5,9 +5,9 @@ the lock by changing the set from free to held, and gives it back by changing it
 knows. The version after it was taken is the token, which grows with each holder.
 
 Nothing here is elected: a deposed master may go on believing that it is master, and only a token, which the protected
-resource compares, tells it from its successor. Nobody breaks a lock either: it is held until the holder's release took
-effect (the model ``fenced-lock``). A client whose call ended with an unknown outcome looks later whether it holds the
-lock after all, and then gives it back; until that nobody else gets it.
+resource compares, distinguishes it from its successor. Nobody breaks a lock either: it is held until the holder's
+release took effect (the model ``fenced-lock``). A client whose call ended with an unknown outcome looks later whether
+it holds the lock after all, and then gives it back; until that nobody else gets it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Client:
             await self._load.sleep(RETRY_S)
 
     async def _look(self, name: str, node: str) -> tuple[int, int]:
-        """Epoch and holder. Raises :class:`Failed`: to look has no effect."""
+        """Return epoch and holder. Raises :class:`Failed`: to look has no effect."""
         try:
             seen = (await read_set(self._objects, name, node)).value
         except Unknown as error:

@@ -81,9 +81,9 @@ class MetadataLoad:
                 await load.sleep(RETRY_S)
         if found is None:
             return
-        told = found.value["value"]
-        members = [] if told is None else [told]
-        state = [found.value["version"], *members] if entry.model == COMPARED else [told]
+        value = found.value["value"]
+        members = [] if value is None else [value]
+        state = [found.value["version"], *members] if entry.model == COMPARED else [value]
 
         async def known() -> Answer:
             return Answer(node=client.nodes[turn % len(client.nodes)])
@@ -129,7 +129,7 @@ class MetadataLoad:
                 await load.sleep(RETRY_S)
 
     def next_number(self) -> int:
-        """A value that nobody has written before."""
+        """Return a value that nobody has written before."""
         self._numbers += 1
         return self._numbers
 
@@ -166,10 +166,10 @@ class _Client:
             with names_node(node):
                 answer = await self.metadata.read(entry.key, node)
             value, version = answer.value["value"], answer.value["version"]
-            told: dict[str, Any] = {"revision": answer.value["revision"], "version": version}
+            versions: dict[str, Any] = {"revision": answer.value["revision"], "version": version}
             if entry.model == OVERWRITTEN:
-                return replace(answer, value=told | {"address": value})
-            return replace(answer, value=told | {"epoch": version, "members": [] if value is None else [value]})
+                return replace(answer, value=versions | {"address": value})
+            return replace(answer, value=versions | {"epoch": version, "members": [] if value is None else [value]})
 
         outcome = await self._worker.do("read", read, object=entry.key, model=entry.model, to=node)
         self._learn(entry, outcome)
@@ -213,7 +213,7 @@ class _Client:
             self.versions[entry.key] = version
 
     def _next(self) -> int | None:
-        """What to put: a new number, or nothing, which deletes."""
+        """Return what to put: a new number, or nothing, which deletes."""
         return None if self._rng.random() < DELETIONS else self._workload.next_number()
 
 

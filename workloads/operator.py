@@ -1,7 +1,7 @@
 """An operator switches masters with the system's own tool, and looks before and afterwards who is the master.
 
-It is for runs in which nothing else elects: what came of a switch can't be told from an election by the system itself,
-so the law *roles* judges a switch only where no fault was near.
+It is for runs in which nothing else elects: what came of a switch can't be distinguished from an election by the system
+itself, so the law *roles* judges a switch only where no fault was near.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Switches:
             found = await _look(operator, worker, group) if not load.stopping else None
             if found is None or not found.ok:
                 continue
-            told: Mapping[str, Any] = found.answer.value
-            able = sorted(set(told["in_sync"]) - {told["master"]})
-            if able and told["master"] and not load.stopping:
+            seen: Mapping[str, Any] = found.answer.value
+            able = sorted(set(seen["in_sync"]) - {seen["master"]})
+            if able and seen["master"] and not load.stopping:
                 await self._switch(load, operator, worker, group, rng.choice(able))
                 turn += 1
 
@@ -65,11 +65,11 @@ class Switches:
             await load.sleep(LOOK_S)
 
     async def drain(self, load: Load) -> None:
-        """Nothing: each switch was looked for when it was asked for."""
+        """Do nothing: each switch was looked for when it was asked for."""
 
 
 async def _pause(load: Load, seconds: float) -> None:
-    """Shorter where the load ends before."""
+    """Pause for so long, or shorter where the load ends before."""
     deadline_ns = load.now_ns() + round(seconds * 1e9)
     while not load.stopping and (left_ns := deadline_ns - load.now_ns()) > 0:
         await load.sleep(min(LOOK_S, left_ns / 1e9))

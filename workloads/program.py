@@ -29,7 +29,7 @@ class Program:
         await ClientProgram(load, name, await load.client_command(name)).run()
 
     async def drain(self, load: Load) -> None:
-        """Others read what these have sent."""
+        """Do nothing: others read what these have sent."""
 
 
 def create(options: Options) -> Program:

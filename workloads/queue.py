@@ -100,7 +100,7 @@ class Queue:
             await load.sleep(RETRY_PAUSE_S * attempt)
 
     def _body(self, message: int, rng: Random) -> bytes:
-        """The body of a message: each one is different, and their lengths vary."""
+        """Return the body of a message: each one is different, and their lengths vary."""
         size = rng.randint(self.options.body_bytes // 2, self.options.body_bytes * 3 // 2)
         if self.options.large_bytes and rng.random() < 0.01:
             size = self.options.large_bytes

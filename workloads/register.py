@@ -82,7 +82,7 @@ class Register:
                     await load.sleep(RETRY_S)
 
     def next_address(self) -> str:
-        """A value that nobody has written before."""
+        """Return a value that nobody has written before."""
         self._addresses += 1
         return f"address-{self._addresses}"
 

@@ -12,7 +12,7 @@ from chaos.services import CanHoldReads, WaitingReads
 from chaos.workload import Load, Outcome, Use, Worker, note
 
 RETRY_S = 0.2
-#: Who has failed so often in a row looks for the end again, at a node that is drawn anew.
+#: Who has failed so often in a row looks for the end again, at a node that is drawn again.
 FAILURES = 3
 
 
@@ -44,7 +44,7 @@ class Tail:
         )
 
     async def drain(self, load: Load) -> None:
-        """Nobody waits for what came before: other workloads read queues to their end."""
+        """Do nothing: nobody waits for what came before: other workloads read queues to their end."""
 
     async def _follow(self, load: Load, queue: QueueRef, number: int) -> None:
         name = f"tail-{queue.index}-{number}"
@@ -61,7 +61,7 @@ class Tail:
             client.close()
 
     def _node(self, load: Load, rng: Random) -> str:
-        """The replica to ask, "" for the master, whoever that is."""
+        """Return the replica to ask, "" for the master, whichever node that is."""
         return rng.choice(load.brokers) if rng.random() < self.options.replicas else ""
 
     async def _wait(

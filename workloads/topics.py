@@ -84,7 +84,7 @@ class Creator:
             await load.sleep(RETRY_PAUSE_S)
 
     async def _create(self, load: Load, topics: Topics, worker: Worker, name: str, queues: int) -> bool:
-        """Whether it was acknowledged, and no other attempt may still make it."""
+        """Create it; return whether it was acknowledged, and no other attempt may still make it."""
         self._newest = name
         sure = True
         for _ in range(self.options.attempts):
@@ -114,7 +114,7 @@ class Creator:
 
 
 async def _finds(topics: Topics, worker: Worker, name: str) -> bool | None:
-    """Whether a topic is said to be there; None where nobody says anything."""
+    """Return whether a topic is said to be there; None where nobody says anything."""
     asked = await worker.do("find_topic", lambda: topics.find(name), topic=name)
     return bool(asked.answer.value.get("queues")) if asked.ok else None
 
