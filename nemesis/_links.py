@@ -22,7 +22,7 @@ LATE_MS = range(1, 600_001)
 
 
 class Peers(StrEnum):
-    """Kinds of nodes, as the driver tells them apart, and clients."""
+    """Kinds of nodes, as the driver distinguishes them, and clients."""
 
     BROKERS = "brokers"
     CONTROLLERS = "controllers"
@@ -40,7 +40,7 @@ class Way(StrEnum):
 
 
 def others(targets: Sequence[str], kinds: Sequence[Peers], view: ClusterView) -> tuple[str, ...]:
-    """All of these kinds but the targets, sorted."""
+    """Return all of these kinds but the targets, sorted."""
     return tuple(name for name in all_of(kinds, view) if name not in targets)
 
 
@@ -62,7 +62,7 @@ def nodes_of(view: ClusterView) -> tuple[str, ...]:
 def rule(
     sources: Sequence[str], targets: Sequence[str], action: Action, view: ClusterView, but: Sequence[str] = ()
 ) -> LinkRule:
-    """The rule for these names; ``*`` is everybody ``but`` some, or, where clients stand on the other side, all
+    """Return the rule for these names; ``*`` is everybody ``but`` some, or, where clients stand on the other side, all
     nodes."""
     if CLIENT not in (*sources, *targets):
         return LinkRule(frozenset(sources), frozenset(targets), action, frozenset(but))
@@ -77,12 +77,13 @@ def rule(
 
 
 def around(targets: Sequence[str], action: Action, view: ClusterView) -> list[LinkRule]:
-    """The rules for all that the targets send, and all that they receive of others; so each link has one of them."""
+    """Return the rules for all that the targets send, and all that they receive of others; so each link has one of
+    them."""
     return [rule(targets, EVERYBODY, action, view), rule(EVERYBODY, targets, action, view, targets)]
 
 
 def undo_of(tag: str, names: Sequence[object]) -> tuple[Undo, ...]:
-    """Undo steps for rules with these names."""
+    """Return undo steps for rules with these names."""
     return tuple(Undo(verb=Verb.CLEAR_RULE, subject=f"{tag}-{name}") for name in names)
 
 
@@ -95,7 +96,7 @@ async def put_up(world: World, injection: Injection, rules: Sequence[LinkRule]) 
 
 
 def _effects_of(action: Action, targets: Sequence[str]) -> Effects:
-    """What an action on all links of the targets does to them."""
+    """Return what an action on all links of the targets does to them."""
     if not isinstance(action, Drop | Reset | Corrupt):
         return on(targets, Effect.SLOWS)
     return on(targets, Effect.CUTS_CLIENTS if CLIENT in targets else Effect.CUTS)
@@ -144,7 +145,7 @@ class Between:
         return (type(self.action),)
 
     def _sides(self, targets: Sequence[str], view: ClusterView) -> Mapping[Way, tuple[Sequence[str], Sequence[str]]]:
-        """From whom to whom, for each way. Both ways: a link between two targets is one that they send on."""
+        """Return from whom to whom, for each way. Both ways: a link between two targets is one that they send on."""
         if not self.peers:
             whole = {Way.OUT: (targets, EVERYBODY), Way.IN: (EVERYBODY, targets)}
         else:
@@ -208,6 +209,6 @@ class Pulses:
 
 
 def check_period(period_s: float, pulse_s: float, name: str) -> None:
-    """Raises ``ValueError`` unless the pulse, the option of that name, is a part of the period."""
+    """Raise ``ValueError`` unless the pulse, the option of that name, is a part of the period."""
     if not 0 < pulse_s < period_s:
         raise ValueError(f"{name}: expected more than 0 s and less than period_s ({period_s:g} s), got {pulse_s:g} s")

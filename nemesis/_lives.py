@@ -27,7 +27,8 @@ def starts(nodes: Sequence[str]) -> tuple[Undo, ...]:
 
 
 def downs(nodes: Sequence[str]) -> Effects:
-    """What it does to nodes to be ended. An orderly end is no crash, but one that takes too long is ended by force."""
+    """Return what it does to nodes to be ended. An orderly end is no crash, but one that takes too long is ended by
+    force."""
     return on(nodes, Effect.TAKES_DOWN, Effect.MAY_CRASH)
 
 

@@ -19,21 +19,21 @@ from chaos.experiment.targets import check_single_slave, choose
 from chaos.fault import Effect, Effects, Injection, NotNow, Undo, Verb, World, on
 from chaos.run.probes import must_answer, silence
 
-#: Nobody can tell damage to younger bytes from what a crash does.
+#: Damage to younger bytes can't be distinguished from what a crash does.
 LEAST_AGE_S = 1.0
 #: The others are sure to hold everything within this time, looking this often, or it has to be another time.
 SPARE_WITHIN_S, LOOK_S = 3.0, 0.1
 
 
 def check(target: str, age_s: float) -> None:
-    """Raises ``ValueError`` for options that can't be kept."""
+    """Raise ``ValueError`` for options that can't be kept."""
     check_single_slave(target, "only one may lose what its disk holds")
     if age_s < LEAST_AGE_S:
         raise ValueError(f"age_s must be {LEAST_AGE_S:g} or more")
 
 
 def lost(node: str) -> Effects:
-    """What such a fault does to its slave."""
+    """Return what such a fault does to its slave."""
     return on((node,), Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.LOSES_DISK)
 
 
@@ -45,7 +45,7 @@ def one_slave(target: str, view: ClusterView, rng: Random) -> str:
 
 
 def must_be_spare(view: ClusterView, node: str) -> None:
-    """Raises :class:`NotNow` unless all others hold what this slave holds."""
+    """Raise :class:`NotNow` unless all others hold what this slave holds."""
     if node not in view.brokers or node in view.leaders:
         raise NotNow(f"only a slave may lose what it holds, not {node}")
     if not view.settled or not view.all_in_sync:

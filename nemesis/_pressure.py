@@ -44,7 +44,7 @@ class Pressure:
 
 
 class Silencing(Pressure):
-    """One that keeps its targets from answering anybody who comes anew."""
+    """One that keeps its targets from answering new connections."""
 
     __slots__ = ()
 

@@ -21,17 +21,17 @@ def power(mode: Mode) -> type:
 
 
 def ready(group: ReplicaGroup, mode: Mode) -> list[str]:
-    """Who may take over from the leader of this group, sorted."""
+    """Return who may take over from the leader of this group, sorted."""
     able = group.replicas if mode == Mode.FORCED else group.in_sync
     return sorted(name for name in able if name != group.leader)
 
 
 def name_of(group: ReplicaGroup, view: ClusterView) -> dict[str, str]:
-    """The name of the group for an injection's ``detail``: left out where there is only one."""
+    """Return the name of the group for an injection's ``detail``: left out where there is only one."""
     return {"group": group.name} if len(view.groups) > 1 else {}
 
 
 def group_of(injection: Injection, view: ClusterView) -> ReplicaGroup:
-    """The group that :func:`name_of` wrote down."""
+    """Return the group that :func:`name_of` wrote down."""
     name = injection.detail.get("group", view.groups[0].name)
     return next(group for group in view.groups if group.name == name)

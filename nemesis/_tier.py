@@ -35,7 +35,7 @@ class TierBreak:
 
 
 def partly(rule: TierRule) -> TierBreak:
-    """A fault that hits a part of the requests of some kinds. Raises ``ValueError`` when it would hit none."""
+    """Return a fault that hits a part of the requests of some kinds. Raises ``ValueError`` when it would hit none."""
     if not rule.requests:
         raise ValueError(f"requests must name at least one of {', '.join(TierRequest)}")
     return TierBreak(rule=rule, detail={"requests": [str(kind) for kind in rule.requests], "per_mille": rule.per_mille})

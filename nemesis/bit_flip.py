@@ -1,4 +1,4 @@
-"""Crash a slave and flip bits in old bytes on its disk: it must notice the damage and copy everything anew."""
+"""Crash a slave and flip bits in old bytes on its disk: it must notice the damage and copy everything again."""
 
 from __future__ import annotations
 

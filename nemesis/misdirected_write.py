@@ -1,4 +1,4 @@
-"""Crash a slave and copy sectors of its files over others: it must notice the damage and copy everything anew.
+"""Crash a slave and copy sectors of its files over others: it must notice the damage and copy everything again.
 
 A disk that writes to a wrong address does the same: the data is whole and may have a valid checksum, but it is in the
 wrong place (Bairavasundaram et al., An Analysis of Data Corruption in the Storage Stack, FAST 2008).

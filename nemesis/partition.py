@@ -104,7 +104,8 @@ class Partition:
         )
 
     def _effects(self, targets: tuple[str, ...], cuts: Sequence[Cut]) -> Effects:
-        """Who is isolated serves no client either; of other shapes all ends lose links, but for those named ``*``."""
+        """Return the effects: who is isolated serves no client either; of other shapes all ends lose links, but for
+        those named ``*``."""
         if CLIENT in targets:
             return on(targets, Effect.CUTS_CLIENTS)
         if self.options.shape in (Shape.ISOLATE, Shape.HALVES):
@@ -118,7 +119,7 @@ class Partition:
         }
 
     def _cuts(self, view: ClusterView, rng: Random) -> tuple[tuple[str, ...], list[Cut]]:
-        """The targets, and what can't get where."""
+        """Return the targets, and what can't get where."""
         shape, word = self.options.shape, self.options.target
         if shape in FOR_CLIENTS:
             targets = choose_ends(word, view, rng)

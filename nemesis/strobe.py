@@ -50,7 +50,7 @@ class Strobe:
         way = 1
         while await rest(self.options.period_s):
             way = -way
-            with suppress(NotNow):  # whoever is down doesn't tell, but jumps all the same
+            with suppress(NotNow):  # a node that is down doesn't answer, but jumps all the same
                 world.prove(injection, await self._jump(world, injection, way))
 
     async def _jump(self, world: World, injection: Injection, way: int) -> Mapping[str, object]:

@@ -76,7 +76,7 @@ class SwizzleClog:
 
 
 def _rule(injection: Injection, number: int, action: Action) -> LinkRule:
-    """The rule for a link, both ways."""
+    """Return the rule for a link, both ways."""
     ends = frozenset(cast(list[list[str]], injection.detail["links"])[number])
     return LinkRule(ends, ends, action)
 

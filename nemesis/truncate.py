@@ -1,4 +1,4 @@
-"""Crash a slave and cut off a file within its old bytes: it must notice the damage and copy everything anew."""
+"""Crash a slave and cut off a file within its old bytes: it must notice the damage and copy everything again."""
 
 from __future__ import annotations
 

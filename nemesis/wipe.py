@@ -1,4 +1,4 @@
-"""Crash a slave and empty its disk: it comes back as a replica without data, and must copy everything anew."""
+"""Crash a slave and empty its disk: it comes back as a replica without data, and must copy everything again."""
 
 from __future__ import annotations
 
