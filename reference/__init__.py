@@ -46,7 +46,7 @@ def build(spec: NodeSpec) -> Node:
 
 
 def _roles(spec: NodeSpec) -> Mapping[str, tuple[str, str]]:
-    """Raises ``ValueError`` for options that can't be had together."""
+    """Return the roles for these options. Raises ``ValueError`` for options that can't be had together."""
     if not spec.options.get("embedded"):
         return METADATA_ROLES if spec.options.get("metadata") else ROLES
     if spec.options.get("metadata"):
@@ -55,7 +55,7 @@ def _roles(spec: NodeSpec) -> Mapping[str, tuple[str, str]]:
 
 
 def codec(mutant: str) -> RemotingCodec:
-    """What makes and reads the frames of a cluster's nodes; with ``mutant`` set, it may be that mutant's."""
+    """Return the codec of a cluster's nodes; with ``mutant`` set, it may be that mutant's."""
     if not mutant:
         return RemotingCodec()
     from reference import mutants

@@ -40,7 +40,8 @@ class Console:
         self._codec = RemotingCodec()
 
     def ask(self, node: str, message: Message) -> Message:
-        """Raises :class:`NoAnswer`, also when the answer is anything but success."""
+        """Send a request and return its answer. Raises :class:`NoAnswer`, also when the answer is anything but
+        success."""
         hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node, "token": self._token}
         buffer = bytearray()
         try:
@@ -58,12 +59,12 @@ class Console:
         return answers[0]
 
     def describe(self, node: str) -> dict[str, Any]:
-        """What a node says of itself."""
+        """Return what a node says of itself."""
         description: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
         return description
 
     def master(self, topic: str) -> str:
-        """The broker that takes the topic's messages, as the first name server that answers knows it."""
+        """Return the broker that takes the topic's messages, as the first name server that answers knows it."""
         request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
         problem = NoAnswer("this cluster has no name server")
         for node in self._of("nameserver"):
@@ -94,7 +95,7 @@ class Console:
         return f"{master} has it at offset {answer.fields['queueOffset']}"
 
     def read(self, topic: str, queue: int, offset: int) -> list[str]:
-        """The messages from this offset on, as ``OFFSET TEXT``; at most :data:`PULLED`."""
+        """Return the messages from this offset on, as ``OFFSET TEXT``; at most :data:`PULLED`."""
         fields = {
             "consumerGroup": "by-hand",
             "topic": topic,
@@ -140,7 +141,7 @@ class Console:
 
 
 def state(console: Console) -> list[str]:
-    """A line for each node: what it is, or why it doesn't say."""
+    """Return a line for each node: what it is, or why it doesn't say."""
     lines = []
     for node in console.nodes:
         try:

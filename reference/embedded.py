@@ -28,8 +28,8 @@ class NameServerWithController:
 
     def message(self, env: Env, source: str, message: Message) -> None:
         if message.code == Request.DESCRIBE and not message.is_response and not message.is_oneway:
-            told = self.nameserver.describe() | self.controller.describe(env)
-            env.send(source, message.reply(body=to_json(told)))
+            description = self.nameserver.describe() | self.controller.describe(env)
+            env.send(source, message.reply(body=to_json(description)))
         elif self.nameserver.takes(message) and message.code != Request.DESCRIBE:
             self.nameserver.message(env, source, message)
         else:

@@ -19,7 +19,7 @@ from reference.wire.codes import Request, Response
 from reference.wire.fields import as_object, item, optional_text, read_object, text, to_json, whole
 
 MASTER_ID = 0
-#: What a name server remembers at most; whoever registers more is refused.
+#: What a name server remembers at most; a broker that registers more is refused.
 MAX_GROUPS, MAX_BROKERS, MAX_TOPICS = 1024, 256, 1 << 14
 #: What routes say of a topic, and what they say where its broker does not.
 _TOPIC_CONFIG = {"perm": 6, "readQueueNums": 0, "writeQueueNums": 0, "topicSysFlag": 0}
@@ -30,7 +30,7 @@ SCAN = "expire routes"
 
 @dataclass(slots=True)
 class Registration:
-    """One broker's place in the route. ``source`` is whoever registered it: its end is the registration's."""
+    """One broker's place in the route. ``source`` is the node that registered it: its end is the registration's."""
 
     address: str
     broker: int
@@ -144,7 +144,7 @@ class NameServer:
         }
 
     def takes(self, message: Message) -> bool:
-        """Whether this is a request for a name server."""
+        """Return whether this is a request for a name server."""
         return not message.is_response and message.code in self._handlers
 
     def start(self, env: Env) -> None:
@@ -239,7 +239,7 @@ class NameServer:
         return message.reply(body=to_json(self.describe()))
 
     def describe(self) -> dict[str, Any]:
-        """What this name server says of itself."""
+        """Return what this name server says of itself."""
         routes = {
             group: {"master": route.master, "epoch": route.epoch, "brokers": sorted(route.brokers)}
             for group, route in sorted(self.routes.groups.items())
@@ -248,10 +248,10 @@ class NameServer:
 
 
 def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:
-    """The epoch of a registration, and its topics, each with what routes say of it. Raises
+    """Return the epoch of a registration, and its topics, each with what routes say of it. Raises
     :class:`chaos.node.Malformed`."""
-    told = read_object(body, _CODE) if body else {}
-    wrapper = as_object(told.get("topicConfigSerializeWrapper") or {}, _CODE)
+    registration = read_object(body, _CODE) if body else {}
+    wrapper = as_object(registration.get("topicConfigSerializeWrapper") or {}, _CODE)
     version = as_object(wrapper.get("dataVersion") or {}, _CODE)
     table = as_object(wrapper.get("topicConfigTable") or {}, _CODE)
     if len(table) > MAX_TOPICS:

@@ -1,6 +1,6 @@
 """The options of the reference system's nodes, by role and name: the type of the value, and what it means.
 
-Nodes take them from :attr:`chaos.node.NodeSpec.options`; whoever starts one by hand writes them as environment
+Nodes take them from :attr:`chaos.node.NodeSpec.options`; people who start one by hand write them as environment
 variables (:mod:`chaos.shell.environment`).
 """
 
@@ -19,7 +19,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         ),
         "broker_timeout_ms": (int, "how long a broker may be silent before it counts as dead"),
         "unclean": (bool, "whether a replica that was not in sync may become the master when no other lives"),
-        "heartbeat_ms": (int, "how often the leader tells the others that it lives"),
+        "heartbeat_ms": (int, "how often the leader shows the others that it lives"),
         "election_ms": (int, "after how long a silence an election begins: between this and its double"),
         "snapshot_entries": (int, "after how many entries the log is replaced by a snapshot"),
         "window": (int, "how many requests that change something may be under way; beyond it the answer is busy"),
@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "metadata": _METADATA,
         "embedded": (bool, "whether the node is a name server, too, as with RocketMQ's enableControllerInNamesrv"),
         "expire_ms": (int, "of such a name server: how long a broker may be silent before its routes go"),
-        "metadata_kept": (int, "how many changes of the metadata are told one by one; who lacks more is told all"),
+        "metadata_kept": (int, "how many changes a watch gets one by one; a watch that lacks more gets all entries"),
     },
     "nameserver": {
         "expire_ms": (int, "how long a broker may be silent before its routes go"),

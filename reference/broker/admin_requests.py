@@ -33,7 +33,7 @@ class AdminBroker(Replica, Protocol):
         """Master, and ready to serve."""
 
     def must_be_recovered(self) -> None:
-        """Raises :class:`reference.broker.parts.Refused` while this replica is still going through its log."""
+        """Raise :class:`reference.broker.parts.Refused` while this replica is still going through its log."""
 
 
 class AdminRequests:
@@ -67,7 +67,7 @@ class AdminRequests:
         self._reply(env, source, message, value)
 
     def _ready(self) -> bool:
-        """Does a slave follow; does a master serve, and has it taken the tier over?"""
+        """Return whether a slave follows; whether a master serves and has taken the tier over."""
         broker = self._broker
         if broker.has_master_role:
             return broker.is_master and broker.tier.settled

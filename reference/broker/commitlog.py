@@ -53,7 +53,7 @@ class Base:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Base:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read a base. Raises :class:`chaos.node.Malformed`."""
         listed(value, "queues", int, int)
         listed(value, "topics", str, int, int)
         for table in item(value, "offsets", dict).values():
@@ -111,7 +111,7 @@ class CommitLog:
     # Policy
 
     def is_sound(self, data: bytes, at: int, end: int) -> bool:
-        """Whether these bytes of the disk are the record that was written there."""
+        """Return whether these bytes of the disk are the record that was written there."""
         return is_sound(data, at, end)
 
     # Bounds
@@ -132,7 +132,8 @@ class CommitLog:
         return self._synced if self._unsaved_epoch < 0 else min(self._synced, self._unsaved_epoch)
 
     def synced_file(self) -> dict[str, Any]:
-        """Which file ends what is durable, and how many bytes of it are, for whoever knows the disk to check."""
+        """Return which file ends what is durable, and how many bytes of it are, so that those who know the disk can
+        check it."""
         last = next((segment for segment in reversed(self._segments) if segment.base < self.synced), None)
         return {} if last is None else {"file": last.path, "size": min(self.synced, last.end) - last.base}
 
@@ -146,7 +147,7 @@ class CommitLog:
         return self.epochs[-1][0] if self.epochs else 0
 
     def epoch_at(self, position: int) -> int:
-        """The epoch of the record that begins there."""
+        """Return the epoch of the record that begins there."""
         if self.epochs and position >= self.epochs[-1][1]:  # most ask for the newest
             return self.epochs[-1][0]
         at = bisect_right(self.epochs, position, key=lambda entry: entry[1])
@@ -224,7 +225,7 @@ class CommitLog:
         return self._scan_segment == len(self._segments)
 
     def _scan_bytes(self, env: Env, segment: _Segment) -> bytes:
-        """A slice that holds at least one whole record, if the segment does."""
+        """Return a slice that holds at least one whole record, if the segment does."""
         at = self._scan_position - segment.base
         data = env.disk.read(segment.path, at, _SCAN_BYTES)
         try:
@@ -286,7 +287,7 @@ class CommitLog:
         self._on_synced(env)
 
     def begin_epoch(self, env: Env, epoch: int, then: Then) -> None:
-        """An epoch starts at the end of the log. Epochs that hold no record leave the history."""
+        """Start an epoch at the end of the log. Epochs that hold no record leave the history."""
         self._trim_epochs(self.end)
         self.epochs.append((epoch, self.end))
         if self._unsaved_epoch < 0:
@@ -368,11 +369,11 @@ class CommitLog:
         return list(dict.fromkeys(touched))
 
     def segment_ends(self) -> list[int]:
-        """Ends of all segments but the last: where retention may cut."""
+        """Return the ends of all segments but the last: where retention may cut."""
         return [segment.end for segment in self._segments[:-1]]
 
     def advance(self, env: Env, base: Base) -> None:
-        """The log begins at ``base`` from now on; older files go once the base is durable."""
+        """Let the log begin at ``base`` from now on; older files go once the base is durable."""
         self.base = base
         gone = [segment.path for segment in self._segments if segment.end <= base.position]
         self._segments = [segment for segment in self._segments if segment.end > base.position]
@@ -385,7 +386,7 @@ class CommitLog:
         self._save(env, remove)
 
     def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
-        """Throw the whole log away and begin anew at ``base``; ``then`` runs when that is durable.
+        """Throw the whole log away and begin again at ``base``; ``then`` runs when that is durable.
 
         A crash on the way leaves a log that knows itself to be unfinished (``bootstrapping``) and holds nothing.
         """
@@ -423,7 +424,7 @@ class CommitLog:
         return env.disk.read(segment.path, position - segment.base, min(size, segment.end - position))
 
     def read_record(self, env: Env, position: int, size: int) -> bytes:
-        """The record of this size. Raises :class:`Damaged`."""
+        """Return the record of this size. Raises :class:`Damaged`."""
         data = self.read(env, position, size)
         if self._sound_end(data, position) != size:
             raise _damaged(position)
@@ -459,7 +460,7 @@ class CommitLog:
         return decode(data, at, self.is_sound)
 
     def decode_all(self, data: bytes) -> list[Record]:
-        """The same for records that stand back to back."""
+        """Do the same for records that stand back to back."""
         return decode_all(data, self.is_sound)
 
 

@@ -48,7 +48,7 @@ class ConsumerBroker(Service, Protocol):
         """Without a role in this life."""
 
     def readable_end(self, queue: Queue) -> int:
-        """The offset after the last record that readers may see."""
+        """Return the offset after the last record that readers may see."""
 
 
 class ConsumerRequests:
@@ -137,7 +137,8 @@ class ConsumerRequests:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
 
     def _beside_tier(self, env: Env, pull: Pull) -> None:
-        """The tier says that it holds nothing there: without a tier that is final, else its view was behind."""
+        """Answer a pull for which the tier says that it holds nothing there: without a tier that is final, else its
+        view was behind."""
         if self._broker.is_tiered:
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
         else:
@@ -156,19 +157,19 @@ class ConsumerRequests:
             "suggestWhichBrokerId": "0",
             "nextBeginOffset": str(next_offset),
             "minOffset": str(self._minimum(pull.queue)),
-            "maxOffset": str(self.told_end(pull.queue)),
+            "maxOffset": str(self.reported_end(pull.queue)),
             "source": source,
             **self._broker.identity_fields(env),
         }
         env.send(pull.source, pull.request.reply(code, fields, body, remark))
 
-    def told_end(self, queue: Queue) -> int:
-        """Policy: where readers are told that the queue ends."""
+    def reported_end(self, queue: Queue) -> int:
+        """Policy: the end of the queue, as it is reported to readers."""
         return self._broker.readable_end(queue)
 
     def _minimum(self, queue: Queue) -> int:
-        """Where the queue begins. A replica that doesn't know yet what the tier holds below its own log tells the least
-        that it may be: whoever believed a higher one would pass over messages."""
+        """Return where the queue begins. A replica that doesn't know yet what the tier holds below its own log reports
+        the least that it may be: readers who believed a higher one would pass over messages."""
         view = self._broker.tier.view(queue.index)
         if view is None:
             return 0 if self._broker.is_tiered else queue.first
@@ -203,7 +204,8 @@ class ConsumerRequests:
             env.set_timer("held", self._due_ns - now)
 
     def abandon(self, env: Env) -> None:
-        """The role changed: clients whose pulls are held ask again, perhaps another broker."""
+        """Refuse the pulls that are held, since the role has changed: their clients ask again, perhaps another
+        broker."""
         held, self._held = self._held, []
         for pull in held:
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark="the role changed"))
@@ -213,7 +215,7 @@ class ConsumerRequests:
     def maximum(self, env: Env, source: str, message: Message) -> None:
         """30; ``minOffset`` is of the same moment."""
         queue = self._asked_queue(message)
-        fields = {"offset": str(self.told_end(queue)), "minOffset": str(self._minimum(queue))}
+        fields = {"offset": str(self.reported_end(queue)), "minOffset": str(self._minimum(queue))}
         env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def minimum(self, env: Env, source: str, message: Message) -> None:

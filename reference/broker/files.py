@@ -56,7 +56,7 @@ class SmallFile:
         self.is_lost = False  # both slots are there and neither is whole, which no crash leaves behind
 
     def load(self, disk: Disk) -> Any:
-        """The last whole version, or None when there is none."""
+        """Return the last whole version, or None when there is none."""
         found = [self._read(disk, slot) for slot in (0, 1)]
         numbers = [0 if version is None else version[0] for version in found]
         self._slot = numbers.index(max(numbers))
@@ -128,5 +128,5 @@ class SmallFile:
 
 
 def _sum(number: int, content: bytes) -> int:
-    """The checksum of a version. It covers all of its number: an older version must not look newer."""
+    """Return the checksum of a version. It covers all of its number: an older version must not look newer."""
     return crc32(content, crc32(number.to_bytes(8, "big")))

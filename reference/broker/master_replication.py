@@ -64,7 +64,7 @@ class Hello:
 
     @classmethod
     def read(cls, message: Message) -> Hello:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read a slave's handshake. Raises :class:`chaos.node.Malformed`."""
         fields, value = message.fields, read_object(message.body)
         return cls(
             request=message,
@@ -139,7 +139,7 @@ class MasterReplication:
         self.set_epoch = -1
 
     def start(self, env: Env, assignment: Assignment) -> None:
-        """A mastership begins. Nobody is connected, nothing is acknowledged in this epoch."""
+        """Begin a mastership. Nobody is connected, nothing is acknowledged in this epoch."""
         self.stop(env)
         self.members, self.set_epoch = assignment.members, assignment.set_epoch
         now = env.mono_ns()
@@ -159,7 +159,7 @@ class MasterReplication:
     # Handshake
 
     def hello(self, env: Env, source: str, hello: Hello) -> None:
-        """A slave tells its epoch history: tell it where to cut, or give it a base to begin with."""
+        """Answer a slave that sends its epoch history: say where to cut, or give it a base to begin with."""
         broker, message, epoch = self._broker, hello.request, hello.epoch
         if epoch > broker.epoch or (epoch == broker.epoch and broker.has_master_role and not broker.writable):
             self._early[source] = hello  # it heard of our role before we did
@@ -184,7 +184,8 @@ class MasterReplication:
                     self._send_view(env, peer, view)
 
     def _send_base(self, env: Env, peer: Peer, position: int) -> None:
-        """The state of queues, topics and offsets at ``position``, in one message; retention waits for the slave."""
+        """Send the state of queues, topics and offsets at ``position``, in one message; retention waits for the
+        slave."""
         broker = self._broker
         broker.retention.pin(env, peer.id, position)
         base = broker.queues.base_at(broker.log.base, position)
@@ -198,7 +199,7 @@ class MasterReplication:
         env.send(peer.name, Message(code=Request.REPLICA_BOOTSTRAP, flags=ONEWAY, fields=fields, body=body))
 
     def opened(self, env: Env) -> None:
-        """The epoch is durable: answer the slaves that were early."""
+        """Answer the slaves that were early, now that the epoch is durable."""
         early, self._early = self._early, {}
         for source, hello in early.items():
             self.hello(env, source, hello)
@@ -206,7 +207,7 @@ class MasterReplication:
     # Stream
 
     def gather(self, env: Env) -> None:
-        """Records were written: sync and send them, together with all that come while we linger."""
+        """Sync and send the records that were written, together with all that come while we linger."""
         if not self._linger_ns:
             self.push(env)
         elif not self.is_gathering:
@@ -229,7 +230,7 @@ class MasterReplication:
                 return
             size = min(self._batch_bytes, log.epoch_end(peer.sent) - peer.sent)
             data = self._read(env, peer.sent, size)
-            if not data:  # retention has overtaken the slave: it must begin anew
+            if not data:  # retention has overtaken the slave: it must begin again
                 del self._peers[peer.name]
                 env.close(peer.name)
                 return
@@ -285,7 +286,8 @@ class MasterReplication:
             self._review_set(env)
 
     def _begin_stream(self, env: Env, peer: Peer, position: int) -> None:
-        """The slave's log is durably a beginning of ours. Raises :class:`Malformed` when it can't be."""
+        """Begin to stream to a slave whose log is durably a beginning of ours. Raises :class:`Malformed` when it can't
+        be."""
         log = self._broker.log
         if log.first < position < log.end and not self._broker.queues.begins_at(position):
             raise Malformed(f"no record begins at {position}")
@@ -346,7 +348,7 @@ class MasterReplication:
         return list(self._proposals.values())
 
     def adopt(self, env: Env, assignment: Assignment) -> None:
-        """A set of this epoch is known to hold; it closes all proposals made on older ones."""
+        """Adopt a set of this epoch that is known to hold; it closes all proposals made on older ones."""
         if assignment.set_epoch <= self.set_epoch:
             return
         now = env.mono_ns()
@@ -386,8 +388,8 @@ class MasterReplication:
         self._proposal, self._proposal_ns = number, env.mono_ns()
         self._proposals[number] = wanted
         joining = {self.name_of(member): self._acks.get(member, -1) for member in sorted(wanted - self.members)}
-        told: dict[str, Any] = {"acks": joining, "confirm": self._broker.log.confirm} if joining else {}
-        env.trace(events.SyncStateSet(epoch=self._broker.epoch, **self._set_value(), **told))
+        evidence: dict[str, Any] = {"acks": joining, "confirm": self._broker.log.confirm} if joining else {}
+        env.trace(events.SyncStateSet(epoch=self._broker.epoch, **self._set_value(), **evidence))
 
     def _wanted_set(self, now_ns: int) -> frozenset[int]:
         log = self._broker.log

@@ -62,7 +62,7 @@ class Member(Protocol):
     def assigned(self, env: Env, assignment: Assignment) -> None: ...
 
     def set_answered(self, env: Env, number: int, code: int, assignment: Assignment | None) -> None:
-        """The answer to :meth:`Membership.alter_set`."""
+        """Take the answer to :meth:`Membership.alter_set`."""
 
 
 class Membership:
@@ -85,7 +85,7 @@ class Membership:
         self._joined = False
         self._registered_as = -1
         self.generation = 0
-        self.disk = ""  # a word that tells this disk from the one that the replica had before
+        self.disk = ""  # a word that distinguishes this disk from the one that the replica had before
         self.broker_id = -1
         self.seen_epoch = 0
         self._check_code = ""
@@ -123,7 +123,7 @@ class Membership:
         self._save(env, then)
 
     def forget_identity(self, env: Env, then: Then) -> None:
-        """The disk is not what it was: this replica comes back as a new one, in its first life."""
+        """Come back as a new replica, in its first life: the disk is not what it was."""
         self.broker_id, self._applied, self.generation, self.disk = -1, False, 1, _word(env)
         self._lives = [self._life]
         self._save(env, then)
@@ -187,7 +187,7 @@ class Membership:
         return self._controllers[self._asked % len(self._controllers)]
 
     def _turn_away(self, env: Env) -> None:
-        """The controller that was asked is of no use now: try the next one soon."""
+        """Try the next controller soon: the one that was asked is of no use now."""
         self._call = 0
         self._asked += 1
         env.set_timer("membership", RETRY_NS)
@@ -195,7 +195,7 @@ class Membership:
     # Answers
 
     def answered(self, env: Env, source: str, message: Message) -> None:
-        """A controller's (or a name server's) response."""
+        """Take a controller's (or a name server's) response."""
         if source not in self._controllers:
             return
         if self._altering.get(message.opaque) == source:
@@ -237,7 +237,7 @@ class Membership:
         env.set_timer("membership", RETRY_NS)
 
     def _place_answered(self, env: Env, answer: Answer) -> None:
-        """The answer to 1003, 1002 or 1004: where the group stands."""
+        """Take the answer to 1003, 1002 or 1004: where the group stands."""
         if self._call_code == Request.CONTROLLER_REGISTER_BROKER and answer.code == 0:
             self._joined = True
             self._lives = [self._life]
@@ -280,7 +280,7 @@ class Membership:
         self._member.set_answered(env, message.opaque, message.code, assignment)
 
     def notified(self, env: Env, message: Message) -> None:
-        """1008: a controller tells of a role change."""
+        """1008: a controller reports a role change."""
         assignment = read_assignment(message)
         if assignment is not None and self._joined:
             self._member.assigned(env, assignment)
@@ -394,14 +394,14 @@ class Answer:
 
     @staticmethod
     def read(message: Message) -> Answer:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read an answer. Raises :class:`chaos.node.Malformed`."""
         next_id = whole(message.fields, "nextBrokerId", -1)
         return Answer(code=message.code, next_id=next_id, assignment=read_assignment(message))
 
 
 def read_assignment(message: Message) -> Assignment | None:
-    """The group's state in a 1008, or in an answer to 1002, 1003 or 1004; None while the group has no master. Raises
-    :class:`chaos.node.Malformed`."""
+    """Return the group's state in a 1008, or in an answer to 1002, 1003 or 1004; None while the group has no master.
+    Raises :class:`chaos.node.Malformed`."""
     fields = message.fields
     master = fields.get("masterAddress", "")
     if message.is_response and message.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
@@ -419,6 +419,6 @@ def read_assignment(message: Message) -> Assignment | None:
 
 
 def _read_set(message: Message) -> tuple[frozenset[int], int]:
-    """The SyncStateSet in a body and its epoch: nobody and -1 where there is none."""
+    """Return the SyncStateSet in a body and its epoch: nobody and -1 where there is none."""
     value = {"syncStateSet": [], **(read_object(message.body) if message.body else {})}
     return frozenset(listed(value, "syncStateSet", int)), item(value, "syncStateSetEpoch", int, -1)

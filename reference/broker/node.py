@@ -130,7 +130,7 @@ class Broker:
     # Policy
 
     def next_offset(self, queue: Queue) -> int:
-        """The offset of the next record of a queue: after all that the log holds, confirmed or not."""
+        """Return the offset of the next record of a queue: after all that the log holds, confirmed or not."""
         return queue.next
 
     def readable_end(self, queue: Queue) -> int:
@@ -138,12 +138,13 @@ class Broker:
         return queue.confirmed
 
     def offered_end(self, queue: Queue) -> int:
-        """The tier is offered what is confirmed."""
+        """Return the end of what is confirmed: that is what the tier is offered."""
         return queue.confirmed
 
     def takes_role(self, assignment: Assignment) -> bool:
-        """A higher epoch than any before; a slave that has just started may go on in the same one. Who is cutting its
-        log does not become master: nobody knows yet where its own epoch would begin."""
+        """Return whether this role is taken: one of a higher epoch than any before; a slave that has just started may
+        go on in the same one. Who is cutting its log does not become master: it is not known yet where its own epoch
+        would begin."""
         becomes_master = assignment.master_id == self.membership.broker_id
         unsettled = self.log.bootstrapping or self.replication.slave.is_changing
         if self._recovering or self._rebuilding is not None or (becomes_master and unsettled):
@@ -187,7 +188,7 @@ class Broker:
         return {"epoch": str(self.epoch), "incarnation": str(env.incarnation)}
 
     def must_serve(self, *, any_replica: bool = False) -> None:
-        """Raises :class:`Refused` unless this broker may answer clients now."""
+        """Raise :class:`Refused` unless this broker may answer clients now."""
         if self.replication.slave.is_changing:
             raise Refused(Response.SYSTEM_BUSY, "retry: the log is being cut")
         if self.role == MASTER:
@@ -197,12 +198,12 @@ class Broker:
             raise Refused(Response.SERVICE_NOT_AVAILABLE, f"not the master: {self.role}")
 
     def must_be_recovered(self) -> None:
-        """Raises :class:`Refused` while this replica is still going through its log."""
+        """Raise :class:`Refused` while this replica is still going through its log."""
         if self._recovering or self._rebuilding is not None:
             raise Refused(Response.SYSTEM_BUSY, "retry: the log is being read")
 
     def find_queue(self, topic: str, queue_id: int) -> Queue:
-        """Raises :class:`Refused` when there is none (yet)."""
+        """Return a queue. Raises :class:`Refused` when there is none (yet)."""
         queue = self.queues.queue(topic, queue_id)
         if queue is None or not self.queues.topics[topic].confirmed:
             if self.role == MASTER:
@@ -236,7 +237,7 @@ class Broker:
     def _recovered(self, env: Env) -> None:
         log = self.log
         if log.is_damaged:
-            self.membership.forget_identity(env, self._begin_anew)
+            self.membership.forget_identity(env, self._begin_again)
             return
         self._recovered_confirm = log.confirm
         self._recovering = False
@@ -251,8 +252,8 @@ class Broker:
         env.set_timer("retention", RETENTION_NS)
         self.progress(env)
 
-    def _begin_anew(self, env: Env) -> None:
-        """The disk lost what it had promised to keep: what is left of it goes, and this replica is a new one."""
+    def _begin_again(self, env: Env) -> None:
+        """Begin again as a new replica: the disk lost what it had promised to keep, and what is left of it goes."""
         env.trace(events.Damaged(position=self.log.end))
         env.trace(events.Start(epoch=self.epoch, generation=self.generation, disk=self.membership.disk))
         self.log.restart_at(env, Base(), [], self._recovered_empty)
@@ -333,7 +334,7 @@ class Broker:
         self.replication.synced(env)
 
     def epoch_durable(self, env: Env) -> None:
-        """What lay on the disk and waited for its epoch counts from now on."""
+        """Report what lay on the disk and waited for its epoch: it counts from now on."""
         if self._unreported:
             self._unreported = self.log.waits_for_epoch  # for a later one, whose end may come in the same step
             env.trace(events.Synced(position=self.log.synced, **self.log.synced_file()))
@@ -342,7 +343,7 @@ class Broker:
     # Roles
 
     def assigned(self, env: Env, assignment: Assignment) -> None:
-        """A controller says who is master."""
+        """Act on a controller's word of who is master: take another role, or adopt the set."""
         if assignment.epoch == self.epoch and self.has_master_role:
             if assignment.master_id == self.membership.broker_id:
                 self.replication.master.adopt(env, assignment)
@@ -415,7 +416,7 @@ class Broker:
     # The log moves
 
     def added(self, env: Env, record: Record, epoch: int) -> None:
-        """A record was appended that a master sent, or a system record of our own."""
+        """Take in a record that was appended: one that a master sent, or a system record of our own."""
         effect = self.queues.add(record)
         hash = body_hash(record.body)
         if effect.queue is None:
@@ -436,7 +437,7 @@ class Broker:
             )
 
     def progress(self, env: Env) -> None:
-        """Let what is confirmed take effect, a slice in one step; then answer whoever waited for it."""
+        """Let what is confirmed take effect, a slice in one step; then answer those that waited for it."""
         if self._recovering or self._rebuilding is not None:
             return
         confirm, before = self.log.confirm, self.queues.dispatched
@@ -467,11 +468,11 @@ class Broker:
                 self._producer_requests.append_topic(env, name, count)
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget the queues of the old one."""
+        """Forget the queues of the old log: the log has begun again."""
         self.queues = self._queues_of(self.log.base)
 
     def rebuild(self, env: Env, then: Then) -> None:
-        """Confirmed records were cut off (only after an unclean election): go through the whole log again."""
+        """Go through the whole log again: confirmed records were cut off (only after an unclean election)."""
         self.reset_queues()
         self._rebuilding, self._rebuild_at = then, self.log.first
         env.set_timer("rebuild", 0)

@@ -42,7 +42,7 @@ class Replica(Protocol):
 
     @property
     def queues(self) -> Queues:
-        """What the log's records built; another object once the log has begun anew."""
+        """What the log's records built; another object once the log has begun again."""
 
     @property
     def tier(self) -> TierInterface: ...
@@ -59,20 +59,20 @@ class Growing(Replica, Protocol):
     """... and what happens when its log grows."""
 
     def added(self, env: Env, record: Record, epoch: int) -> None:
-        """A record of this epoch was appended to the log."""
+        """Take in a record of this epoch that was appended to the log."""
 
     def progress(self, env: Env) -> None:
-        """The confirm offset may have moved: let what is confirmed take effect."""
+        """Let what is confirmed take effect: the confirm offset may have moved."""
 
 
 class Service(Replica, Protocol):
     """... and what it takes to serve a client."""
 
     def must_serve(self, *, any_replica: bool = False) -> None:
-        """Raises :class:`Refused` unless this broker may answer clients now."""
+        """Raise :class:`Refused` unless this broker may answer clients now."""
 
     def find_queue(self, topic: str, queue_id: int) -> Queue:
-        """Raises :class:`Refused` when there is none (yet)."""
+        """Return a queue. Raises :class:`Refused` when there is none (yet)."""
 
     def identity_fields(self, env: Env) -> dict[str, str]:
         """Fields by which an answer says who gave it."""

@@ -53,7 +53,7 @@ class Asked:
 
     @classmethod
     def read(cls, message: Message) -> Asked:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read a request to send. Raises :class:`chaos.node.Malformed`."""
         fields = message.fields
         names = _SHORT if message.code == Request.SEND_MESSAGE_V2 else _LONG
         topic, queue, properties, born, flag, sys_flag, reconsumed, batch = names
@@ -70,7 +70,7 @@ class Asked:
         )
 
     def must_be_possible(self) -> None:
-        """Raises :class:`Refused` for what would be delivered otherwise than the producer wants: a message of a
+        """Raise :class:`Refused` for what would be delivered otherwise than the producer wants: a message of a
         transaction, a delayed or timed one, a batch."""
         if not 0 < self.size <= MAX_BODY_BYTES:
             raise Refused(Response.MESSAGE_ILLEGAL, f"the body has {self.size} bytes")
@@ -111,7 +111,7 @@ class ProducerBroker(Service, Growing, Protocol):
     def replication(self) -> Replication: ...
 
     def next_offset(self, queue: Queue) -> int:
-        """The offset of the next record of a queue."""
+        """Return the offset of the next record of a queue."""
 
 
 class ProducerRequests:
@@ -216,15 +216,15 @@ class ProducerRequests:
             raise Refused(Response.SYSTEM_ERROR, "in-sync replicas not enough")
 
     def _append(self, env: Env, data: bytes) -> None:
-        """Raises :class:`Refused` when the disk is full: nothing has happened then. Wherever else that comes up the
-        broker ends, for what it holds in memory may be ahead of its disk."""
+        """Append a record. Raises :class:`Refused` when the disk is full: nothing has happened then. Wherever else that
+        comes up the broker ends, for what it holds in memory may be ahead of its disk."""
         try:
             self._broker.log.append(env, data)
         except DiskFull as error:
             raise Refused(Response.SERVICE_NOT_AVAILABLE, "the disk is full") from error
 
     def _append_system(self, env: Env, topic: str, body: bytes) -> None:
-        """A record of the system's own."""
+        """Append a record of the system's own."""
         broker = self._broker
         data = encode(
             topic=topic, queue_id=0, offset=0, position=broker.log.end, body=body, store_ms=env.wall_ns() // _MS
@@ -267,7 +267,7 @@ class ProducerRequests:
             self._answer(env, waiting, waiting.answer)
 
     def _copies(self, position: int) -> dict[str, int]:
-        """The replicas that hold everything below this position, as far as acknowledgements count them."""
+        """Return the replicas that hold everything below this position, as far as acknowledgements count them."""
         return {name: end for name, end in self._broker.replication.counted_ends().items() if end >= position}
 
     def _answer(self, env: Env, waiting: Waiting, answer: Message) -> None:
@@ -278,7 +278,7 @@ class ProducerRequests:
         self._answer(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
 
     def timer(self, env: Env, name: str) -> None:
-        """Requests that waited too long end unclear: their records may yet count."""
+        """End requests that waited too long; their outcome is unknown: their records may yet count."""
         queue, now = self._sends if name == "waiting" else self._changes, env.mono_ns()
         while queue and queue[0].deadline_ns <= now:
             self.late(env, queue.popleft())
@@ -290,7 +290,8 @@ class ProducerRequests:
         self._unclear(env, waiting, "not acknowledged in time")
 
     def abandon(self, env: Env) -> None:
-        """The role is lost: what became of the records is for the next master to say."""
+        """Give up the requests that wait, since the role is lost: what became of the records is for the next master to
+        say."""
         for queue in (self._sends, self._changes):
             while queue:
                 self._unclear(env, queue.popleft(), "the broker is no longer master")

@@ -18,7 +18,7 @@ from reference.broker.commitlog import Base
 from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
 from reference.wire.fields import to_json
 
-#: So much is kept at most: a slave that begins anew gets all of it in one message.
+#: So much is kept at most: a slave that begins again gets all of it in one message.
 MAX_QUEUES, MAX_GROUPS, MAX_OFFSETS = 1 << 14, 1 << 13, 1 << 17
 
 
@@ -41,7 +41,7 @@ class Queue:
         return self.first + len(self.positions)
 
     def next_at(self, position: int) -> int:
-        """The queue's next offset as of this position of the log."""
+        """Return the queue's next offset as of this position of the log."""
         return self.first + bisect_left(self.positions, position)
 
 
@@ -99,7 +99,7 @@ class Queues:
         return [topic for topic in self.topics.values() if topic.confirmed]
 
     def begins_at(self, position: int) -> bool:
-        """Whether a record of the local log begins there."""
+        """Return whether a record of the local log begins there."""
         if any(effect.position == position for effect in self._system):
             return True
         return any(
@@ -109,7 +109,7 @@ class Queues:
         )
 
     def has_room(self, group: str, queue: Queue) -> bool:
-        """Whether this group's offset may be kept."""
+        """Return whether this group's offset may be kept."""
         if queue.index in self.offsets.get(group, ()):
             return True
         kept = sum(len(table) for table in self.offsets.values())
@@ -118,7 +118,7 @@ class Queues:
     # Records come, take effect, or go
 
     def add(self, record: Record) -> Effect:
-        """A record was appended to the log (or found there)."""
+        """Take in a record that was appended to the log (or found there)."""
         system = SYSTEM.get(record.topic, "")
         if not system:
             queue = self._by_name[record.topic, record.queue_id]
@@ -134,7 +134,7 @@ class Queues:
         return effect
 
     def add_message(self, queue: Queue, position: int, size: int) -> None:
-        """The short way of :meth:`add` for a record that this replica has just made."""
+        """Take in a record that this replica has just made: the short way of :meth:`add`."""
         queue.positions.append(position)
         queue.sizes.append(size)
         self._tail.append(Effect(position, position + size, queue))
@@ -159,7 +159,7 @@ class Queues:
         return bool(self._tail) and self._tail[0].end <= upto
 
     def truncate(self, position: int) -> bool:
-        """Forget the records from ``position`` on. False when some have taken effect: then build everything anew."""
+        """Forget the records from ``position`` on. False when some have taken effect: then build everything again."""
         if position < self.dispatched:
             return False
         while self._tail and self._tail[-1].position >= position:
@@ -176,7 +176,7 @@ class Queues:
     # The base
 
     def base_at(self, base: Base, position: int) -> Base:
-        """The base of a log that begins at ``position``, a boundary at or after the present base's."""
+        """Return the base of a log that begins at ``position``, a boundary at or after the present base's."""
         topics = list(base.topics)
         offsets = {group: dict(table) for group, table in base.offsets.items()}
         known = {name for name, _, _ in topics}
@@ -193,7 +193,7 @@ class Queues:
         return Base(position=position, queues=ends, topics=topics, offsets=offsets)
 
     def drop_before(self, position: int) -> None:
-        """The log begins at ``position`` now."""
+        """Drop what lies before ``position``, where the log begins now."""
         for queue in self.by_index:
             count = bisect_left(queue.positions, position)
             del queue.positions[:count]

@@ -68,12 +68,12 @@ class Record:
 
 
 def body_hash(body: bytes) -> int:
-    """The identity of a body in traces: the first 63 bits of BLAKE2b, as the workloads compute it."""
+    """Return the identity of a body in traces: the first 63 bits of BLAKE2b, as the workloads compute it."""
     return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
 
 
 def message_number(properties: bytes) -> int:
-    """The client's ``UNIQ_KEY`` as a number, or -1 when it is none or too large for 63 bits."""
+    """Return the client's ``UNIQ_KEY`` as a number, or -1 when it is none or too large for 63 bits."""
     at = properties.find(_KEY)
     while at > 0 and properties[at - 1] != 2:
         at = properties.find(_KEY, at + 1)
@@ -95,7 +95,8 @@ def message_id(store_host: Address, position: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _packed(host: str) -> bytes:
-    """The four bytes of an IPv4 address. Few hosts are packed over and over. Raises ``ValueError`` for other hosts."""
+    """Return the four bytes of an IPv4 address. Few hosts are packed over and over. Raises ``ValueError`` for other
+    hosts."""
     return IPv4Address(host).packed
 
 
@@ -155,7 +156,8 @@ def encode(
 
 
 def size_at(data: bytes, at: int) -> int:
-    """The size of the record that begins at ``at``, or -1 when too few bytes are there. Raises :class:`BadRecord`."""
+    """Return the size of the record that begins at ``at``, or -1 when too few bytes are there. Raise
+    :class:`BadRecord`."""
     if at + 4 > len(data):
         return -1
     size: int = _SIZE.unpack_from(data, at)[0]
@@ -165,7 +167,7 @@ def size_at(data: bytes, at: int) -> int:
 
 
 def is_sound(data: bytes, at: int, end: int) -> bool:
-    """Whether the checksum in the last property of the record that lies there is that of all bytes before it."""
+    """Return whether the checksum in the last property of the record that lies there is that of all bytes before it."""
     checked = end - _CRC_BYTES
     return data[checked:end] == _trailer(crc32(data[at:checked]))
 

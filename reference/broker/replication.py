@@ -54,7 +54,7 @@ class Replication:
         return self.master.members.union({self.broker.membership.broker_id}, *self.master.proposed_sets())
 
     def confirm_end(self, members: Mapping[int, int]) -> int:
-        """The confirm offset that these acknowledgements (id → position, -1 unknown) allow."""
+        """Return the confirm offset that these acknowledgements (id → position, -1 unknown) allow."""
         return min(members.values())
 
     def acknowledged_end(self) -> int:
@@ -76,15 +76,16 @@ class Replication:
 
     @property
     def is_weaker(self) -> bool:
-        """Whether an acknowledgement promises less than by default, so that it tells what it stands on."""
+        """Whether an acknowledgement promises less than by default, so that it says what it stands on."""
         return self.acks != "all" or self.flush != "sync" or self.min_in_sync < 2
 
     def promotion_confirm(self) -> int:
-        """The confirm offset that a new master begins with: what it knew as a slave, though its log goes on."""
+        """Return the confirm offset that a new master begins with: what it knew as a slave, though its log goes on."""
         return self.broker.log.confirm
 
     def may_leave_set(self, behind_ns: int) -> bool:
-        """Whether a member that has been behind, or away, for this long is proposed to leave the SyncStateSet."""
+        """Return whether a member that has been behind, or away, for this long is proposed to leave the
+        SyncStateSet."""
         return behind_ns > self._max_lag_ns
 
     def truncation_point(self, epochs: Epochs, end: int) -> int:
@@ -134,7 +135,7 @@ class Replication:
             self.slave.synced(env)
 
     def appended(self, env: Env) -> None:
-        """The master has written records."""
+        """Gather what the master has written."""
         self.master.gather(env)
 
     def publish(self, env: Env, view: View) -> None:

@@ -33,7 +33,7 @@ class Retention:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """How much of a log that is deleted from is kept, as it is told with a role."""
+        """How much of a log that is deleted from is kept, as it is reported with a role."""
         if not self.deletes:
             return {}
         sizes = {"retain_bytes": self._retain_bytes, "segment_bytes": self._segment_bytes}
@@ -43,7 +43,7 @@ class Retention:
 
     def covered_position(self) -> int:
         """Every record of a queue before this position is named by a committed manifest. Only one of this very epoch
-        tells: its master has compared it with its log, of which ours is a beginning. What another one names may be
+        counts: its master has compared it with its log, of which ours is a beginning. What another one names may be
         other records: those of another epoch, where an unclean election has lost these."""
         position = self._broker.queues.dispatched
         for queue in self._broker.queues.by_index:

@@ -28,13 +28,13 @@ class SlaveBroker(Growing, Protocol):
     def membership(self) -> Membership: ...
 
     def epoch_durable(self, env: Env) -> None:
-        """The newest epoch is on the disk: its records count from now on."""
+        """Let the records of the newest epoch count from now on: it is on the disk."""
 
     def reset_queues(self) -> None:
-        """The log has begun anew: forget the queues of the old one."""
+        """Forget the queues of the old log: the log has begun again."""
 
     def rebuild(self, env: Env, then: Then) -> None:
-        """Confirmed records were cut off: go through the whole log again, over several steps, then call ``then``."""
+        """Go through the whole log again, over several steps, then call ``then``: confirmed records were cut off."""
 
 
 class SlavePolicy(Protocol):
@@ -53,7 +53,7 @@ class SlaveReplication:
         self._session = 0
         self._life = ""
         self._streaming = False
-        self._busy = False  # the log is being cut or begun anew
+        self._busy = False  # the log is being cut or begun again
         self._heard_ns = 0
         self._master_confirm = 0
         self.master = ""
@@ -92,7 +92,7 @@ class SlaveReplication:
 
     @property
     def is_changing(self) -> bool:
-        """Whether the log is being cut or begun anew, so that what is known of its records may hold no more."""
+        """Whether the log is being cut or begun again, so that what is known of its records may hold no more."""
         return self._busy
 
     # Handshake
@@ -136,7 +136,7 @@ class SlaveReplication:
         return source == self.master and message.fields.get("session") == self._session_word and not self._busy
 
     def answered(self, env: Env, source: str, message: Message) -> None:
-        """The answer to our handshake: cut the log at that point, then begin."""
+        """Take the answer to our handshake: cut the log at that point, then begin."""
         if source == self.master and message.opaque == self._opaque and message.code != 0:
             env.set_timer("follow", RETRY_NS)
         elif self._is_current(source, message) and not self._streaming:
@@ -163,7 +163,7 @@ class SlaveReplication:
         broker.log.truncate(env, point, cut)
 
     def bootstrap(self, env: Env, source: str, message: Message) -> None:
-        """The master's log no longer joins ours: begin anew at the base that it gives."""
+        """Begin again at the base that the master gives: its log no longer joins ours."""
         if not self._is_current(source, message) or self._streaming:
             return
         broker, session = self._broker, self._session
@@ -195,7 +195,8 @@ class SlaveReplication:
         broker.log.restart_at(env, base, epochs, begun)
 
     def _changed(self, env: Env, session: int) -> None:
-        """The log is durably changed as that session wanted it. If another session has begun since then, ask again."""
+        """Go on with the log, which is durably changed as that session wanted it. If another session has begun since
+        then, ask again."""
         self._busy = False
         if session == self._session and self.master:
             self._begin(env)
@@ -213,7 +214,7 @@ class SlaveReplication:
     # Stream
 
     def append(self, env: Env, source: str, message: Message) -> None:
-        """Records, a confirm offset, or a manifest version, of the current session only."""
+        """Take records, a confirm offset, or a manifest version, of the current session only."""
         if source != self.master or message.fields.get("session") != self._session_word:
             return
         if "view" in message.fields:
@@ -262,7 +263,7 @@ class SlaveReplication:
         env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
 
     def _advance(self, env: Env) -> None:
-        """The slave's confirm offset: the master's, as far as the own durable log goes."""
+        """Move the slave's confirm offset: it is the master's, as far as the own durable log goes."""
         broker = self._broker
         confirm = min(self._master_confirm, self._policy.may_ack())
         if self._streaming and confirm > broker.log.confirm:

@@ -33,7 +33,7 @@ class TieredBroker(Replica, Protocol):
         """The environment of the step that is running."""
 
     def offered_end(self, queue: Queue) -> int:
-        """The offset after the last record that the tier may have."""
+        """Return the offset after the last record that the tier may have."""
 
 
 class BrokerAdapter:
@@ -75,7 +75,7 @@ class BrokerAdapter:
         return self._broker.offered_end(self._broker.queues.by_index[queue])
 
     def local_records(self, queue: int, offset: int, *, max_bytes: int, max_count: int) -> Sequence[Stored]:
-        """The environment of this step is the broker's: reading needs its disk."""
+        """Return records of the local log. The environment of this step is the broker's: reading needs its disk."""
         held, log, env = self._broker.queues.by_index[queue], self._broker.log, self._broker.env
         found: list[Stored] = []
         size = 0

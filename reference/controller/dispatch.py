@@ -126,7 +126,7 @@ MODES: Mapping[str, Mode] = {
 
 
 def mode_of(options: Mapping[str, object]) -> Mode:
-    """The mode that a controller's options name. Raises ``ValueError``."""
+    """Return the mode that a controller's options name. Raises ``ValueError``."""
     name = options.get("mode", PARALLEL)
     if name not in MODES:
         raise ValueError(f"a controller's mode must be {' or '.join(MODES)}, not {name!r}")

@@ -1,7 +1,7 @@
 """Heartbeats that a broker sends to any controller: followers gather them and pass them to the leader in bundles.
 
-A bundle tells how old each heartbeat is, by the follower's own clock, so that a broker which has fallen silent gets old
-at the leader too, whoever it spoke to last. What a leader has heard later than that counts more.
+A bundle says how old each heartbeat is, by the follower's own clock, so that a broker which has fallen silent gets old
+at the leader too, whichever node it spoke to last. What a leader has heard later than that counts more.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ class Gathered:
         self._waiting: dict[str, Heartbeat] = {}
 
     def add(self, address: str, heartbeat: Heartbeat) -> bool:
-        """True: it is the first that waits."""
+        """Add a heartbeat. Return whether it is the first that waits."""
         self._waiting[address] = heartbeat
         return len(self._waiting) == 1
 
     def bundle(self, now_ns: int) -> bytes:
         """All that wait, as the body of one message; none waits any more."""
-        told = [self._told(address, one, now_ns) for address, one in self.take().items()]
-        return to_json(told)
+        rows = [self._row(address, one, now_ns) for address, one in self.take().items()]
+        return to_json(rows)
 
     def take(self) -> Mapping[str, Heartbeat]:
-        """What goes into the next bundle."""
+        """Take what goes into the next bundle."""
         taken, self._waiting = self._waiting, {}
         return taken
 
     def age_ms(self, heartbeat: Heartbeat, now_ns: int) -> int:
         return (now_ns - heartbeat.heard_ns) // _MS
 
-    def _told(self, address: str, one: Heartbeat, now_ns: int) -> list[object]:
+    def _row(self, address: str, one: Heartbeat, now_ns: int) -> list[object]:
         return [address, one.group, one.broker, self.age_ms(one, now_ns), *one.standing]
 
 
 def pass_on(bundle: bytes, cluster_id: str) -> Message:
-    """The message that brings a bundle to the leader."""
+    """Return the message that brings a bundle to the leader."""
     fields = marked(cluster_id)
     return Message(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, fields=fields, body=bundle)
 
@@ -56,11 +56,11 @@ def pass_on(bundle: bytes, cluster_id: str) -> Message:
 def read_bundle(body: bytes, now_ns: int) -> dict[str, Heartbeat]:
     """Heartbeats by address, heard as long ago as they are old. Raises :class:`chaos.node.Malformed`."""
     heartbeats = {}
-    for told in listed({"the bundle": read_json(body)}, "the bundle", list):
-        if len(told) != 7:
-            raise Malformed(f"a heartbeat in a bundle has 7 parts, not {len(told)}")
-        address, group = (item({"a name": part}, "a name", str) for part in told[:2])
-        broker, age_ms, epoch, end, generation = (item({"a number": part}, "a number", int) for part in told[2:])
+    for row in listed({"the bundle": read_json(body)}, "the bundle", list):
+        if len(row) != 7:
+            raise Malformed(f"a heartbeat in a bundle has 7 parts, not {len(row)}")
+        address, group = (item({"a name": part}, "a name", str) for part in row[:2])
+        broker, age_ms, epoch, end, generation = (item({"a number": part}, "a number", int) for part in row[2:])
         if broker < 0 or age_ms < 0:
             raise Malformed(f"broker {broker}, heard {age_ms} ms ago")
         heartbeats[address] = Heartbeat(group, broker, now_ns - age_ms * _MS, (epoch, end, generation))

@@ -67,7 +67,8 @@ class Heartbeats:
         self._by_group.setdefault(heartbeat.group, {})[address] = heartbeat
 
     def cut_off(self, peer: str) -> list[Heartbeat]:
-        """The connection with this peer is over: whose last heartbeats came by it are not known to live any more."""
+        """Remove and return the heartbeats that came by the connection with this peer: it is over, and their senders
+        are not known to live any more."""
         known = self._by_address.get(peer)
         gone = [*self._speakers.get(peer, ()), *([peer] if known is not None and not known.connection else [])]
         return [one for one in map(self.remove, gone) if one is not None]
@@ -101,13 +102,13 @@ class Watch(Protocol):
         """Something has happened that may take a group's master."""
 
     def settled(self, group: str, until_ns: int) -> None:
-        """The group needs no look before ``until_ns``, unless it changes: its master lives."""
+        """Look at the group no sooner than ``until_ns``, unless it changes: its master lives."""
 
     def gone(self, group: str) -> None:
-        """The group needs no look unless it changes: it has no master that could be lost."""
+        """Look at the group no more unless it changes: it has no master that could be lost."""
 
     def due(self, now_ns: int, groups: Iterable[str]) -> list[str]:
-        """The groups to look at now; at most :data:`MAX_LOOKS` of them unless all are."""
+        """Return the groups to look at now; at most :data:`MAX_LOOKS` of them unless all are."""
 
     @property
     def has_more(self) -> bool:

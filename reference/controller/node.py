@@ -143,7 +143,7 @@ class Controller:
         if _is_unattended(self.replicas.groups.get(changed.get("group", ""))):
             changed["unattended"] = True
         besides: dict[str, Any] = {"silence_ms": self._timeout_ns // 1_000_000} if changed["type"] == "elect" else {}
-        besides |= {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
+        besides |= {**self.raft.log_fields(env, index), **self.raft.committed_fields(term)}
         env.trace(events.Applied(position=index, epoch=term, entry=changed, **besides))
         if self.raft.is_leader and outcome.changed.get("group"):
             self._after_change(env, outcome.changed)
@@ -192,39 +192,41 @@ class Controller:
             self._heartbeats.remove_dead(lambda known: self.is_alive(env, known))
             if len(self._heartbeats) >= MAX_ALIVE:
                 raise Malformed(f"{MAX_ALIVE} brokers live already", _CODE)
-        told = Heartbeat(group, broker, env.mono_ns(), standing, "" if source == address else source)
-        self._heard(env, address, told)
-        if fields.get("passOn") == "true" and not self.raft.is_leader and self._gathered.add(address, told):
+        heartbeat = Heartbeat(group, broker, env.mono_ns(), standing, "" if source == address else source)
+        self._heard(env, address, heartbeat)
+        if fields.get("passOn") == "true" and not self.raft.is_leader and self._gathered.add(address, heartbeat):
             env.set_timer(_PASS_ON, GATHER_NS)
 
     def _pass_on(self, env: Env) -> None:
-        """Tell the leader who lives."""
+        """Send the leader the heartbeats that were gathered."""
         body = self._gathered.bundle(env.mono_ns())
         if self.raft.leader and not self.raft.is_leader:
             env.send(self.raft.leader, pass_on(body, self.raft.cluster_id))
 
     def _on_bundle(self, env: Env, source: str, message: Message) -> None:
-        """What a follower has heard. Who was heard here later is known better. One that was removed may not know it."""
+        """Take in what a follower has heard. Who was heard here later is known better. One that was removed may not
+        know it."""
         if source not in (*self.raft.others, *self.members):
             raise Malformed(f"{source} is no controller", Response.NO_PERMISSION)
         check_cluster(message, self.raft.cluster_id)
         heartbeats = read_bundle(message.body, env.mono_ns())
-        for address, told in heartbeats.items():
+        for address, heartbeat in heartbeats.items():
             known = self._heartbeats.get(address)
-            if known is None and (len(self._heartbeats) >= MAX_ALIVE or not self.is_alive(env, told)):
+            if known is None and (len(self._heartbeats) >= MAX_ALIVE or not self.is_alive(env, heartbeat)):
                 continue
-            if known is None or known.heard_ns < told.heard_ns:
-                self._heard(env, address, told)
+            if known is None or known.heard_ns < heartbeat.heard_ns:
+                self._heard(env, address, heartbeat)
 
-    def _heard(self, env: Env, address: str, told: Heartbeat) -> None:
-        """A replica that wasn't known to live, or another life of one, may change who can be master."""
+    def _heard(self, env: Env, address: str, heard: Heartbeat) -> None:
+        """Take in a heartbeat: a replica that wasn't known to live, or another life of one, may change who can be
+        master."""
         known = self._heartbeats.get(address)
-        self._heartbeats.put(address, told)
+        self._heartbeats.put(address, heard)
         if known is None:
-            self._elect_if_needed(env, told.group)
-        elif (known.group, known.broker, known.standing[2]) != (told.group, told.broker, told.standing[2]):
+            self._elect_if_needed(env, heard.group)
+        elif (known.group, known.broker, known.standing[2]) != (heard.group, heard.broker, heard.standing[2]):
             self._look_again(known.group)
-            self._look_again(told.group)
+            self._look_again(heard.group)
 
     def _look_again(self, name: str) -> None:
         """Have the next scan look at this group."""
@@ -235,7 +237,7 @@ class Controller:
         return env.mono_ns() - heartbeat.heard_ns <= self._timeout_ns
 
     def _alive_replicas(self, env: Env, name: str) -> dict[str, list[int]]:
-        """The ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
+        """Return the ``alive`` of an entry. A new leader gives the known master one timeout to show up."""
         group = self.replicas.groups.get(name)
         if group is not None and _is_unattended(group):
             return {str(broker): [0, 0, group.replicas[broker].generation] for broker in sorted(group.replicas)}
@@ -311,7 +313,7 @@ class Controller:
         self._electing.discard(name)
 
     def _notify(self, env: Env, name: str) -> None:
-        """Tell the group's living replicas who is master. When this is lost they learn it by polling."""
+        """Notify the group's living replicas who is master. When this is lost they learn it by polling."""
         group = self.replicas.groups[name]
         fields, body = assignment(group)
         message = Message(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
@@ -353,10 +355,10 @@ class Controller:
         is when the entry is logged."""
 
         def ready(env: Env) -> bytes:
-            told = (
+            complete = (
                 {**entry, "alive": self._alive_replicas(env, entry["group"])} if entry["op"] in _ABOUT_LIFE else entry
             )
-            return to_json(told)
+            return to_json(complete)
 
         self.dispatch.write(env, ready, then, own=own)
 

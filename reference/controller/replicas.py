@@ -3,7 +3,7 @@
 RIP-44's state machine, with incarnations on top. :meth:`Replicas.apply` is a pure function of the state and one entry:
 whatever a decision needs beside the state (who is alive, how far each replica's log reaches) travels in the entry, and
 all checks are made when the entry is applied, so that requests need not wait for each other. An outcome carries
-RocketMQ's response code; one that changed something is told in ``changed``, as ``docs/history.md`` shapes it.
+RocketMQ's response code; one that changed something describes that in ``changed``, as ``docs/history.md`` shapes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Replica:
     """One replica: its address (the node's name), the check code it applied with, and its newest known life.
 
     ``generation`` is what its disk counts (0: none has registered yet), ``life`` a word of that life's own choice. A
-    replica that tells neither, as RocketMQ's brokers, has its lives counted here: each registration begins one."""
+    replica that reports neither, as RocketMQ's brokers, has its lives counted here: each registration begins one."""
 
     address: str
     check_code: str
@@ -38,8 +38,8 @@ class Replica:
     life: str = ""
 
     def spoke(self, generation: int) -> int:
-        """Which of its lives a heartbeat with this ``generation`` is of, 0 for one that tells none; -1: nobody
-        knows."""
+        """Return which of its lives a heartbeat with this ``generation`` is of, 0 for one that reports none; -1:
+        unknown."""
         if generation:
             return generation
         return self.generation if self.generation and not self.life else -1
@@ -58,7 +58,7 @@ class Group:
     set_epoch: int = 0
 
     def name(self, broker: int) -> str:
-        """The node of this id; ``#ID`` for an id that was removed."""
+        """Return the node of this id; ``#ID`` for an id that was removed."""
         replica = self.replicas.get(broker)
         return replica.address if replica is not None else f"#{broker}"
 
@@ -93,14 +93,14 @@ class Frozen:
             self._kept[name] = _written(name, self._groups[name])
 
     def pieces(self) -> Iterator[bytes]:
-        """The groups as a JSON object, :data:`PIECE_GROUPS` in a piece."""
+        """Yield the groups as a JSON object, :data:`PIECE_GROUPS` in a piece."""
         names = list(self._left)
         for start in range(0, len(names) or 1, PIECE_GROUPS):
             some = names[start : start + PIECE_GROUPS]
-            told = ", ".join(self._kept.pop(name, "") or _written(name, self._groups[name]) for name in some)
+            text = ", ".join(self._kept.pop(name, "") or _written(name, self._groups[name]) for name in some)
             for name in some:
                 del self._left[name]
-            yield (("" if start else "{") + told + (", " if start + len(some) < len(names) else "}")).encode()
+            yield (("" if start else "{") + text + (", " if start + len(some) < len(names) else "}")).encode()
 
 
 class Replicas:
@@ -127,8 +127,8 @@ class Replicas:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The snapshot of this moment, some groups at a time, whatever is applied meanwhile. The one asked for before
-        can't be read on."""
+        """Return the snapshot of this moment, some groups at a time, whatever is applied meanwhile. The one asked for
+        before can't be read on."""
         self._frozen = Frozen(self.groups)
         return self._frozen.pieces()
 
@@ -143,7 +143,7 @@ class Replicas:
 
     def unclean_candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
         """Who may become master when no member of the set lives: nobody, unless losses are permitted; and never one
-        whose disk is empty, for it would lose everything and begin all offsets anew."""
+        whose disk is empty, for it would lose everything and begin all offsets again."""
         if not self.unclean:
             return []
         return [broker for broker in sorted(group.replicas) if broker in alive and alive[broker][1] > 0]
@@ -152,13 +152,14 @@ class Replicas:
         return min(candidates, key=lambda broker: (-alive[broker][0], -alive[broker][1], broker))
 
     def next_epoch(self, group: Group) -> int:
-        """The epoch of a new master: one that no master had."""
+        """Return the epoch of a new master: one that no master had."""
         return group.master_epoch + 1
 
     def lost_memory(self, replica: Replica, generation: int, lives: Sequence[str], clean: bool) -> bool:
-        """Whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives (those
-        that it remembers are ``lives``, if it tells), or it ended uncleanly under asynchronous flush. That it counts
-        more lives than before isn't enough: one that went back in time may have begun more of them, unheard of."""
+        """Return whether a replica that registers may lack what it once acknowledged: its disk forgot its earlier lives
+        (those that it remembers are ``lives``, if it reports them), or it ended uncleanly under asynchronous flush.
+        That it counts more lives than before isn't enough: one that went back in time may have begun more of them,
+        unheard of."""
         forgot = generation <= replica.generation or (bool(lives) and replica.life not in lives)
         return forgot or not clean
 
@@ -177,7 +178,7 @@ class Replicas:
         return group.next_id if group is not None else 1
 
     def _apply_id(self, entry: Mapping[str, Any]) -> Outcome:
-        """Give an id away; whoever had the same address before is retired with it: its disk forgot that id."""
+        """Give an id away; the replica that had the same address before is retired with it: its disk forgot that id."""
         name, broker, check_code = entry["group"], entry["broker_id"], entry["check_code"]
         group = self.groups.get(name)
         if group is None:
@@ -378,14 +379,15 @@ _ENTRIES: Mapping[str, Mapping[str, type]] = {
 
 
 def _written(name: str, group: Group) -> str:
-    """A group in a snapshot, with its members in their order. ``asdict`` takes almost three times as long."""
+    """Return a group as it stands in a snapshot, with its members in their order. ``asdict`` takes almost three times
+    as long."""
     replicas = {broker: {key: getattr(one, key) for key in Replica.__slots__} for broker, one in group.replicas.items()}
-    told = {key: replicas if key == "replicas" else getattr(group, key) for key in Group.__slots__}
-    return f"{json.dumps(name)}: {json.dumps(told)}"
+    value = {key: replicas if key == "replicas" else getattr(group, key) for key in Group.__slots__}
+    return f"{json.dumps(name)}: {json.dumps(value)}"
 
 
 def check_entry(entry: Mapping[str, Any]) -> None:
-    """Raises :class:`chaos.node.Malformed` for what can't be applied."""
+    """Raise :class:`chaos.node.Malformed` for what can't be applied."""
     members = _ENTRIES.get(item(entry, "op", str))
     if members is None:
         raise Malformed(f"no entry is called {entry['op']!r}")
@@ -401,10 +403,10 @@ def check_entry(entry: Mapping[str, Any]) -> None:
 
 
 def read_snapshot(snapshot: bytes) -> dict[str, Group]:
-    """The groups of a snapshot. Raises :class:`chaos.node.Malformed`."""
+    """Return the groups of a snapshot. Raises :class:`chaos.node.Malformed`."""
     groups = {}
-    for name, told in read_object(snapshot).items():
-        value = as_object(told)
+    for name, content in read_object(snapshot).items():
+        value = as_object(content)
         replicas = {
             whole({"an id": broker}, "an id"): _made(Replica, as_object(replica))
             for broker, replica in item(value, "replicas", dict).items()
@@ -419,7 +421,7 @@ def read_snapshot(snapshot: bytes) -> dict[str, Group]:
 
 
 def _made(kind: type[T], value: Mapping[str, Any]) -> T:
-    """An object with these fields. Raises :class:`chaos.node.Malformed`."""
+    """Return an object with these fields. Raises :class:`chaos.node.Malformed`."""
     types = {"str": str, "int": int}
     for one in fields(kind):  # type: ignore[arg-type]
         if one.type in types:

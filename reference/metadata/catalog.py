@@ -1,7 +1,7 @@
 """The metadata that the controllers agree on: entries with versions, in a state that counts its changes.
 
 Each change raises the catalog's *revision* by one and the entry's *version* by one. A deleted entry stays as one
-without a value, so that its versions never begin anew and a compare-and-set never takes two lives of it for one.
+without a value, so that its versions never begin again and a compare-and-set never takes two lives of it for one.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Entry:
         return [self.kind, self.name, self.version, self.revision, self.value]
 
     @staticmethod
-    def read(told: object) -> Entry:
-        """Raises :class:`chaos.node.Malformed`."""
-        row = told if isinstance(told, list) else []
+    def read(found: object) -> Entry:
+        """Read an entry. Raises :class:`chaos.node.Malformed`."""
+        row = found if isinstance(found, list) else []
         if [type(part) for part in row[:4]] != [str, str, int, int] or len(row) != 5:
             raise Malformed("an entry of the metadata is a list of kind, name, version, revision and value")
         kind, name, version, revision, value = row
@@ -80,16 +80,16 @@ class Catalog:
         return entry.version if entry is not None else 0
 
     def apply(self, entry: Mapping[str, Any]) -> Outcome:
-        """A client's change; ``changed`` is the outcome's row of the trace."""
+        """Apply a client's change; ``changed`` is the outcome's row of the trace."""
         key, expected, value = (entry["kind"], entry["name"]), entry["expected"], entry["value"]
         known = self.version(key)
         code, remark = self._refusal(key, expected, known)
         if code:
-            told = {"type": "none", "op": OP, "kind": key[0], "name": key[1], "code": code}
-            return Outcome(code, remark, told)
+            row = {"type": "none", "op": OP, "kind": key[0], "name": key[1], "code": code}
+            return Outcome(code, remark, row)
         made = self.put(key, value)
-        told = {"type": OP, "kind": key[0], "name": key[1], "version": made.version, "revision": made.revision}
-        return Outcome(changed=told | {"content": value})
+        row = {"type": OP, "kind": key[0], "name": key[1], "version": made.version, "revision": made.revision}
+        return Outcome(changed=row | {"content": value})
 
     def _refusal(self, key: Key, expected: int, known: int) -> tuple[int, str]:
         if expected not in (ANY, known):
@@ -105,7 +105,7 @@ class Catalog:
         return made
 
     def since(self, revision: int) -> list[Entry] | None:
-        """The changes after this revision, in order; None where some of them are forgotten."""
+        """Return the changes after this revision, in order; None where some of them are forgotten."""
         if revision >= self.revision:
             return []
         if not self._changes or self._changes[0].revision > revision + 1:
@@ -115,8 +115,8 @@ class Catalog:
     # Snapshots
 
     def pieces(self) -> Iterator[bytes]:
-        """What follows the groups in a snapshot: this moment's state, some entries at a time, whatever is applied
-        meanwhile. Nothing where nothing was ever put."""
+        """Return what follows the groups in a snapshot: this moment's state, some entries at a time, whatever is
+        applied meanwhile. Nothing where nothing was ever put."""
         return self._pieces(self.revision, list(self.entries.values()))
 
     @staticmethod
@@ -133,13 +133,13 @@ class Catalog:
 
 
 def split(snapshot: bytes) -> tuple[bytes, bytes]:
-    """A controller's snapshot: its groups, and its metadata."""
+    """Split a controller's snapshot into its groups and its metadata."""
     groups, _, entries = snapshot.partition(b"\n")
     return groups, entries
 
 
 def read_entries(text: bytes) -> tuple[int, dict[Key, Entry]]:
-    """The metadata of a snapshot. Raises :class:`chaos.node.Malformed`."""
+    """Return the metadata of a snapshot. Raises :class:`chaos.node.Malformed`."""
     if not text:
         return 0, {}
     first, *lines = text.split(b"\n")
@@ -151,7 +151,7 @@ def read_entries(text: bytes) -> tuple[int, dict[Key, Entry]]:
 
 
 def content(value: Mapping[str, Any] | None) -> int:
-    """The identity of an entry's value in histories, whoever wrote it; -1 for none."""
+    """Return the identity of an entry's value in histories, the same for all who write it; -1 for none."""
     if value is None:
         return -1
     return body_hash(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
@@ -161,7 +161,7 @@ def content(value: Mapping[str, Any] | None) -> int:
 
 
 def read_change(kind: str, name: str, expected: int, body: bytes) -> dict[str, Any]:
-    """The log's entry for what a client asks; no body deletes. Raises :class:`chaos.node.Malformed`."""
+    """Return the log's entry for what a client asks; no body deletes. Raises :class:`chaos.node.Malformed`."""
     value = check_value(kind, name, read_object(body) if body else None)
     if expected < ANY:
         raise Malformed(f"expectedVersion must be {ANY} or more, not {expected}")
@@ -169,14 +169,14 @@ def read_change(kind: str, name: str, expected: int, body: bytes) -> dict[str, A
 
 
 def check_change(entry: Mapping[str, Any]) -> None:
-    """Raises :class:`chaos.node.Malformed` for an entry of the log that can't be applied."""
+    """Raise :class:`chaos.node.Malformed` for an entry of the log that can't be applied."""
     kind, name = item(entry, "kind", str), item(entry, "name", str)
     item(entry, "expected", int)
     check_value(kind, name, entry.get("value"))
 
 
 def check_value(kind: str, name: str, value: object) -> dict[str, Any] | None:
-    """Raises :class:`chaos.node.Malformed` unless entries of this kind may hold it."""
+    """Return the value if entries of this kind may hold it. Raises :class:`chaos.node.Malformed`."""
     members = KINDS.get(kind)
     if members is None:
         raise Malformed(f"metadata is of the kinds {', '.join(KINDS)}, not {kind!r:.80}")
@@ -184,11 +184,11 @@ def check_value(kind: str, name: str, value: object) -> dict[str, Any] | None:
         raise Malformed(f"the name of an entry has 1 to {MAX_NAME_BYTES} bytes")
     if value is None:
         return None
-    told = as_object(value)
-    if told.keys() != members.keys():
+    given = as_object(value)
+    if given.keys() != members.keys():
         raise Malformed(f"an entry of the kind {kind} has {', '.join(members)} and nothing else")
     for key, type_ in members.items():
-        found: object = item(told, key, type_)
+        found: object = item(given, key, type_)
         if isinstance(found, str) and len(found.encode()) > MAX_NAME_BYTES:
             raise Malformed(f"{key} is longer than {MAX_NAME_BYTES} bytes")
-    return told
+    return given

@@ -27,7 +27,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WatchAnswer:
     """An answer to a watch: all ``entries`` of ``revision``, or the ``changes`` up to it."""
 
     revision: int
@@ -35,14 +35,14 @@ class Told:
     changes: Sequence[Entry]
 
     @staticmethod
-    def read(message: Message) -> Told:
-        """Raises :class:`chaos.node.Malformed`."""
+    def read(message: Message) -> WatchAnswer:
+        """Read an answer to a watch. Raises :class:`chaos.node.Malformed`."""
         body = read_object(message.body)
         rows = [Entry.read(row) for row in item(body, "entries" if "entries" in body else "changes", list)]
         revision = whole(message.fields, "revision")
         if any(entry.revision > revision for entry in rows):
             raise Malformed(f"an entry is newer than its revision {revision}")
-        return Told(revision, rows if "entries" in body else None, () if "entries" in body else rows)
+        return WatchAnswer(revision, rows if "entries" in body else None, () if "entries" in body else rows)
 
 
 class View:
@@ -60,13 +60,13 @@ class View:
         """Policy: whether a change of this revision is the next one."""
         return revision == self.revision + 1
 
-    def take(self, told: Told) -> bool:
+    def take(self, found: WatchAnswer) -> bool:
         """Learn from an answer; False when changes are missing between it and what is known."""
-        if told.entries is not None:
-            if self.is_newer(told.revision):
-                self.revision, self.entries = told.revision, {entry.key: entry for entry in told.entries}
+        if found.entries is not None:
+            if self.is_newer(found.revision):
+                self.revision, self.entries = found.revision, {entry.key: entry for entry in found.entries}
             return True
-        for entry in told.changes:
+        for entry in found.changes:
             if entry.revision > self.revision:
                 if not self.continues(entry.revision):
                     return False
@@ -84,7 +84,7 @@ class Follower:
         self._asked = 0
         self._requests = 0
         self._call = -1  # number of the request under way
-        self._knows_gap = False  # changes are missing, so everything has to be told
+        self._knows_gap = False  # changes are missing, so everything has to be asked for
 
     @property
     def _controller(self) -> str:
@@ -115,16 +115,16 @@ class Follower:
         if message.code != Response.SUCCESS:
             self._turn_away(env)
             return True
-        told = Told.read(message)
+        found = WatchAnswer.read(message)
         before = self.view.revision
-        self._knows_gap = not self.view.take(told)
+        self._knows_gap = not self.view.take(found)
         if self.view.revision == before and not self._knows_gap:
             self._asked += 1  # it may be cut off from the others
         self._ask(env)
         return True
 
     def timer(self, env: Env, name: str) -> bool:
-        """False if the timer is another part's."""
+        """Handle a timer. Return False if it is another part's."""
         if name != TIMER:
             return False
         if self._call >= 0:
@@ -145,7 +145,7 @@ class Follower:
 
 
 def answer(message: Message, entry: Entry | None, revision: int) -> Message:
-    """What 9012 is told of an entry as of this revision; of one that never was: version 0."""
+    """Return the answer to 9012 for an entry as of this revision; for one that never was: version 0."""
     fields = {"version": str(entry.version if entry is not None else 0), "revision": str(revision)}
     value = entry.value if entry is not None else None
     return message.reply(fields=fields, body=b"" if value is None else to_json(value))

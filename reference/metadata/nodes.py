@@ -37,7 +37,7 @@ class MetadataController(Controller):
     """Entries of the metadata stand in the controllers' one log. An election there changes its group's route at the
     same place, so that the two never contradict one another.
 
-    Options: ``metadata_kept``, of how many changes a watch is told one by one.
+    Options: ``metadata_kept``, of how many changes a watch gets each one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class MetadataController(Controller):
         self._reads[Request.METADATA_GET] = self._entry
 
     def answers_first_watch_locally(self) -> bool:
-        """Policy: whether one who knows nothing is told what this controller has applied, however old that is."""
+        """Policy: whether a watch that knows nothing is given what this controller has applied, however old that is."""
         return False
 
     # The state machine of the log
@@ -59,8 +59,8 @@ class MetadataController(Controller):
         entry = json.loads(data) if data else {}
         if entry.get("op") == OP:
             outcome = self._apply_change(entry)
-            told = {**self.raft.log_told(env, index), **self.raft.committed_told(term)}
-            env.trace(events.Applied(position=index, epoch=term, entry=outcome.changed, **told))
+            details = {**self.raft.log_fields(env, index), **self.raft.committed_fields(term)}
+            env.trace(events.Applied(position=index, epoch=term, entry=outcome.changed, **details))
             if outcome.code == Response.SUCCESS:
                 self._trace(env, index, self.catalog.entries[entry["kind"], entry["name"]])
         else:
@@ -73,8 +73,8 @@ class MetadataController(Controller):
         group = self.replicas.groups.get(entry["name"]) if entry["kind"] == ROUTE else None
         if group is None or group.cluster == UNATTENDED:
             return self.catalog.apply(entry)
-        told = {"type": "none", "op": OP, "kind": ROUTE, "name": entry["name"], "code": Response.NO_PERMISSION}
-        return Outcome(Response.NO_PERMISSION, "elections alone change the route of a group with brokers", told)
+        changed = {"type": "none", "op": OP, "kind": ROUTE, "name": entry["name"], "code": Response.NO_PERMISSION}
+        return Outcome(Response.NO_PERMISSION, "elections alone change the route of a group with brokers", changed)
 
     def _follow_route(self, env: Env, index: int, name: str) -> None:
         """Whatever was applied to a group, have its route say who is master now."""
@@ -133,8 +133,8 @@ class MetadataController(Controller):
         def respond(env: Env, outcome: Outcome) -> Message:
             if outcome.code:
                 return message.reply(outcome.code, remark=outcome.remark)
-            told = {key: str(outcome.changed[key]) for key in ("version", "revision")}
-            return message.reply(fields=told)
+            fields = {key: str(outcome.changed[key]) for key in ("version", "revision")}
+            return message.reply(fields=fields)
 
         self._write(env, source, message, entry, respond)
 
@@ -174,7 +174,7 @@ def _follower(spec: NodeSpec, make: type[Follower]) -> Follower:
 
 class MetadataNameServer(NameServer):
     """A name server with a view of the metadata, which it answers 9012 from. Which brokers there are it learns from
-    their registrations; who of them is master, from elections in the log too, whichever tells it first."""
+    their registrations; who of them is master, from elections in the log too, whichever says it first."""
 
     def __init__(self, spec: NodeSpec, *, follower: type[Follower] = Follower, **parts: Any) -> None:
         super().__init__(spec, **parts)

@@ -19,7 +19,7 @@ POLLS = "metadata polls"
 #: How long a poll waits for a change.
 POLL_NS = 1_000_000_000
 MAX_WAITING = 4096
-#: So many changes are told in one answer.
+#: So many changes stand in one answer.
 MAX_CHANGES = 256
 
 
@@ -39,7 +39,7 @@ class Watchers:
         self._waiting: deque[Waiting] = deque()
 
     def begins_after(self, after: int) -> int:
-        """Policy: after which revision the changes are told to one who knows all up to ``after``."""
+        """Policy: after which revision the changes are sent to a watch that knows all up to ``after``."""
         return after
 
     def ask(self, env: Env, source: str, request: Message, after: int) -> None:
@@ -55,7 +55,7 @@ class Watchers:
             self._waiting.append(Waiting(source, request, after, env.mono_ns() + POLL_NS))
 
     def wake(self, env: Env) -> None:
-        """The catalog may have changed."""
+        """Answer the watches that wait for changes which the catalog may have by now."""
         ready = [one for one in self._waiting if one.after < self._catalog.revision]
         if ready:
             self._waiting = deque(one for one in self._waiting if one.after >= self._catalog.revision)
@@ -63,7 +63,7 @@ class Watchers:
             env.send(one.source, self.changes(one.request, one.after))
 
     def timer(self, env: Env) -> None:
-        """Polls that waited long enough end without a change."""
+        """End polls that waited long enough, without a change."""
         now = env.mono_ns()
         while self._waiting and self._waiting[0].deadline_ns <= now:
             one = self._waiting.popleft()
@@ -75,12 +75,12 @@ class Watchers:
         self._waiting = deque(one for one in self._waiting if one.source != peer)
 
     def changes(self, request: Message, after: int) -> Message:
-        """What happened after this revision; everything there is where that is forgotten."""
+        """Answer with what happened after this revision; with everything there is where that is forgotten."""
         found = self._catalog.since(after)
         if found is None:
             return self.everything(request)
-        told = found[:MAX_CHANGES]
-        return _answer(request, told[-1].revision, "changes", [entry.row() for entry in told])
+        rows = found[:MAX_CHANGES]
+        return _answer(request, rows[-1].revision, "changes", [entry.row() for entry in rows])
 
     def everything(self, request: Message) -> Message:
         rows = [entry.row() for entry in self._catalog.entries.values()]

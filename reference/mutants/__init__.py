@@ -55,12 +55,13 @@ MUTANTS: tuple[Planted, ...] = (
 
 
 def parts(mutant: str, role: str) -> dict[str, type]:
-    """The classes that a node of this role is built with. Raises ``KeyError`` for a name that is no mutant."""
+    """Return the classes that a node of this role is built with. Raises ``KeyError`` for a name that is no mutant."""
     return dict({planted.name: planted for planted in MUTANTS}[mutant].parts.get(role, {}))
 
 
 def codec(mutant: str) -> RemotingCodec:
-    """The frames as this mutant's nodes read and write them. Raises ``KeyError`` for a name that is no mutant."""
+    """Return the frames as this mutant's nodes read and write them. Raises ``KeyError`` for a name that is no
+    mutant."""
     planted: RemotingCodec = parts(mutant, WIRE).get(CODEC, RemotingCodec)()
     return planted
 

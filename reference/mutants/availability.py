@@ -31,7 +31,7 @@ class WaitsForDeadPeer(Replication):
 
 
 class TimerOfTheNewest(ProducerRequests):
-    """Each request that comes sets the timer anew: whoever waits waits for as long as others come."""
+    """Each request that comes sets the timer again: those who wait do so for as long as others come."""
 
     def late_by(self, env: Env, name: str) -> int:
         queue = self._sends if name == "waiting" else self._changes
@@ -45,7 +45,7 @@ class TimerOfTheNewest(ProducerRequests):
 
 
 class StaleHeartbeats(Gathered):
-    """A follower tells the leader of every broker that it has ever heard, as if it had heard it just now."""
+    """A follower reports to the leader every broker that it has ever heard, as if it had heard it just now."""
 
     def __init__(self) -> None:
         super().__init__()

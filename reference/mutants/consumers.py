@@ -55,7 +55,7 @@ class OffsetBeforeConfirm(ProducerRequests):
 
 
 class BootstrapWithoutOffsets(CommitLog):
-    """A replica that begins anew is given queues and topics, but no consumer offsets."""
+    """A replica that begins again is given queues and topics, but no consumer offsets."""
 
     def restart_at(self, env: Env, base: Base, epochs: Epochs, then: Then) -> None:
         super().restart_at(env, replace(base, offsets={}), epochs, then)
@@ -94,7 +94,7 @@ class LateCommitsAgain(ProducerRequests):
 
 
 class NewGroupsBeginAtTheEnd(ConsumerRequests):
-    """A group that has committed nothing is told the end of the queue, as if it had read all that is there."""
+    """A group that has committed nothing is given the end of the queue, as if it had read all that is there."""
 
     def committed(self, env: Env, source: str, message: Message) -> None:
         queue = self._asked_queue(message)

@@ -18,7 +18,7 @@ class WholeLogCalledDamaged(CommitLog):
 
 
 class EpochsUnsaved(CommitLog):
-    """The history of epochs is written down at a cut and when the log begins anew, and not when an epoch begins."""
+    """The history of epochs is written down at a cut and when the log begins again, and not when an epoch begins."""
 
     def begin_epoch(self, env: Env, epoch: int, then: Then) -> None:
         self._trim_epochs(self.end)

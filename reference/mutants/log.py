@@ -26,7 +26,7 @@ class AckBeforeFsync(Replication):
 
 
 class LazyFlush(CommitLog):
-    """… and its disk is told only now and then."""
+    """… and its disk is synced only now and then."""
 
     _flushed_ns = -LAZY_NS
 
@@ -37,7 +37,7 @@ class LazyFlush(CommitLog):
 
 
 class AckBeforeReplication(Replication):
-    """The master tells the producer ok when its own copy is durable, whatever the slaves hold."""
+    """The master answers the producer ok when its own copy is durable, whatever the slaves hold."""
 
     def acknowledged_end(self) -> int:
         return self.own_end()

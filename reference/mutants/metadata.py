@@ -11,7 +11,7 @@ from reference.raft.member import Raft
 from reference.raft.policy import RaftPolicy
 from reference.raft.read_index import Read
 
-#: Of so many times that a lazy log is told to sync, it does once.
+#: Of so many times that a lazy log is asked to sync, it does once.
 LAZY = 200
 
 
@@ -37,14 +37,14 @@ class LeaseOverClockJump(RaftPolicy):
 
 
 class VotesTwice(RaftPolicy):
-    """A vote binds nobody: whoever asks in a term and is up to date gets it."""
+    """A vote binds nobody: every candidate that asks in a term and is up to date gets it."""
 
     def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
         return self.is_up_to_date(last_index, last_term)
 
 
 class DesertsLeader(RaftPolicy):
-    """Whoever asks for votes in a later term is followed into it, however lately the leader was heard."""
+    """A member that asks for votes in a later term is followed into it, however lately the leader was heard."""
 
     def leader_is_fresh(self, env: Env) -> bool:
         return False
@@ -69,13 +69,13 @@ class CommitsEarlierTerm(Raft):
 
 
 class _LazyLog(RaftLog):
-    """Tells its disk only now and then."""
+    """Syncs its disk only now and then."""
 
-    _told = 0
+    _asked = 0
 
     def sync(self, disk: Disk) -> int | None:
-        self._told += 1
-        return super().sync(disk) if self._told % LAZY == 1 else None
+        self._asked += 1
+        return super().sync(disk) if self._asked % LAZY == 1 else None
 
 
 class PromisesBeforeFsync(RaftPolicy):
@@ -92,7 +92,7 @@ class PromisesBeforeFsync(RaftPolicy):
 
 
 class SetEpochNotCompared(Replicas):
-    """A change of a set is accepted from whoever knows the master's epoch: of two at once, one is lost."""
+    """A change of a set is accepted from all who know the master's epoch: of two at once, one is lost."""
 
     def is_current(self, group: Group, master_epoch: int, set_epoch: int) -> int:
         return super().is_current(group, master_epoch, group.set_epoch)

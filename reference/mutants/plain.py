@@ -19,7 +19,7 @@ class AnybodyIsElected(Replicas):
 
 
 class CheckCodesIgnored(Replicas):
-    """Who applies for an id gets it, whoever has it already."""
+    """Who applies for an id gets it, even where another replica has it already."""
 
     def _apply_id(self, entry: Mapping[str, Any]) -> Outcome:
         name, broker, check_code = entry["group"], entry["broker_id"], entry["check_code"]

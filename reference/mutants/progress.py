@@ -28,7 +28,7 @@ class ReadsWaitAfterTakeover(ConsumerRequests):
 
 
 class NextOffsetCycles(ConsumerRequests):
-    """Who read from the tier is told to go on where it began."""
+    """Who read from the tier is sent back to where it began."""
 
     def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
         behind = pull.offset + len(records) if source == "local" else pull.offset

@@ -46,14 +46,14 @@ class SlaveSaysLater(ConsumerRequests):
 
 
 class FirstMinimumKept(ConsumerRequests):
-    """The first minimum of a queue that a replica ever told is the one that it goes on telling."""
+    """The first minimum of a queue that a replica ever reported is the one that it goes on reporting."""
 
     def __init__(self, broker: ConsumerBroker) -> None:
         super().__init__(broker)
-        self._told: dict[int, int] = {}
+        self._minimums: dict[int, int] = {}
 
     def _minimum(self, queue: Queue) -> int:
-        return self._told.setdefault(queue.index, super()._minimum(queue))
+        return self._minimums.setdefault(queue.index, super()._minimum(queue))
 
 
 class _OldEnds:
@@ -85,14 +85,14 @@ class SlaveEndsEarlier(ConsumerRequests):
 
 
 class SlaveEndsLater(ConsumerRequests):
-    """A slave tells its readers of messages that it has not got."""
+    """A slave reports messages to its readers that it has not got."""
 
-    def told_end(self, queue: Queue) -> int:
-        return super().told_end(queue) + (0 if self._broker.has_master_role else AHEAD)
+    def reported_end(self, queue: Queue) -> int:
+        return super().reported_end(queue) + (0 if self._broker.has_master_role else AHEAD)
 
 
 class SlaveBeginsAtItsLog(ConsumerRequests):
-    """A slave tells its readers that a queue begins where its own log does, whatever the tier holds."""
+    """A slave says to its readers that a queue begins where its own log does, whatever the tier holds."""
 
     def _minimum(self, queue: Queue) -> int:
         return super()._minimum(queue) if self._broker.has_master_role else queue.first

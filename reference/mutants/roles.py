@@ -41,7 +41,7 @@ class RolledBackDiskTrusted(Replicas):
 
 
 class RouteEpochFalls(Routes):
-    """A route carries the epoch of whoever registered last, be it an older one."""
+    """A route carries the epoch of the broker that registered last, be it an older one."""
 
     def register(
         self, group: str, cluster: str, registration: Registration, topics: Mapping[str, Mapping[str, Any]]
@@ -99,16 +99,16 @@ class LifeNotKept(Membership):
 
 
 class SwitchesCalledRefused(Controller):
-    """Who asks for a switch is told that it was refused, whatever became of it."""
+    """Who asks for a switch gets the answer that it was refused, whatever became of it."""
 
     def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
-        def told(env: Env, outcome: Outcome) -> Message:
+        def refused(env: Env, outcome: Outcome) -> Message:
             answer = respond(env, outcome)
             if entry["op"] != "elect" or not entry["designate"]:
                 return answer
             return message.reply(Response.CONTROLLER_ELECT_MASTER_FAILED, remark="can't read the new members")
 
-        super()._write(env, source, message, entry, told)
+        super()._write(env, source, message, entry, refused)
 
 
 class SwitchesNotWritten(Controller):

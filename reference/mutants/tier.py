@@ -257,7 +257,7 @@ class CountAlone(Tier):
 
 
 class NameKept(Tier):
-    """A manifest keeps the name of the queue that it was made for, whoever has that queue's number now."""
+    """A manifest keeps the name of the queue that it was made for, whichever queue has that number now."""
 
     def named(self, upload: QueueUpload, manifest: Manifest) -> Manifest:
         return manifest

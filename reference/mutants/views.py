@@ -73,7 +73,7 @@ class TakesWholeTables(MetadataNameServer):
             super().message(env, source, message)
 
     def _read(self, message: Message) -> Message:
-        """The log's revision is nothing that a table has."""
+        """Read from the table. The log's revision is nothing that it has."""
         key = text(message.fields, "kind"), text(message.fields, "name")
         if self._table is None:
             return message.reply(Response.SYSTEM_BUSY)
@@ -85,7 +85,7 @@ class TakesWholeTables(MetadataNameServer):
 
 
 class WatchesFromNow(Watchers):
-    """A watch tells what happens from the moment on at which it is asked for."""
+    """A watch reports what happens from the moment on at which it is asked for."""
 
     def begins_after(self, after: int) -> int:
         return self._catalog.revision
@@ -104,7 +104,7 @@ class TakesAnyChange(Follower):
 
 
 class AsksWhenAsked(Follower):
-    """Knows what it was told when somebody wanted to know last, and asks for changes only afterwards."""
+    """Knows what it learned when somebody wanted to know last, and asks for changes only afterwards."""
 
     def __init__(self, controllers: Sequence[str], view: type[View] = View) -> None:
         super().__init__(controllers, view)
@@ -163,7 +163,7 @@ class WithManifestsLater(Replication):
 
 
 class FirstWatchFromAny(MetadataController):
-    """Who knows nothing yet is told what this controller has applied, however far it is behind."""
+    """A watch that knows nothing yet is given what this controller has applied, however far it is behind."""
 
     def answers_first_watch_locally(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""What the trace tells of a manifest: how it differs from the one before, which a long run would repeat ever again."""
+"""What the trace says of a manifest: how it differs from the one before, which a long run would repeat ever again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Traced:
         return cls(hash, _segments(content))
 
     def changes(self, content: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The same manifest, with ``segments`` only as far as they are new: ``kept`` = [first, how many] of those with
-        the hash ``since`` stand before them. None where nothing is kept."""
+        """Return the same manifest, with ``segments`` only as far as they are new: ``kept`` = [first, how many] of
+        those with the hash ``since`` stand before them. None where nothing is kept."""
         segments = _segments(content)
         if not segments or segments[0] not in self.segments:
             return None

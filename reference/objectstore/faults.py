@@ -3,7 +3,7 @@ answered with an old list.
 
 Rules are added, removed and asked for their hits by id; each names the verbs that it is about. All rules that hit a
 request act on it together, see :class:`Treatment`. They live in memory alone: a store that starts again has none.
-Requests of whoever put up a rule are not touched by it, for the harness reads what is left in the tier.
+Requests of the node that put up a rule are not touched by it, for the harness reads what is left in the tier.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Faults:
         return True
 
     def _read(self, rule_id: str, source: str, message: Message) -> Rule:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read a rule. Raises :class:`chaos.node.Malformed`."""
         code = Response.MESSAGE_ILLEGAL
         asked = read_object(message.body, code)
         wanted, delay_ms = item(asked, "effect", str, code=code), item(asked, "delay_ms", int, code=code)
@@ -124,7 +124,7 @@ class Faults:
         )
 
     def treat(self, env: Env, source: str, verb: str, request: str) -> Treatment:
-        """What happens to this request; each rule that hits it is counted and traced."""
+        """Return what happens to this request; each rule that hits it is counted and traced."""
         hitting = [rule for rule in self._rules.values() if self._hits(env, rule, source, verb)]
         for rule in hitting:
             rule.hits += 1

@@ -47,7 +47,7 @@ _VERBS = {
 MAX_OBJECT_BYTES = 15 << 20
 #: The content of a compare-and-set stands in the trace, too.
 MAX_CONTENT_BYTES = 4 << 20
-MAX_TOLD = 80
+MAX_SHOWN = 80
 RECOVERY_FILES_PER_STEP = 64
 LIST_LIMIT = 5000
 MAX_WAITING_PER_KEY = 256
@@ -117,7 +117,7 @@ class ObjectStore:
         self._recovered: list[tuple[int, dict[str, Any]]] = []
         self._removed: list[str] = []
         self._ready = False
-        self._traced_of: dict[str, Traced] = {}  # by key, what this life's trace last told of it
+        self._traced_of: dict[str, Traced] = {}  # by key, what this life's trace last said of it
         self._faults = Faults(lambda: {key: self._objects[key].size for key in self._keys})
 
     # --- life ---
@@ -203,7 +203,7 @@ class ObjectStore:
         fields, code = message.fields, Response.MESSAGE_ILLEGAL
         key = fields.get("prefix" if verb == "list" else "key", "")
         if not (_PREFIX if verb == "list" else _KEY).fullmatch(key):
-            raise Malformed(f"expected a key of letters, digits and ._-/, got {key[:MAX_TOLD]!r}", code)
+            raise Malformed(f"expected a key of letters, digits and ._-/, got {key[:MAX_SHOWN]!r}", code)
         if len(message.body) > MAX_OBJECT_BYTES:
             raise Malformed(f"expected at most {MAX_OBJECT_BYTES} bytes, got {len(message.body)}", code)
         if verb == "cas" and len(message.body) > MAX_CONTENT_BYTES:
@@ -236,7 +236,7 @@ class ObjectStore:
     def _take(self, env: Env, ask: _Ask) -> None:
         if ask.refusal is not None:
             code, remark = REFUSALS[ask.refusal]
-            self._tell(env, ask, ask.message.reply(code, remark=remark))
+            self._respond(env, ask, ask.message.reply(code, remark=remark))
         elif ask.verb == "list":
             self._list(env, ask)
         elif ask.key not in self._busy or (ask.verb == "get" and ask.key in self._objects):
@@ -244,7 +244,7 @@ class ObjectStore:
         elif len(self._busy[ask.key]) < MAX_WAITING_PER_KEY:
             self._busy[ask.key].append(ask)
         else:
-            self._tell(env, ask, ask.message.reply(Response.SYSTEM_BUSY, remark="too many writes wait for this key"))
+            self._respond(env, ask, ask.message.reply(Response.SYSTEM_BUSY, remark="too many writes wait for this key"))
 
     def _get(self, env: Env, ask: _Ask) -> None:
         found = self._objects.get(ask.key)
@@ -270,7 +270,7 @@ class ObjectStore:
         more = at < len(keys) and keys[at].startswith(ask.key)
         env.trace(events.StoreList(**_about_ask(ask), outcome="listed"))
         fields = {"more": "true" if more else "false"}
-        self._tell(env, ask, ask.message.reply(fields=fields, body=json.dumps(page).encode()))
+        self._respond(env, ask, ask.message.reply(fields=fields, body=json.dumps(page).encode()))
 
     # --- writes ---
 
@@ -315,7 +315,7 @@ class ObjectStore:
         self._sequence += 1
         env.disk.remove(found.path)
         write = _Write(ask=ask, sequence=self._sequence, made=None, row=_about_ask(ask) | {"outcome": "deleted"})
-        # The bytes can't be read from here on; whoever asks waits until the deletion is durable.
+        # The bytes can't be read from here on; those who ask wait until the deletion is durable.
         self._forget(ask.key)
         self._begin(env, [found.path], write)
 
@@ -324,7 +324,7 @@ class ObjectStore:
         self._writes[env.disk.sync(paths)] = write
 
     def done(self, env: Env, token: int) -> None:
-        """A write is durable: it takes effect, is traced and answered; the next one on its key begins."""
+        """Let a write that is durable take effect; trace and answer it; begin the next one on its key."""
         write = self._writes.pop(token, None)
         if write is None:
             return
@@ -335,7 +335,7 @@ class ObjectStore:
         if ask.verb == "cas":
             self._traced_of[ask.key] = Traced.of(write.row["hash"], ask.content)
         self._traced = write.sequence
-        self._tell(env, ask, ask.message.reply(fields=_about(write.made)))
+        self._respond(env, ask, ask.message.reply(fields=_about(write.made)))
         waiting = self._busy.pop(ask.key)
         while waiting and ask.key not in self._busy:
             self._serve(env, waiting.popleft())
@@ -384,17 +384,17 @@ class ObjectStore:
     ) -> None:
         """Trace and answer a request that changes nothing."""
         env.trace(_EVENTS[ask.verb](**_about_ask(ask), **self._in_short(ask, row)))
-        self._tell(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
+        self._respond(env, ask, ask.message.reply(code, fields=_about(found), body=body, remark=remark))
 
     def _in_short(self, ask: _Ask, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A row of the trace with the changes of a content instead of all of it, where that is shorter."""
+        """Return a row of the trace with the changes of a content instead of all of it, where that is shorter."""
         before = self._traced_of.get(ask.key)
         changes = before.changes(ask.content) if before is not None and "content" in row else None
         if changes is None:
             return row
         return {name: value for name, value in row.items() if name != "content"} | {"changes": changes}
 
-    def _tell(self, env: Env, ask: _Ask, answer: Message) -> None:
+    def _respond(self, env: Env, ask: _Ask, answer: Message) -> None:
         if not ask.answer_lost:
             env.send(ask.caller, answer)
 
@@ -411,7 +411,7 @@ def _cas_row(ask: _Ask) -> dict[str, Any]:
 
 
 def _about(found: _Object | None) -> dict[str, str]:
-    """Tell what stands under the key, for answers."""
+    """Return what stands under the key, for answers."""
     if found is None:
         return {"version": "-1"}
     return {"version": str(found.version), "hash": str(found.hash), "size": str(found.size)}
@@ -430,14 +430,14 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _frame(head: Mapping[str, object], body: bytes) -> tuple[bytes, int]:
-    """A file's bytes, and where the object's own begin in them."""
+    """Return a file's bytes, and where the object's own begin in them."""
     encoded = to_json(head)
     content = len(encoded).to_bytes(4, "big") + encoded + body
     return crc32(content).to_bytes(4, "big") + content, _FRAME.size + len(encoded)
 
 
 def _unframe(data: bytes) -> tuple[dict[str, Any], int, int] | None:
-    """The head of a file, where its object begins, and the object's size; None when it is torn."""
+    """Return the head of a file, where its object begins, and the object's size; None when it is torn."""
     if len(data) < _FRAME.size:
         return None
     checksum, length = _FRAME.unpack_from(data)

@@ -1,9 +1,9 @@
-"""How much of a Raft log the disk is sure to hold, so that damage is told from what a crash tears.
+"""How much of a Raft log the disk is sure to hold, so that damage can be distinguished from what a crash tears.
 
 A crash tears bytes that were not synced: nothing rests on them, and they are cut off. A disk that loses bytes which
 were synced takes votes and entries that others count on; a member that went on without them could vote twice, or lead
 without what was committed. So a bound is kept beside the log: the number of a file, and how many of its bytes were
-synced. It is told by the *name* of an empty file, since a name makes a sync of the log no longer.
+synced. It is kept in the *name* of an empty file, since a name makes a sync of the log no longer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Bound:
         return (self.number, self.size) < (number, size)
 
     def move(self, disk: Disk, number: int, size: int) -> str:
-        """Tell a higher bound; returns the path to sync. The bytes themselves must be synced already."""
+        """Write down a higher bound; return the path to sync. The bytes themselves must be synced already."""
         path = f"{_PREFIX}{number:08d}.{size:012d}"
         if self._path:
             disk.rename(self._path, path)
@@ -46,8 +46,8 @@ class Bound:
         return path
 
     def check(self, number: int, size: int) -> None:
-        """Whether a log may begin with the sound bytes of this file; 0 and 0 where there are none. Raises
-        :class:`DamagedLog`."""
+        """Raise :class:`DamagedLog` unless a log may begin with the sound bytes of this file; 0 and 0 where there are
+        none."""
         if (number, size) < (self.number, self.size):
             raise DamagedLog(
                 f"the Raft log is damaged: at least {self.size} bytes of file {self.number} were synced, but the disk"

@@ -125,14 +125,14 @@ class Election:
     # What is traced
 
     def _note_vote(self, env: Env, vote: Vote, token: int | None) -> None:
-        """A vote is traced in the step in which its answer leaves: one that a crash takes before that was none."""
+        """Trace a vote in the step in which its answer leaves: one that a crash takes before that was none."""
         if token is None:
             self._trace_vote(env, vote)
         else:
             self._untraced.append((token, vote))
 
     def votes_durable(self, env: Env, token: int) -> None:
-        """A sync has ended, and with it all that were started before it."""
+        """Trace the votes that a sync has made durable: it has ended, and with it all that were started before it."""
         durable = [vote for known, vote in self._untraced if known <= token]
         self._untraced = [(known, vote) for known, vote in self._untraced if known > token]
         for vote in durable:

@@ -21,7 +21,7 @@ class Following:
         self._state, self._policy, self._roles, self._applier = state, policy, roles, applier
 
     def accept_leader(self, env: Env, source: str, fields: Mapping[str, int]) -> bool:
-        """Follow the sender if its term isn't older than ours; tell it of ours otherwise."""
+        """Follow the sender if its term isn't older than ours; answer it with ours otherwise."""
         state = self._state
         if fields["term"] < state.term:
             answer = {"answer": 1, "term": state.term, "ok": 0, "match": 0, "prev": -1, "round": 0}
@@ -33,7 +33,7 @@ class Following:
         return True
 
     def answer(self, env: Env, source: str, fields: Mapping[str, int], *, ok: bool, match: int) -> None:
-        """Tell the leader up to where this log is as its own, once that is durable."""
+        """Report to the leader up to where this log is as its own, once that is durable."""
         answer = {"answer": 1, "term": self._state.term, "ok": int(ok), "match": match, "round": fields["round"]}
         answer["prev"] = fields.get("prev", -1)
         self._state.send(env, source, Request.RAFT_APPEND, answer, after=self._policy.answer_token(env))

@@ -75,7 +75,7 @@ class Leading:
         self._reads.release(env)
 
     def _hear(self, env: Env, peer: Peer, round: int) -> None:
-        """A follower has answered a message of this round."""
+        """Note that a follower has answered a message of this round."""
         state = self.state
         peer.heard_ns = env.mono_ns()
         peer.round = max(peer.round, round)

@@ -181,7 +181,7 @@ class RaftLog:
         return self._last_token if self._running else None
 
     def done(self, env: Env, token: int) -> bool:
-        """A sync has ended; False if it is none of ours."""
+        """Take note that a sync has ended; return False if it is none of ours."""
         if self._aside_syncs.pop(token, None) is not None:
             return True
         if token not in self._running:
@@ -193,12 +193,12 @@ class RaftLog:
         return True
 
     def note_bound(self) -> None:
-        """Have the next sync tell how much the disk is sure to hold. To be called now and then: each such name costs a
-        sync of the directory."""
+        """Have the next sync write down how much the disk is sure to hold. To be called now and then: each such name
+        costs a sync of the directory."""
         self._bound_is_due = True
 
     def _move_bound(self, disk: Disk) -> list[str]:
-        """What to sync besides: a bound that has become higher."""
+        """Return what to sync besides: a bound that has become higher."""
         number, size = self._sure
         if number <= self._bound.number and not (self._bound_is_due and self._bound.is_below(number, size)):
             return []
@@ -233,7 +233,7 @@ class RaftLog:
         return self._aside.token if self._aside is not None else None
 
     def aside_done(self, token: int) -> bool:
-        """Whether a sync has made all durable that is written aside now. To be asked before :meth:`done`."""
+        """Return whether a sync has made all durable that is written aside now. To be asked before :meth:`done`."""
         aside = self._aside_syncs.get(token)
         if aside is None or aside is not self._aside or aside.token != token:
             return False
@@ -368,7 +368,7 @@ def pack_entries(entries: Iterable[Entry]) -> bytes:
 
 
 def unpack_entries(body: bytes) -> list[Entry]:
-    """Raises :class:`chaos.node.Malformed`."""
+    """Return the entries in a body. Raises :class:`chaos.node.Malformed`."""
     entries = []
     position = 0
     while position < len(body):

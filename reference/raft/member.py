@@ -93,11 +93,11 @@ class Raft(RaftState):
         """As the leader, remove another member."""
         self.membership.remove(env, name, then)
 
-    def log_told(self, env: Env, index: int) -> Mapping[str, Any]:
+    def log_fields(self, env: Env, index: int) -> Mapping[str, Any]:
         """Return what is traced of the log with the entry at ``index``."""
-        return self.snapshots.log_told(env, index)
+        return self.snapshots.log_fields(env, index)
 
-    def committed_told(self, term: int) -> dict[str, int]:
+    def committed_fields(self, term: int) -> dict[str, int]:
         """Return what a leader traces when it applies an entry that an earlier term has left: up to where it has
         committed, and of which term the last of these entries is."""
         if not self.is_leader or term >= self.term:
@@ -201,8 +201,8 @@ class Raft(RaftState):
             self._on_append_answer(env, source, fields)
 
     def _on_append_answer(self, env: Env, source: str, fields: Mapping[str, int]) -> None:
-        """What an answer of a follower may change: how it does, what is committed, whether it needs a snapshot, may
-        take over, and may vote."""
+        """Take a follower's answer to an append. It may change how the follower does, what is committed, whether it
+        needs a snapshot, may take over, and may vote."""
         peer = self.peers.get(source)
         had = 0 if peer is None else peer.match
         self.snapshots.settle(source, fields)

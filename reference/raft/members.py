@@ -48,28 +48,28 @@ class Members:
 
 
 def pack_members(members: Members) -> bytes:
-    """A membership as an entry's data."""
+    """Return a membership as an entry's data."""
     return _MARK + json.dumps(asdict(members)).encode()
 
 
 def unpack_members(data: bytes) -> Members | None:
-    """The membership in an entry; None in one of the state machine. Raises :class:`chaos.node.Malformed`."""
+    """Return the membership in an entry; None in one of the state machine. Raises :class:`chaos.node.Malformed`."""
     if not data.startswith(_MARK):
         return None
-    told = read_object(data[len(_MARK) :])
-    members = Members(voters=tuple(listed(told, "voters", str)), learners=tuple(listed(told, "learners", str)))
+    value = read_object(data[len(_MARK) :])
+    members = Members(voters=tuple(listed(value, "voters", str)), learners=tuple(listed(value, "learners", str)))
     if not members.voters or len(set(members.all)) != len(members.all):
         raise Malformed(f"{len(members.voters)} voters and {len(members.learners)} learners are no group")
     return members
 
 
 def head_of_snapshot(members: Members) -> bytes:
-    """What stands in front of a state machine's snapshot where the membership isn't that of the beginning."""
+    """Return what stands in front of a state machine's snapshot where the membership isn't that of the beginning."""
     return pack_members(members) + _END
 
 
 def split_snapshot(snapshot: bytes) -> tuple[Members | None, bytes]:
-    """The membership of a snapshot (None: that of the beginning), and the state machine's part. Raises
+    """Return the membership of a snapshot (None: that of the beginning), and the state machine's part. Raises
     :class:`chaos.node.Malformed`."""
     if not snapshot.startswith(_MARK):
         return None, snapshot
@@ -97,7 +97,7 @@ class Memberships:
         self._known = [(0, self.beginning) if members is None else (index, members)]
 
     def logged(self, index: int, data: bytes) -> None:
-        """An entry has been logged here, and has replaced all from its index on."""
+        """Take in an entry that has been logged here, and has replaced all from its index on."""
         while len(self._known) > 1 and self._known[-1][0] >= index:
             self._known.pop()
         members = unpack_members(data)

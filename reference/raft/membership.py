@@ -57,7 +57,7 @@ class Membership:
         self._leading.propose(env, pack_members(members), then)
 
     def watch_learner(self, env: Env, name: str) -> None:
-        """A follower has answered: a learner that has caught up gets a vote."""
+        """Give a vote to a learner that has caught up, now that it has answered."""
         state, peer = self.state, self.state.peers.get(name)
         if peer is None or name not in state.members.learners:
             return

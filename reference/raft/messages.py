@@ -30,24 +30,24 @@ _CLUSTER = "cluster"
 
 
 def marked(cluster_id: str) -> dict[str, str]:
-    """The field that says for which cluster a message among controllers is; none where clusters have no ids."""
+    """Return the field that says for which cluster a message among controllers is; none where clusters have no ids."""
     return {_CLUSTER: cluster_id} if cluster_id else {}
 
 
 def check_cluster(message: Message, cluster_id: str) -> None:
-    """Raises :class:`chaos.node.Malformed` for a message of another cluster."""
-    told = message.fields.get(_CLUSTER, "")
-    if told != cluster_id:
-        raise Malformed(f"the sender is of cluster {told!r}, this controller of {cluster_id!r}", NO_PERMISSION)
+    """Raise :class:`chaos.node.Malformed` for a message of another cluster."""
+    found = message.fields.get(_CLUSTER, "")
+    if found != cluster_id:
+        raise Malformed(f"the sender is of cluster {found!r}, this controller of {cluster_id!r}", NO_PERMISSION)
 
 
 def numbers_of(message: Message) -> dict[str, int]:
-    """The numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
-    told = message.fields
-    kinds = _ANSWERS if "answer" in told else _REQUESTS
+    """Return the numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
+    given = message.fields
+    kinds = _ANSWERS if "answer" in given else _REQUESTS
     if message.code not in kinds:
         raise Malformed(f"request code {message.code} has no answer")
-    fields = {key: whole(told, key) for key in kinds[message.code]} | {key: 1 for key in _FLAGS if key in told}
+    fields = {key: whole(given, key) for key in kinds[message.code]} | {key: 1 for key in _FLAGS if key in given}
     for key in ("term", "last_term", "prev_term", "snapshot_term", "offset", "size"):
         if fields.get(key, 0) < 0:
             raise Malformed(f"{key} is {fields[key]}")

@@ -44,12 +44,12 @@ class RaftOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> RaftOptions:
-        """Raises ``ValueError`` for what is no number, or too small."""
-        told = {one.name: _number(one.name, options) for one in _numbers() if one.name in options}
+        """Read the options. Raises ``ValueError`` for what is no number, or too small."""
+        numbers = {one.name: _number(one.name, options) for one in _numbers() if one.name in options}
         cluster_id = options.get("cluster_id", "")
         if not isinstance(cluster_id, str):
             raise ValueError(f"a controller's cluster_id must be a text, not {cluster_id!r}")
-        return cls(**told, cluster_id=cluster_id)
+        return cls(**numbers, cluster_id=cluster_id)
 
 
 def _numbers() -> list[Field[Any]]:

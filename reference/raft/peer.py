@@ -18,8 +18,8 @@ class Sending:
     offset: int = 0
 
     def goes_on(self, index: int, offset: int, held: int) -> bool:
-        """Whether the next piece is due after an answer to that at ``offset``: the follower holds more than before, or
-        lacks the piece that is under way. An answer to an older piece says nothing new."""
+        """Return whether the next piece is due after an answer to that at ``offset``: the follower holds more than
+        before, or lacks the piece that is under way. An answer to an older piece says nothing new."""
         return index == self.index and 0 <= held < len(self.snapshot) and (held > self.offset or offset == self.offset)
 
 
@@ -34,8 +34,8 @@ class CatchUp:
 @dataclass(slots=True)
 class Peer:
     """``next`` is the next entry to send, ``match`` the last one that the follower is known to have on its disk. While
-    ``probing``, one append is under way at a time. ``untold``: it is still to be told the newest commit index, since
-    it is being probed, or too much was under way. ``sending``: the snapshot that it is sent instead of entries.
+    ``probing``, one append is under way at a time. ``untold``: it is still to be sent the newest commit index, since it
+    is being probed, or too much was under way. ``sending``: the snapshot that it is sent instead of entries.
     ``is_far_behind``: it needed one, and has not been sent all entries behind it yet. ``catch_up``: how a learner
     does."""
 
@@ -55,8 +55,8 @@ class Peer:
         self.next, self.in_flight, self.probing = first, 0, True
 
     def is_due(self, last: int, *, batch: int, most: int) -> bool:
-        """Whether it is sent something now: entries up to ``last``, or how far it may apply them. ``batch`` entries
-        fill an append; ``most`` appends may be under way."""
+        """Return whether it is sent something now: entries up to ``last``, or how far it may apply them. ``batch``
+        entries fill an append; ``most`` appends may be under way."""
         lacking = last - self.next + 1
         if self.probing:
             return lacking > 0 and self.in_flight == 0

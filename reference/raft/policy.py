@@ -24,15 +24,15 @@ class RaftPolicy:
     # Elections
 
     def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
-        """Whether to vote for a candidate of our own, current term."""
+        """Return whether to vote for a candidate of our own, current term."""
         return self.log.vote in ("", candidate) and self.is_up_to_date(last_index, last_term)
 
     def is_up_to_date(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends so holds all that this one may have committed."""
+        """Return whether a log that ends so holds all that this one may have committed."""
         return (last_term, last_index) >= (self.log.last_term, self.log.last)
 
     def leader_is_fresh(self, env: Env) -> bool:
-        """Whether this member has heard its leader lately: then it grants no votes against it."""
+        """Return whether this member has heard its leader lately: then it grants no votes against it."""
         silence_ns = self.state.silence_ns(env)
         return silence_ns is not None and silence_ns < self.state.election_ns
 
@@ -41,7 +41,7 @@ class RaftPolicy:
         return self.state.members.majority
 
     def vote_token(self, env: Env) -> int | None:
-        """What the answer to a candidate has to wait for."""
+        """Return the token of the sync that the answer to a candidate has to wait for."""
         return self.answer_token(env)
 
     def remember_vote(self, env: Env, term: int, candidate: str) -> None:
@@ -63,11 +63,12 @@ class RaftPolicy:
         return self.log.durable
 
     def answer_token(self, env: Env) -> int | None:
-        """What an answer that promises something has to wait for."""
+        """Return the token of the sync that an answer which promises something has to wait for."""
         return self.log.sync(env.disk)
 
     def continues_log(self, previous: int, term: int) -> bool:
-        """Whether entries behind ``previous``, which has this term at the leader, continue this follower's log."""
+        """Return whether entries behind ``previous``, which has this term at the leader, continue this follower's
+        log."""
         return previous <= self.log.snapshot_index or self.log.term_at(previous) == term
 
     def committed_here(self, index: int) -> int:
@@ -77,7 +78,7 @@ class RaftPolicy:
     # Reads
 
     def read_is_safe(self, read: Read) -> bool:
-        """Whether a majority has confirmed, after the read was asked, that this member leads."""
+        """Return whether a majority has confirmed, after the read was asked, that this member leads."""
         state = self.state
         confirmed = state.is_voter + sum(peer.round >= read.round for peer in state.voting_peers())
         return confirmed >= state.members.majority
@@ -87,15 +88,15 @@ class RaftPolicy:
         return env.mono_ns()
 
     def may_read_at(self, index: int) -> bool:
-        """Whether this member has applied all that a read at this index must see."""
+        """Return whether this member has applied all that a read at this index must see."""
         return index <= self.state.applied
 
     def reads_locally(self) -> bool:
-        """Whether a read may be answered from this member's own state, unasked."""
+        """Return whether a read may be answered from this member's own state, unasked."""
         return False
 
     def asks_again(self) -> bool:
-        """Whether a follower that was answered asks for the reads that have come meanwhile."""
+        """Return whether a follower that was answered asks for the reads that have come meanwhile."""
         return not self.state.is_leader and self.state.leader != ""
 
     # Membership

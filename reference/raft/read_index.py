@@ -2,7 +2,7 @@
 the lease with which a leader need not ask.
 
 A read may only be confirmed by messages that were sent after it was asked. So each read waits for a *round* of messages
-that had not begun then. One round is under way at a time; whoever asks meanwhile waits for the next one, so that under
+that had not begun then. One round is under way at a time; those who ask meanwhile wait for the next one, so that under
 load one round confirms many reads. A follower's questions to its leader are bundled in the same way. (With more of them
 under way at a time a read waits less, and costs the leader more: fewer share a round.)
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from chaos.node import Env
 
-#: Called with True when the state machine may be read now, with False when the read must be asked anew.
+#: Called with True when the state machine may be read now, with False when the read must be asked again.
 Readable = Callable[[Env, bool], None]
 
 
@@ -88,7 +88,7 @@ class Lease:
         self._sent.append((round, now_ns))
 
     def confirmed(self, round: int) -> None:
-        """A majority has answered messages of this round, or of a later one."""
+        """Renew the lease: a majority has answered messages of this round, or of a later one."""
         while self._sent and self._sent[0][0] <= round:
             self._until_ns = self._sent.popleft()[1] + self._lease_ns
 
@@ -96,8 +96,8 @@ class Lease:
         return not self._given_up and self._until_ns is not None and now_ns < self._until_ns
 
     def give_up(self) -> None:
-        """Somebody may be elected at any time from now on, though the members hear this leader: no lease holds again
-        until it leads anew."""
+        """Hold no lease until this member leads again: from now on somebody may be elected at any time, though the
+        members hear this leader."""
         self._given_up = True
 
     def end(self) -> None:
@@ -122,8 +122,8 @@ class Questions:
         self._waiting.append(then)
 
     def begin(self, deadline_ns: int) -> int | None:
-        """The number of a question to send now, for all the reads that wait; None if there is none, or one is under
-        way."""
+        """Return the number of a question to send now, for all the reads that wait; None if there is none, or one is
+        under way."""
         if not self._waiting or self._deadline_ns is not None:
             return None
         self._number += 1
@@ -132,7 +132,7 @@ class Questions:
         return self._number
 
     def answered(self, number: int) -> list[Readable]:
-        """The reads of an answered question; none if it was given up meanwhile."""
+        """Return the reads of an answered question; none if it was given up meanwhile."""
         if self._deadline_ns is None or number != self._number:
             return []
         self._deadline_ns = None

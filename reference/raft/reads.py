@@ -75,7 +75,7 @@ class Reads:
             state.send(env, state.leader, Request.RAFT_READ, {"term": state.term, "number": number})
 
     def on_question(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> None:
-        """A follower asks for an index that is safe to read at; it must have applied it itself."""
+        """Answer a follower that asks for an index that is safe to read at; it must have applied it itself."""
         if self._state.is_leader:
             self.read(env, partial(self._answer, source, fields["number"]))
         else:

@@ -81,7 +81,7 @@ class Roles:
         env.set_timer(HEARTBEAT, state.heartbeat_ns)
 
     def heartbeat(self, env: Env) -> None:
-        """Tell the followers that we lead; step down when no majority has been heard for two election timeouts."""
+        """Send the followers heartbeats; step down when no majority has been heard for two election timeouts."""
         state = self._state
         if not state.is_leader:
             return

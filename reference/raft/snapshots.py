@@ -22,8 +22,8 @@ from reference.wire.codes import Request
 MAX_SNAPSHOT_BYTES = 1 << 30
 #: For followers that are far behind, a leader keeps entries for so many snapshots at most.
 KEPT_SNAPSHOTS = 16
-#: With each entry whose index is a multiple of this it is told how much of the log is kept.
-TELL_LOG = 64
+#: With each entry whose index is a multiple of this the trace says how much of the log is kept.
+TRACE_LOG = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,15 +56,15 @@ class Snapshots:
         self._making: Making | None = None
         self.incoming: Incoming | None = None
 
-    def log_told(self, env: Env, index: int) -> Mapping[str, Any]:
-        """What is told of the log with an entry that is applied, now and then: its first entry behind the snapshot, the
-        snapshot's size, after how many entries the next one is due, whether a follower far behind puts that off, and
-        how many files there are."""
-        if index % TELL_LOG:
+    def log_fields(self, env: Env, index: int) -> Mapping[str, Any]:
+        """Return what is traced of the log with an entry that is applied, now and then: its first entry behind the
+        snapshot, the snapshot's size, after how many entries the next one is due, whether a follower far behind puts
+        that off, and how many files there are."""
+        if index % TRACE_LOG:
             return {}
         log = self._state.log
-        told = {"first": log.first, "bytes": len(log.snapshot), "every": self._state.options.snapshot_entries}
-        return {"log": {**told, "behind": self._are_needed(env), "files": log.count_files(env.disk)}}
+        found = {"first": log.first, "bytes": len(log.snapshot), "every": self._state.options.snapshot_entries}
+        return {"log": {**found, "behind": self._are_needed(env), "files": log.count_files(env.disk)}}
 
     # Making one
 
@@ -93,8 +93,8 @@ class Snapshots:
         self._write_piece(env, self._making, first + second)
 
     def _are_needed(self, env: Env) -> bool:
-        """Whether a follower that lives gets a snapshot, or the entries behind one. One whose snapshots take longer
-        than making them would otherwise get one after the other, and never an entry."""
+        """Return whether a follower that lives gets a snapshot, or the entries behind one. One whose snapshots take
+        longer than making them would otherwise get one after the other, and never an entry."""
         now, patience_ns = env.mono_ns(), self._state.election_ns
         peers = self._state.peers.values()
         return any(peer.is_far_behind and now - peer.heard_ns <= patience_ns for peer in peers)
@@ -104,7 +104,7 @@ class Snapshots:
         self._state.log.write_aside(env.disk, piece)
 
     def _go_on_making(self, env: Env, making: Making) -> None:
-        """The piece before is durable."""
+        """Write the next piece, now that the one before is durable."""
         piece = next(making.pieces, b"")
         if piece:
             self._write_piece(env, making, piece)
@@ -117,8 +117,8 @@ class Snapshots:
         self._state.log.sync(env.disk)
 
     def aside_done(self, env: Env) -> int | None:
-        """What was written aside last is durable. Returns the last entry of a snapshot of the leader's that is complete
-        by it; None without one."""
+        """Go on, now that what was written aside last is durable. Returns the last entry of a snapshot of the leader's
+        that is complete by it; None without one."""
         if self._making is not None:
             self._go_on_making(env, self._making)
         elif self.incoming is not None and len(self.incoming.held) == self.incoming.size:
@@ -130,7 +130,7 @@ class Snapshots:
     # Those that a follower needs: the leader's side
 
     def settle(self, source: str, fields: Mapping[str, int]) -> None:
-        """An append was answered: who has what a snapshot on its way holds needs no more of it."""
+        """Stop sending a snapshot to a follower whose answer to an append shows that it has what the snapshot holds."""
         peer = self._state.peers.get(source)
         if peer is not None and peer.sending is not None and fields["ok"] and fields["match"] >= peer.sending.index:
             peer.sending = None
@@ -138,7 +138,7 @@ class Snapshots:
     # The follower's side
 
     def check(self, fields: Mapping[str, int], body: bytes) -> None:
-        """Raises :class:`chaos.node.Malformed` for a piece that can't be, or that completes what can't be restored."""
+        """Raise :class:`chaos.node.Malformed` for a piece that can't be, or that completes what can't be restored."""
         offset, size = fields["offset"], fields["size"]
         if offset + len(body) > size or size > MAX_SNAPSHOT_BYTES:
             raise Malformed(f"{len(body)} bytes at {offset} of a snapshot of {size}")

@@ -1,4 +1,4 @@
-"""What Raft's log feeds, and what its proposers are told."""
+"""What Raft's log feeds, and what its proposers get as an answer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class StateMachine(Protocol):
         """Apply one committed entry (an empty one changes nothing); the outcome goes to its proposer."""
 
     def check(self, data: bytes) -> None:
-        """Raises :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
+        """Raise :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
 
     def check_snapshot(self, snapshot: bytes) -> None:
-        """The same for a snapshot that can't be restored."""
+        """Do the same for a snapshot that can't be restored."""
 
     def snapshot(self) -> Iterable[bytes]:
-        """The state of this moment, in pieces that are not empty. Entries may be applied between them."""
+        """Return the state of this moment, in pieces that are not empty. Entries may be applied between them."""
 
     def restore(self, env: Env, snapshot: bytes) -> None: ...
 
     def role_changed(self, env: Env) -> None:
-        """The node's role, its term or the leader that it knows has changed."""
+        """Take note that the node's role, its term or the leader that it knows has changed."""

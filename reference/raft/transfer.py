@@ -11,8 +11,8 @@ from reference.wire.codes import Request
 
 
 class Handover:
-    """The leader takes no more proposals until the target has all that it has. Then it tells it to stand for election
-    at once, and again with each heartbeat. If it still leads after an election timeout it gives up."""
+    """The leader takes no more proposals until the target has all that it has. Then it asks it to stand for election at
+    once, and again with each heartbeat. If it still leads after an election timeout it gives up."""
 
     def __init__(self, state: RaftState, election: Election) -> None:
         self._state, self._election = state, election
@@ -41,7 +41,7 @@ class Handover:
             self._send_timeout_now(env)
 
     def caught_up(self, env: Env, source: str, had: int) -> None:
-        """A follower that had the entries up to ``had`` may have more of them now."""
+        """Hand over to a follower that had the entries up to ``had`` and may have more of them now."""
         state, transfer = self._state, self._state.transferring
         if transfer is not None and transfer.target == source and state.peers[source].match > had:
             self._send_timeout_now(env)

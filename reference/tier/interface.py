@@ -59,7 +59,7 @@ class View:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> View:
-        """Raises :class:`chaos.node.Malformed`."""
+        """Read a view. Raises :class:`chaos.node.Malformed`."""
         numbers = {key: item(value, key, int) for key in _NUMBERS}
         return View(**numbers, content=item(value, "content", str).encode())
 
@@ -87,16 +87,16 @@ class BrokerInterface(Protocol):
     def queues(self) -> Sequence[TopicQueue]: ...
 
     def local_start(self, queue: int) -> int:
-        """The first queue offset that the local log still holds."""
+        """Return the first queue offset that the local log still holds."""
 
     def local_end(self, queue: int) -> int:
-        """The next queue offset after the last confirmed record."""
+        """Return the next queue offset after the last confirmed record."""
 
     def local_records(self, queue: int, offset: int, *, max_bytes: int, max_count: int) -> Sequence[Stored]:
-        """Confirmed records from ``offset`` on, in order, as far as they are local."""
+        """Return confirmed records from ``offset`` on, in order, as far as they are local."""
 
     def epoch_at(self, position: int) -> int:
-        """The epoch of the record that stands, or stood, at this position of the log."""
+        """Return the epoch of the record that stands, or stood, at this position of the log."""
 
     def publish(self, env: Env, view: View) -> None:
         """Send a committed manifest version to all slaves in the replication stream."""
@@ -104,8 +104,8 @@ class BrokerInterface(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierAnswer:
-    """The outcome of a tier read. ``retry``: the tier can't tell now. ``too_small``: the manifest, just fetched,
-    begins after the offset. Otherwise ``records`` from the offset on (empty: nothing tiered there)."""
+    """The outcome of a tier read. ``retry``: the tier can't say now. ``too_small``: the manifest, just fetched, begins
+    after the offset. Otherwise ``records`` from the offset on (empty: nothing tiered there)."""
 
     records: Sequence[Stored] = ()
     start: int = -1
@@ -121,13 +121,13 @@ class TierInterface(Protocol):
         """Load the views that the disk holds."""
 
     def promoted(self, env: Env) -> None:
-        """The broker is master now and its dispatch has reached its log's end: fence, then resume at T."""
+        """Fence, then resume at T: the broker is master now and its dispatch has reached its log's end."""
 
     def demoted(self, env: Env) -> None:
-        """The broker is master no more: from this step on not one tier write request leaves."""
+        """Stop uploading: the broker is master no more, and from this step on not one tier write request leaves."""
 
     def confirmed(self, env: Env) -> None:
-        """The confirm offset, or a queue's end, has moved."""
+        """Take note that the confirm offset, or a queue's end, has moved."""
 
     def message(self, env: Env, source: str, message: Message) -> bool:
         """Take a response of the object store; False if the message is none of the tier's."""
@@ -138,7 +138,7 @@ class TierInterface(Protocol):
     def closed(self, env: Env, peer: str) -> None: ...
 
     def received(self, env: Env, view: View) -> None:
-        """A manifest version came through the replication stream, or in a bootstrap."""
+        """Take a manifest version that came through the replication stream, or in a bootstrap."""
 
     @property
     def settled(self) -> bool:

@@ -18,7 +18,7 @@ from reference.tier.interface import TopicQueue, View
 from reference.tier.objects import content_hash
 from reference.wire.fields import read_json, to_json
 
-#: So many manifests are not read anew when the same bytes come again: a master meets each of its own versions twice.
+#: So many manifests are not read again when the same bytes come again: a master meets each of its own versions twice.
 _REMEMBERED = 64
 
 
@@ -88,12 +88,12 @@ class Manifest:
         )
 
     def take_over(self, stamp: Stamp) -> Manifest:
-        """The same content under another epoch: from here on no other uploader's version can follow."""
+        """Return the same content under another epoch: from here on no other uploader's version can follow."""
         return replace(self, version=self.version + 1, **asdict(stamp))
 
     def of_queue(self, queue: TopicQueue) -> Manifest:
-        """The same content under the name of the queue that has this index now. An unclean election may lose a topic,
-        and the next one gets its indexes."""
+        """Return the same content under the name of the queue that has this index now. An unclean election may lose a
+        topic, and the next one gets its indexes."""
         if (self.topic, self.queue_id) == (queue.topic, queue.queue_id):
             return self
         return replace(self, topic=queue.topic, queue_id=queue.queue_id)
@@ -137,7 +137,7 @@ class Manifest:
         return any(segment.key == key for segment in reversed(self.segments))
 
     def find(self, offset: int) -> Segment | None:
-        """The segment that holds ``offset``."""
+        """Return the segment that holds ``offset``."""
         at = bisect_right(self.segments, offset, key=lambda segment: segment.base) - 1
         if at < 0 or offset >= self.segments[at].end:
             return None
@@ -160,7 +160,7 @@ class Manifest:
         return found
 
     def encode(self) -> bytes:
-        """The bytes that the object store holds; one value has one encoding."""
+        """Return the bytes that the object store holds; one value has one encoding."""
         value: dict[str, object] = {name: getattr(self, name) for name in _MANIFEST_TYPES}
         value["segments"] = [{name: getattr(segment, name) for name in _SEGMENT_TYPES} for segment in self.segments]
         return to_json(value)
@@ -180,12 +180,12 @@ class Manifest:
         return cls(segments=segments, **_checked(value, _MANIFEST_TYPES))
 
     def view(self) -> View:
-        """What a replica keeps of this version."""
+        """Return what a replica keeps of this version."""
         return view_of(self, self.encode())
 
 
 def view_of(manifest: Manifest, content: bytes) -> View:
-    """The view of a manifest that came, or will go, as exactly these bytes."""
+    """Return the view of a manifest that came, or will go, as exactly these bytes."""
     return View(
         queue=manifest.queue,
         version=manifest.version,

@@ -2,7 +2,7 @@
 
 A data object is immutable and holds consecutive records of one queue exactly as the commit log holds them. Its layout,
 big-endian: a header (magic, layout number, queue, base offset, record count), then for each record its offset,
-position, epoch, body hash and length followed by its bytes, then a CRC-32 over all that precedes it. The name tells who
+position, epoch, body hash and length followed by its bytes, then a CRC-32 over all that precedes it. The name says who
 made it, so that two uploaders, two lives of one, or two attempts never meet on one name.
 """
 
@@ -30,7 +30,7 @@ class ObjectError(ValueError):
 
 
 def content_hash(data: bytes) -> int:
-    """The identity of an object's bytes: the first 63 bits of BLAKE2b, as for message bodies in the history."""
+    """Return the identity of an object's bytes: the first 63 bits of BLAKE2b, as for message bodies in the history."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 1
 
 

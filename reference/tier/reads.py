@@ -57,7 +57,7 @@ def open_object(segment: Segment, data: bytes) -> Records:
 
 def differing_offset(broker: BrokerInterface, segment: Segment, tiered: Records) -> int:
     """Compare a segment's records with those of the local log: the first that differs, or -1. Of records that the log
-    no longer holds, the epoch tells: one epoch has one record at a position."""
+    no longer holds, the epochs are compared: one epoch has one record at a position."""
     queue = tiered[0].queue
     offset = max(segment.base, broker.local_start(queue))
     for record in tiered[: offset - segment.base]:
@@ -135,7 +135,7 @@ class Reader:
             self._fetch_object(env, read, segment)
 
     def _outside(self, env: Env, read: _Read, manifest: Manifest | None) -> None:
-        """The manifest, just fetched, doesn't hold the offset: too old, or not tiered yet."""
+        """End a read whose offset the manifest, just fetched, doesn't hold: too old, or not tiered yet."""
         if manifest is None:
             self._end(env, read, TierAnswer())
         else:

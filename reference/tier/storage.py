@@ -106,15 +106,15 @@ class Tier:
     # --- policy: the decisions that the promises of the tier rest on ---
 
     def upload_bound(self, upload: QueueUpload) -> int:
-        """Records that end at or before this log position may be put."""
+        """Return the log position up to which records may be put: those that end at or before it."""
         return self.broker.confirm
 
     def commit_confirm(self, upload: QueueUpload) -> int:
-        """The bound on P for a version that leaves in this very step: the put took time, and roles change."""
+        """Return the bound on P for a version that leaves in this very step: the put took time, and roles change."""
         return self.broker.confirm
 
     def may_write(self, upload: QueueUpload) -> bool:
-        """Whether a request that changes the store may leave in this step."""
+        """Return whether a request that changes the store may leave in this step."""
         newest = upload.manifest.epoch if upload.manifest is not None else -1
         return self._active and self.broker.is_master and self.broker.epoch == upload.epoch and newest <= upload.epoch
 
@@ -123,15 +123,16 @@ class Tier:
         return self.may_write(upload) and upload.manifest is not None and not upload.manifest.names(key)
 
     def fence(self, upload: QueueUpload, manifest: Manifest | None) -> bool:
-        """Whether the manifest's epoch must be raised before anything is put."""
+        """Return whether the manifest's epoch must be raised before anything is put."""
         return manifest is None or not manifest.is_by(self.broker.name, upload.epoch, self.broker.generation)
 
     def taken_over(self, manifest: Manifest, stamp: Stamp) -> Manifest:
-        """The version by which a new master takes over: the same content under its own epoch."""
+        """Return the version by which a new master takes over: the same content under its own epoch."""
         return manifest.take_over(stamp)
 
     def named(self, upload: QueueUpload, manifest: Manifest) -> Manifest:
-        """The manifest with its queue's name: its topic may have been lost, and its number given to another queue."""
+        """Return the manifest with its queue's name: its topic may have been lost, and its number given to another
+        queue."""
         return manifest.of_queue(upload.queue)
 
     def resume_offset(self, upload: QueueUpload, manifest: Manifest) -> int:
@@ -139,7 +140,7 @@ class Tier:
         return manifest.end
 
     def adopt_view(self, held: View | None, new: View) -> View | None:
-        """The view to hold from now on; None to keep what is held. Versions never go back."""
+        """Return the view to hold from now on; None to keep what is held. Versions never go back."""
         return new if held is None or new.version > held.version else None
 
     # --- the broker's calls ---
@@ -235,7 +236,7 @@ class Tier:
         for step in range(len(uploads)):
             if busy >= self.options.tier_parallel:
                 self._turn += step
-                return  # whoever ends next calls again
+                return  # the upload that ends next calls again
             upload = uploads[(self._turn + step) % len(uploads)]
             if not upload.busy and not upload.stopped and upload.wake_ns <= now and self.may_write(upload):
                 self._advance(env, upload)
@@ -378,7 +379,7 @@ class Tier:
         self._stands(env, upload, manifest, view_of(manifest, content), publish=ours)
 
     def _stands(self, env: Env, upload: QueueUpload, manifest: Manifest, view: View, *, publish: bool) -> None:
-        """``manifest`` stands in the store: remember it, tell the slaves if it is ours, settle the draft."""
+        """``manifest`` stands in the store: remember it, send it to the slaves if it is ours, settle the draft."""
         before = upload.manifest
         if before is not None and (before.start < manifest.start or before.end > manifest.end):
             named = {segment.key for segment in manifest.segments}
@@ -469,7 +470,8 @@ class Tier:
         return left <= 0
 
     def _got_last(self, env: Env, upload: QueueUpload, answer: Answer) -> None:
-        """The newest object: if its last records equal the log's, so does, by log matching, all that precedes them."""
+        """Compare the newest object with the log: if its last records equal the log's, so does, by log matching, all
+        that precedes them."""
         manifest = upload.manifest
         assert manifest is not None, "only a manifest's segments are fetched"
         if not answer.ok:

@@ -41,7 +41,7 @@ class Answer:
         return self.code == Response.STORE_ABSENT
 
     def listed(self) -> list[str]:
-        """The keys in the answer to a ``list``."""
+        """Return the keys in the answer to a ``list``."""
         return list(self.keys)
 
 
@@ -50,7 +50,7 @@ _UNDERSTOOD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT,
 
 
 def _read(message: Message, verb: str) -> Answer:
-    """Raises :class:`chaos.node.Malformed`."""
+    """Read an answer. Raises :class:`chaos.node.Malformed`."""
     about = message.fields
     keys = listed({"keys": read_json(message.body)}, "keys", str, int) if verb == "list" and not message.code else ()
     return Answer(
@@ -83,7 +83,7 @@ class StoreClient:
         self._timer_set = False
 
     def next_request(self, env: Env) -> str:
-        """The id that the next request will carry; unique in the run, also in the object store's trace."""
+        """Return the id that the next request will carry; unique in the run, also in the object store's trace."""
         return f"{env.name}/{env.incarnation}/{self._requests + 1}"
 
     def ask(
@@ -138,7 +138,7 @@ class StoreClient:
             env.set_timer(TIMER, max(0, oldest.deadline_ns - now))
 
     def closed(self, env: Env) -> None:
-        """The connection broke: everything under way is lost."""
+        """Lose everything under way: the connection broke."""
         self._lose(env, list(self._pending))
 
     def _lose(self, env: Env, opaques: list[int]) -> None:

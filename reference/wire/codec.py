@@ -51,7 +51,7 @@ _CHECK = b'{"check":"'
 _CHECK_DIGITS = 16
 _CHECKED = len(_CHECK) + _CHECK_DIGITS + len(b'",')
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
-#: ``json.dumps`` would make one anew for each frame.
+#: ``json.dumps`` would make a new one for each frame.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 #: So begins every object that is written without blanks, in UTF-8 alone: nobody has to find out the encoding.
 _OBJECT = b'{"'
@@ -114,15 +114,15 @@ class RemotingCodec:
         return messages
 
     def must_match(self, header: bytes) -> bool:
-        """Whether a frame with this header is refused when its bytes don't match its checksum."""
+        """Return whether a frame with this header is refused when its bytes don't match its checksum."""
         return True
 
     def is_internal(self, message: Message) -> bool:
-        """Whether only our own nodes and the harness say this: replication, Raft, the object store."""
+        """Return whether only our own nodes and the harness say this: replication, Raft, the object store."""
         return message.code >= FIRST_OF_OUR_OWN and not message.is_response
 
     def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
-        """The answer for a client that knows nodes by address instead of by name."""
+        """Return the answer for a client that knows nodes by address instead of by name."""
         fields = dict(answer.fields)
         for key in ADDRESS_FIELDS & fields.keys():
             fields[key] = addresses.get(fields[key], fields[key])
@@ -141,7 +141,7 @@ def _sum(buffer: bytearray, start: int) -> int:
 
 
 def _routes(node: object, addresses: Mapping[str, str]) -> object:
-    """The same JSON value, but for what stands in its objects ``brokerAddrs``."""
+    """Return the same JSON value, but for what stands in its objects ``brokerAddrs``."""
     if isinstance(node, list):
         return [_routes(child, addresses) for child in node]
     if not isinstance(node, dict):
@@ -178,7 +178,7 @@ def _read_json(data: bytes, body: bytes) -> Message:
 
 
 def _loads(data: bytes) -> Any:
-    """The same as ``json.loads`` of UTF-8, which takes twice as long, and which takes the bytes of half a character.
+    """Do the same as ``json.loads`` of UTF-8, which takes twice as long, and which takes the bytes of half a character.
     Raises ``ValueError`` and ``RecursionError``."""
     text = data.decode()
     if not data.startswith(_OBJECT):

@@ -59,7 +59,7 @@ class Request(IntEnum):
     RAFT_TIMEOUT_NOW = 9006  # leader → follower: stand for election at once
     CONTROLLER_TRANSFER_LEADER = 9007  # the harness → the controllers' leader: let another one lead
     CONTROLLER_CHANGE_MEMBERS = 9008  # the harness → the controllers' leader: let one join or leave
-    CONTROLLER_PASS_HEARTBEATS = 9009  # follower → leader: what brokers have told it (one-way)
+    CONTROLLER_PASS_HEARTBEATS = 9009  # follower → leader: heartbeats of brokers that it has heard (one-way)
     # our own: metadata
     METADATA_PUT = 9011  # client → the controllers' leader: make, change or delete an entry
     METADATA_GET = 9012  # client → controller, name server or broker: an entry, as the node knows it

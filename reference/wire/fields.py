@@ -26,8 +26,8 @@ _SHOWN = 80
 
 
 def request_number(incarnation: int, count: int, part: int = 0) -> int:
-    """The ``opaque`` of a life's request. An answer to an earlier life may come late, on this life's connection: it
-    must find nobody. ``part``: 1 for what follows the metadata, which asks controllers, as the membership does."""
+    """Return the ``opaque`` of a life's request. An answer to an earlier life may come late, on this life's connection:
+    it must find nobody. ``part``: 1 for what follows the metadata, which asks controllers, as the membership does."""
     return ((incarnation % _LIVES) * _PARTS + part) * _REQUESTS + count % _REQUESTS
 
 
@@ -39,7 +39,7 @@ def to_json(value: object) -> bytes:
 
 
 def text(fields: Mapping[str, str], key: str, code: int = INVALID_PARAMETER) -> str:
-    """A name that must be there."""
+    """Return a name that must be there."""
     value = fields.get(key, "")
     if not value:
         raise Malformed(f"the request needs {key}", code)
@@ -49,14 +49,14 @@ def text(fields: Mapping[str, str], key: str, code: int = INVALID_PARAMETER) -> 
 
 
 def optional_text(fields: Mapping[str, str], key: str, default: str = "", code: int = INVALID_PARAMETER) -> str:
-    """A name that may be missing."""
+    """Return a name that may be missing."""
     return text(fields, key, code) if fields.get(key) else default
 
 
 def whole(
     fields: Mapping[str, str], key: str, default: int | None = None, *, bits: int = 64, code: int = INVALID_PARAMETER
 ) -> int:
-    """A whole number of so many bits, its sign included. Without a default it must be there."""
+    """Return a whole number of so many bits, its sign included. Without a default it must be there."""
     value = fields.get(key)
     if not value:
         if default is None:
@@ -75,8 +75,8 @@ def whole(
 
 
 def read_json(body: bytes, code: int = INVALID_PARAMETER) -> Any:
-    """The JSON value in a body: numbers are finite and fit into 64 bits, texts are text, and nothing is nested deeper
-    than :data:`MAX_DEPTH`. Raises :class:`chaos.node.Malformed`."""
+    """Return the JSON value in a body: numbers are finite and fit into 64 bits, texts are text, and nothing is nested
+    deeper than :data:`MAX_DEPTH`. Raises :class:`chaos.node.Malformed`."""
     try:
         value = _DECODER.decode(body.decode())
         if b"\\u" in body:
@@ -89,12 +89,12 @@ def read_json(body: bytes, code: int = INVALID_PARAMETER) -> Any:
 
 
 def read_object(body: bytes, code: int = INVALID_PARAMETER) -> dict[str, Any]:
-    """The JSON object in a body. Raises :class:`chaos.node.Malformed`."""
+    """Return the JSON object in a body. Raises :class:`chaos.node.Malformed`."""
     return as_object(read_json(body, code), code)
 
 
 def as_object(value: object, code: int = INVALID_PARAMETER) -> dict[str, Any]:
-    """Raises :class:`chaos.node.Malformed` for any other JSON value."""
+    """Return a JSON object. Raises :class:`chaos.node.Malformed` for any other JSON value."""
     if not isinstance(value, dict):
         raise Malformed(f"expected a JSON object, not {type(value).__name__}", code)
     return value
@@ -103,7 +103,7 @@ def as_object(value: object, code: int = INVALID_PARAMETER) -> dict[str, Any]:
 def item(
     value: Mapping[str, Any], key: str, kind: type[T], default: T | None = None, code: int = INVALID_PARAMETER
 ) -> T:
-    """A member of an object, which has exactly this type. Raises :class:`chaos.node.Malformed`."""
+    """Return a member of an object, which has exactly this type. Raises :class:`chaos.node.Malformed`."""
     found = value.get(key, default)
     if type(found) is not kind:
         raise Malformed(f"{key} must be {kind.__name__}, not {type(found).__name__}", code)
@@ -111,8 +111,8 @@ def item(
 
 
 def listed(value: Mapping[str, Any], key: str, *kinds: type, code: int = INVALID_PARAMETER) -> list[Any]:
-    """A member that is a list of values of one type, or of lists that hold one value of each of these types, in order.
-    Raises :class:`chaos.node.Malformed`."""
+    """Return a member that is a list of values of one type, or of lists that hold one value of each of these types, in
+    order. Raises :class:`chaos.node.Malformed`."""
     found = item(value, key, list, code=code)
     for row in found:
         types = [type(part) for part in row] if type(row) is list and len(kinds) > 1 else [type(row)]
