@@ -17,8 +17,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value. ``aim`` is what it should not exceed, or not fall below when ``more_is_better``; None when
-    it is told for its own sake."""
+    """One measured value. ``aim`` is what it should not exceed, or not fall below when ``more_is_better``; None when it
+    is shown for its own sake."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Figure:
 
 
 def parser(name: str, description: str | None) -> argparse.ArgumentParser:
-    """The command line that every benchmark has."""
+    """Make the command line that every benchmark has."""
     made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
     made.add_argument("--json", action="store_true", help="print one JSON object")
     return made
@@ -43,8 +43,8 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
 def show(name: str, figures: Sequence[Figure], *, as_json: bool) -> None:
     """Print the figures, their aims and the machine."""
     if as_json:
-        told = [{**asdict(figure), "reached": figure.reached} for figure in figures]
-        print(json.dumps({"benchmark": name, "machine": machine(), "figures": told}))
+        rows = [{**asdict(figure), "reached": figure.reached} for figure in figures]
+        print(json.dumps({"benchmark": name, "machine": machine(), "figures": rows}))
         return
     print(f"{name} ({', '.join(f'{what} {value}' for what, value in machine().items())})")
     for figure in figures:
@@ -52,13 +52,13 @@ def show(name: str, figures: Sequence[Figure], *, as_json: bool) -> None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of the values that ``percent`` of them don't exceed (nearest rank)."""
+    """Return the smallest of the values that ``percent`` of them don't exceed (nearest rank)."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on, and nothing that names the machine. ``load`` is the last minute's, the benchmark's own
-    share included: above the number of cores, something else has slowed the benchmark down."""
+    """Return what a figure depends on, and nothing that names the machine. ``load`` is the last minute's, the
+    benchmark's own share included: above the number of cores, something else has slowed the benchmark down."""
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "GiB": _memory_gib(),
@@ -85,6 +85,6 @@ def _java() -> str:
     java = shutil.which("java")
     if java is None:
         return "none"
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "([^"]+)"', told)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', printed)
     return found[1] if found else "unknown"

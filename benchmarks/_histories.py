@@ -59,10 +59,10 @@ def record(
                 done.append(pending.pop(client).operation)
                 lives[client] += 1
                 continue
-            told = apply(one.operation.f, one.operation.arguments, one.operation.key)
-            one.applied, one.refused = True, told is None
-            if told is not None:
-                one.operation = replace(one.operation, arguments=told)
+            answer = apply(one.operation.f, one.operation.arguments, one.operation.key)
+            one.applied, one.refused = True, answer is None
+            if answer is not None:
+                one.operation = replace(one.operation, arguments=answer)
         else:
             if not one.refused:
                 done.append(replace(one.operation, ret=now))
@@ -178,8 +178,8 @@ def mutex_calls(rng: Random) -> Callable[[], Call]:
 
 def with_a_lie(history: History, rng: Random) -> History:
     """One observation shows what another one showed."""
-    told = (Function.READ, Function.DEQUEUE)
-    at = [n for n, one in enumerate(history.operations) if one.f in told and one.ret is not None]
+    observations = (Function.READ, Function.DEQUEUE)
+    at = [n for n, one in enumerate(history.operations) if one.f in observations and one.ret is not None]
     if len(at) < 2:
         return history
     one, two = rng.sample(at, 2)
@@ -245,7 +245,7 @@ def queues(count: int = 40) -> Iterator[History]:
 
 
 def key_values(count: int = 4, clients: int = 50, calls: int = 4_000) -> Iterator[History]:
-    """Maps under many clients; one key has a read that shows what another read of it showed, somewhere."""
+    """Yield maps under many clients; one key has a read that shows what another read of it showed, somewhere."""
     rng = Random(3)
     for number in range(count):
         made = record(
@@ -281,7 +281,7 @@ def many_crashed() -> Iterator[History]:
 
 
 def _listed(name: str, model: str, calls: Sequence[tuple[Function, tuple[Argument, ...], bool]]) -> History:
-    """Calls one after another; the crashed ones (False) never return."""
+    """Return a history of calls one after another; the crashed ones (False) never return."""
     operations = [
         Operation(process=str(n), f=f, arguments=arguments, call=2 * n, ret=2 * n + 1 if ok else None)
         for n, (f, arguments, ok) in enumerate(calls)

@@ -3,7 +3,7 @@ only, as RocketMQ's controller works) and ``parallel`` (the default).
 
 Each has a cluster of three processes with real connections and real syncs. Short phases of load alternate between them:
 
-* writes: 64 at a time, each a replica that registers anew;
+* writes: 64 at a time, each a replica that registers again;
 * reads: 64 at a time, each of one group's replicas (``parallel``: over all three controllers);
 * mixed: 50 reads a second beside 32 writes at a time.
 
@@ -58,7 +58,7 @@ def measure(groups: int, seconds: float, rounds: int) -> dict[str, Bench]:
 
 
 def figures(benches: dict[str, Bench]) -> list[Figure]:
-    """Raises ``RuntimeError`` if nothing was answered in some phase."""
+    """Return all figures. Raises ``RuntimeError`` if nothing was answered in some phase."""
     found = []
     for mode, bench in benches.items():
         for name, phase in PHASES.items():
@@ -80,23 +80,23 @@ def _of_phase(name: str, phase: Phase) -> list[Figure]:
         raise RuntimeError(
             f"{name}: no request was answered as it should be, but with {phase.tally.refused or 'nothing'}"
         )
-    told = [
+    made = [
         Figure(name=f"{name}_per_s", value=round(phase.per_s, 1), unit="/s"),
         Figure(name=f"{name}_refused", value=sum(phase.tally.refused.values()), unit=""),
     ]
     if not name.endswith("mixed"):  # there the writes have their share
-        told.append(Figure(name=f"{name}_processor", value=round(phase.processor_us), unit="us"))
+        made.append(Figure(name=f"{name}_processor", value=round(phase.processor_us), unit="us"))
     for percent in (50, 99):
         value = round(1000 * percentile(phase.tally.latencies_s, percent), 2)
-        told.append(Figure(name=f"{name}_p{percent}", value=value, unit="ms"))
-    return told
+        made.append(Figure(name=f"{name}_p{percent}", value=value, unit="ms"))
+    return made
 
 
 def _json(found: Sequence[Figure]) -> str:
     """One object, with the ratios as members of their own."""
     ratios = {figure.name: figure.value for figure in found if figure.name in AIMS}
-    told = [{**asdict(figure), "reached": figure.reached} for figure in found]
-    return json.dumps({"benchmark": "controller", "machine": machine(), **ratios, "figures": told})
+    rows = [{**asdict(figure), "reached": figure.reached} for figure in found]
+    return json.dumps({"benchmark": "controller", "machine": machine(), **ratios, "figures": rows})
 
 
 def main() -> int:

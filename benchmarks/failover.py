@@ -1,5 +1,5 @@
 """How long clients are without service when the master goes, on processes: killed with ``kill -9``, by a planned
-switch, and stopped with its connections open, so that only its silence tells.
+switch, and stopped with its connections open, so that only its silence shows it.
 
 A client begins a send every 5 ms, whatever became of those before. The time without service is the longest time
 between two acknowledgements around the fault. Each round begins and ends with a cluster that is whole.
@@ -67,7 +67,7 @@ class Sender:
         self.acked_s.append(asyncio.get_running_loop().time())
 
     def gap_s(self, begin_s: float) -> float:
-        """The longest time between two acknowledgements, the later of which came after ``begin_s``."""
+        """Return the longest time between two acknowledgements, the later of which came after ``begin_s``."""
         first = max(1, bisect_left(self.acked_s, begin_s))
         later = range(first, len(self.acked_s))
         return max((self.acked_s[at] - self.acked_s[at - 1] for at in later), default=0.0)

@@ -101,7 +101,7 @@ async def measure(
 
 @contextmanager
 def hosts(on: str, file: Path | None, folder: Path) -> Iterator[dict[str, Inventory]]:
-    """What a deployment on hosts is told besides; those of the tests are gone afterwards."""
+    """Yield what a deployment on hosts is given besides; those of the tests are gone afterwards."""
     if on != "ssh":
         yield {}
     elif file is not None:

@@ -46,8 +46,8 @@ judge([RunInput(context=context(), shards=[Path(sys.argv[1])])], engine=sys.argv
 
 def context() -> RunContext:
     nodes = [{"name": name, "role": "broker"} for name in BROKERS]
-    tells = ["operations", "final-logs", "confirm"]
-    meta = {"deployment": "sim", "brokers": list(BROKERS), "nodes": nodes, "tells": tells}
+    evidence = ["operations", "final-logs", "confirm"]
+    meta = {"deployment": "sim", "brokers": list(BROKERS), "nodes": nodes, "tells": evidence}
     return RunContext(run="benchmark", seed=1, meta=RunMeta.of(meta))
 
 
@@ -75,17 +75,17 @@ class _Rows:
         for node in BROKERS:
             self.trace(node, "append", epoch=1, position=position, offset=offset, value={"size": SIZE}, **same)
             self.trace(node, "synced", position=position + SIZE)
-        told: dict[str, Any] = {"set": list(BROKERS), "proposed": []}
-        self.trace("broker-0", "confirm", epoch=1, position=position + SIZE, value=told)
+        members: dict[str, Any] = {"set": list(BROKERS), "proposed": []}
+        self.trace("broker-0", "confirm", epoch=1, position=position + SIZE, value=members)
         where: dict[str, Any] = {"op": asked, "offset": offset, "position": position, "node": "broker-0", "epoch": 1}
         self.add("op", "send", type="ok", process="producer-0.0", **where, **same)
 
     def pull(self, queue: int, offset: int, count: int, maximum: int, **value: Any) -> int:
         who: dict[str, Any] = {"process": "consumer-0.0", "queue": queue}
         asked = self.add("op", "pull", type="invoke", offset=offset, value=value, **who)
-        told: dict[str, Any] = {"minimum": 0, "maximum": maximum, "source": "local", **value}
+        reply: dict[str, Any] = {"minimum": 0, "maximum": maximum, "source": "local", **value}
         answer: dict[str, Any] = {"op": asked, "type": "ok", "node": "broker-0", "epoch": 1}
-        self.add("op", "pull", value=told, **answer, **who)
+        self.add("op", "pull", value=reply, **answer, **who)
         for number in range(offset, offset + count):
             message = message_id(queue, number)
             self.add("op", "delivered", offset=number, message=message, hash=message * 7 + 1, **answer, **who)
@@ -93,12 +93,12 @@ class _Rows:
 
 
 def history(operations: int = OPERATIONS) -> pa.Table:
-    """A run without a fault: half sends, half pulls, with full traces, a drain and the final logs."""
+    """Return a run without a fault: half sends, half pulls, with full traces, a drain and the final logs."""
     rng, made = random.Random(1), _Rows()
     made.add("harness", "phase", value={"phase": "load"})
     for node in BROKERS:
-        told: dict[str, Any] = {"role": "master" if node == "broker-0" else "slave", "start": 0}
-        made.trace(node, "role", epoch=1, value=told)
+        role: dict[str, Any] = {"role": "master" if node == "broker-0" else "slave", "start": 0}
+        made.trace(node, "role", epoch=1, value=role)
     ends, read, position = [0] * QUEUES, [0] * QUEUES, 0
     for _ in range(operations // 2):
         queue = rng.randrange(QUEUES)

@@ -177,10 +177,10 @@ def _rival() -> Path:
 
 def _rival_data() -> Path:
     _rival()
-    told = subprocess.run(
+    listing = subprocess.run(
         ["go", "list", "-m", "-f", "{{.Dir}}", MODULE], cwd=RIVAL, check=True, capture_output=True, text=True
     )
-    return Path(told.stdout.strip()) / "test_data"
+    return Path(listing.stdout.strip()) / "test_data"
 
 
 def _ours(one: Series, batch: Path, threads: int, passes: int) -> tuple[list[list[Any]], float]:
@@ -225,7 +225,7 @@ def _lines(text: str) -> list[Any]:
 
 
 def measure(one: Series, rounds: int) -> tuple[list[Figure], list[str]]:
-    """The figures of one series, and every history about which the two checkers contradict one another."""
+    """Return the figures of one series, and every history about which the two checkers contradict one another."""
     figures: list[Figure] = []
     contradictions: list[str] = []
     with tempfile.TemporaryDirectory(prefix="stormproof-bench-") as folder:

@@ -67,7 +67,7 @@ class Trial:
 
 
 def scenario(planted: Planted) -> str:
-    """The name of the example that shows the mutant."""
+    """Return the name of the example that shows the mutant."""
     return planted.scenario or QUICKSTART
 
 

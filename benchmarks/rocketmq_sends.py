@@ -127,16 +127,16 @@ class Bench:
                 self.refused += 1
 
     async def _their_turn(self) -> float:
-        """The rate over the last ten seconds before the turn ends."""
+        """Return the rate over the last ten seconds before the turn ends."""
         host, port = await self.deployment.endpoint("producer", NAMESERVER)
         command = (
             *("java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{PRODUCER.program(_LIB)}/*", _MAIN),
             *("-n", f"{host}:{port}", "-t", self.driver.options.topic, "-s", str(len(BODY))),
             *("-w", str(self.clients * self.depth), "-ri", "1000"),
         )
-        with tempfile.TemporaryFile() as told:
+        with tempfile.TemporaryFile() as log:
             producer = await asyncio.create_subprocess_exec(
-                *command, stdout=told, stderr=subprocess.STDOUT, start_new_session=True
+                *command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
             try:
                 await asyncio.sleep(WARM_S + self.duration_s)
@@ -144,8 +144,8 @@ class Bench:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(producer.pid, signal.SIGKILL)
                 await producer.wait()
-            told.seek(0)
-            output = told.read()
+            log.seek(0)
+            output = log.read()
         if not (rates := _RATE.findall(output)):
             raise MachineError(f"RocketMQ's producer reported no rate: {output[-300:].decode('utf-8', 'replace')}")
         return float(rates[-1])

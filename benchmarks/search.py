@@ -160,7 +160,7 @@ def _shown(document: Document, seed: int, planted: Planted, folder: Path) -> Sho
 
 
 def known(file: Path, code: str) -> dict[tuple[str, int, bool], int]:
-    """The tries that have ended, as (mutant, number, learned), and their runs."""
+    """Return the tries that have ended, as (mutant, number, learned), and their runs."""
     try:
         rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def known(file: Path, code: str) -> dict[tuple[str, int, bool], int]:
 
 
 def row(name: str, random: Sequence[int], learned: Sequence[int]) -> str:
-    """Tries without a find count as more runs than there were."""
+    """Return a row of the table. Tries without a find count as more runs than there were."""
     cells = [_median(runs) for runs in (random, learned)]
     cells += [f"{sum(map(bool, runs))} of {len(runs)}" for runs in (random, learned)]
     return f"| `{name}` | {len(random)} | {' | '.join(cells)} |"
@@ -198,9 +198,9 @@ def main() -> int:
         for key in (one for one in asked if one not in rows):
             name, number, learned = key
             rows[key] = tried(bugs[name], number, learned=learned)
-            told = {"mutant": name, "try": number, "learned": learned, "runs": rows[key], "code": code}
+            line = {"mutant": name, "try": number, "learned": learned, "runs": rows[key], "code": code}
             with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(told) + "\n")
+                file.write(json.dumps(line) + "\n")
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
     print(HEAD.format(most=MOST), end="")

@@ -70,13 +70,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def shares(names: Sequence[str], seeds: int) -> dict[str, range]:
-    """The seeds of each experiment, from 1 on: all as many, but for what is left over."""
+    """Return the seeds of each experiment, from 1 on: all as many, but for what is left over."""
     each, more = divmod(seeds, len(names))
     return {name: range(1, each + (at < more) + 1) for at, name in enumerate(names)}
 
 
 def experiments(share: Mapping[str, range]) -> dict[tuple[str, int], str]:
-    """(example, seed) → what is run: the example as it is or, of those that name no profile, with a weaker one."""
+    """Return (example, seed) → what is run: the example as it is or, of those that name no profile, with a weaker
+    one."""
     found = {}
     for place, (name, seeds) in enumerate(share.items()):
         own = "\nprofile:" in of_reference(ROOT)[name].read_text("utf-8")

@@ -90,7 +90,7 @@ async def served(deployment: ProcessDeployment, driver: Driver) -> None:
 
 
 def processor_s() -> float:
-    """The processor time of this process and all that descend from it, so far."""
+    """Return the processor time of this process and all that descend from it, so far."""
     used: dict[int, float] = {}
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -83,15 +83,15 @@ def measured(
             )
         if best.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        told = minimal.finish(place, case, best)
+        summary = minimal.finish(place, case, best)
     except ChaosError as error:
         return {"error": str(error)}
     found_by = store.read_meta(run.directory).seed
-    return {**told, "found_by": found_by, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
+    return {**summary, "found_by": found_by, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
 
 
 def failing(planted: Planted, out: Path) -> Prepared | None:
-    """The first run, by its seed, in which the law of a mutant finds it."""
+    """Return the first run, by its seed, in which the law of a mutant finds it."""
     file = EXPERIMENTS[scenario(planted)]
     experiment = load(file, deployment=SIM, mutant=planted.name)
     for seed in range(1, SEEDS + 1):
@@ -103,23 +103,23 @@ def failing(planted: Planted, out: Path) -> Prepared | None:
     return None
 
 
-def reached(told: Mapping[str, Any]) -> bool:
-    """Whether a result meets the aims."""
-    before, after = told["before"], told["after"]
+def reached(result: Mapping[str, Any]) -> bool:
+    """Return whether a result meets the aims."""
+    before, after = result["before"], result["after"]
     return bool(before["operations"] - after["operations"] >= AIM * before["operations"] and after["faults"] <= 1)
 
 
-def row(planted: Planted, told: Mapping[str, Any]) -> str:
-    if "error" in told:
-        return f"| `{planted.name}` | {scenario(planted)} | {told['error']} |"
+def row(planted: Planted, result: Mapping[str, Any]) -> str:
+    if "error" in result:
+        return f"| `{planted.name}` | {scenario(planted)} | {result['error']} |"
     cells = (
-        f"`{planted.name}`{'' if reached(told) else ' (!)'}",
-        f"{scenario(planted)}, {told['found_by']}",
-        told["signature"]["law"],
-        *(f"{told['before'][name]:,g} → {told['after'][name]:,g}" for name in SIZES),
-        f"{told['tried']}{'' if told['stopped'] == Stop.DONE else ' (limit)'}",
-        f"{told['seconds']:.0f}",
-        f"{told['processor_s']:.0f}",
+        f"`{planted.name}`{'' if reached(result) else ' (!)'}",
+        f"{scenario(planted)}, {result['found_by']}",
+        result["signature"]["law"],
+        *(f"{result['before'][name]:,g} → {result['after'][name]:,g}" for name in SIZES),
+        f"{result['tried']}{'' if result['stopped'] == Stop.DONE else ' (limit)'}",
+        f"{result['seconds']:.0f}",
+        f"{result['processor_s']:.0f}",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -140,16 +140,16 @@ def medians(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def known(folder: Path, code: str) -> dict[str, Any] | None:
-    """What an earlier call found with the same code."""
+    """Return what an earlier call found with the same code."""
     try:
-        told = json.loads((folder / KNOWN).read_text("utf-8"))
+        found = json.loads((folder / KNOWN).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return told if isinstance(told, dict) and told.get("code") == code else None
+    return found if isinstance(found, dict) and found.get("code") == code else None
 
 
 def replays(results: Sequence[Mapping[str, Any]], hash_seed: int) -> dict[str, str]:
-    """The digest of each result by its mutant, all replayed in one new process."""
+    """Return the digest of each result by its mutant, all replayed in one new process."""
     first = hash_seed % len(results)
     asked = [str(one[key]) for one in (*results[first:], *results[:first]) for key in ("minimal", "seed", "mutant")]
     with tempfile.TemporaryDirectory() as scratch:
@@ -172,7 +172,8 @@ def compared(results: Sequence[Mapping[str, Any]], processes: int) -> str:
 
 
 def used_s() -> float:
-    """What this process and those that it has ended have used of the processors; other load does not change it much."""
+    """Return what this process and those that it has ended have used of the processors; other load does not change it
+    much."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
@@ -199,17 +200,17 @@ def main() -> int:
     try:
         for planted in (one for one in MUTANTS if one.name in options.mutants or not options.mutants):
             folder = options.out / planted.name
-            told = known(folder, code)
-            if told is None:
+            result = known(folder, code)
+            if result is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-                told = {
+                result = {
                     **measured(planted, options.within, options.processor_s, options.processes, folder),
                     "code": code,
                 }
-                (folder / KNOWN).write_text(json.dumps(told), "utf-8")
-            results += [] if "error" in told else [told]
-            print(row(planted, told), flush=True)
+                (folder / KNOWN).write_text(json.dumps(result), "utf-8")
+            results += [] if "error" in result else [result]
+            print(row(planted, result), flush=True)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
         return 130

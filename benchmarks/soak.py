@@ -40,7 +40,7 @@ class Watched:
     samples: list[tuple[float, float]] = field(default_factory=list)
 
     def goes_on(self) -> bool:
-        """Whether it does; then its memory is noted, too."""
+        """Return whether it goes on; then its memory is noted, too."""
         if self.process.poll() is not None:
             return False
         status = Path(f"/proc/{self.process.pid}/status").read_text("ascii", "replace")
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _began(harness: Watched, before: set[Path]) -> Path:
-    """The run that the harness makes, once it is there."""
+    """Return the run that the harness makes, once it is there."""
     while harness.goes_on():
         if made := set(store.runs(OUT)) - before:
             return made.pop()

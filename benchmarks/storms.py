@@ -97,17 +97,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def read(path: Path, code: str) -> dict[tuple[str, str, int], Storm]:
-    """What is known of this version of the code; a later line counts more."""
+    """Return what is known of this version of the code; a later line counts more."""
     path.parent.mkdir(parents=True, exist_ok=True)
     found = {}
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
-            told = json.loads(line)
+            fields = json.loads(line)
         except ValueError:  # killed in the middle of a line
             continue
-        if told.pop("code") == code:
-            lists = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
-            storm = Storm(**told | lists)
+        if fields.pop("code") == code:
+            lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+            storm = Storm(**fields | lists)
             found[storm.experiment, storm.deployment, storm.seed] = storm
     return found
 
@@ -121,19 +121,19 @@ def run(file: Path, on: str, seed: int, folder: Path, inventory: Path | None = N
     out, problem = _stormproof(folder, *map(str, words))
     times = {"seconds": round(time.monotonic() - began_s, 1), "load": round(os.getloadavg()[0], 1)}
     try:
-        told = json.loads(out)
+        answer = json.loads(out)
     except ValueError:
-        told = {}
+        answer = {}
     found: dict[str, Any] = {"experiment": file.stem, "deployment": on, "seed": seed, **times}
-    if "run" not in told:
+    if "run" not in answer:
         return Storm(**found, verdict="REFUSED", why=tuple(problem.splitlines()))
-    directory = folder / told["run"]
+    directory = folder / answer["run"]
     storm = Storm(
         **found,
         **evidence(directory),
-        verdict=told["verdict"],
-        why=tuple(told["why"]),
-        anomalies=tuple(sorted(told["anomalies"])),
+        verdict=answer["verdict"],
+        why=tuple(answer["why"]),
+        anomalies=tuple(sorted(answer["anomalies"])),
     )
     if storm.verdict == Validity.VALID:
         shutil.rmtree(directory)
@@ -141,7 +141,8 @@ def run(file: Path, on: str, seed: int, folder: Path, inventory: Path | None = N
 
 
 def _stormproof(folder: Path, *words: str) -> tuple[str, str]:
-    """What the command prints to standard output and error. Who interrupts us has it undo its faults first."""
+    """Run the command; return what it prints to standard output and error. Who interrupts us has it undo its faults
+    first."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "stormproof", *words],
@@ -161,19 +162,19 @@ def _stormproof(folder: Path, *words: str) -> tuple[str, str]:
 
 
 def evidence(directory: Path) -> dict[str, Any]:
-    """What a run's directory tells: laws decided, operations that ended well, faults with an effect."""
+    """Return what a run's directory shows: laws decided, operations that ended well, faults with an effect."""
     laws = json.loads((directory / "verdict.json").read_text("utf-8")).get("laws", [])
     rows = read_rows(directory)[0].select(["kind", "type", "f", "value"]).to_pylist()
     ended = [(row["f"], json.loads(row["value"])) for row in rows if (row["kind"], row["type"]) == ("fault", "ok")]
     return {
         "decided": tuple(sorted(law["law"] for law in laws if law["validity"] in DECIDED)),
         "operations": sum(row["kind"] == "op" and row["type"] == "ok" and row["f"] != "delivered" for row in rows),
-        "faults": dict(Counter(name for name, told in ended if told["phase"] == "undo" and told["effective"])),
+        "faults": dict(Counter(name for name, end in ended if end["phase"] == "undo" and end["effective"])),
     }
 
 
 def table(storms: Sequence[Storm]) -> Iterator[str]:
-    """A row of Markdown for each experiment."""
+    """Yield a row of Markdown for each experiment."""
     deployments = sorted({storm.deployment for storm in storms}, key=DEPLOYMENTS.index)
     yield "| " + " | ".join(["experiment", *deployments, "operations", "faults with effect"]) + " |"
     yield "|---" * (len(deployments) + 3) + "|"
@@ -192,7 +193,7 @@ def table(storms: Sequence[Storm]) -> Iterator[str]:
 
 
 def problems(storms: Sequence[Storm]) -> Iterator[str]:
-    """Runs that came to no verdict, and experiments on whose verdict deployments differ; a sentence each."""
+    """Yield runs that came to no verdict, and experiments on whose verdict deployments differ; a sentence each."""
     by_seed: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for storm in storms:
         by_seed[storm.experiment, storm.seed][storm.deployment] = storm.verdict
@@ -201,8 +202,8 @@ def problems(storms: Sequence[Storm]) -> Iterator[str]:
             yield f"{what}: {storm.verdict} (load {storm.load:g}) {'; '.join(storm.why)}"
     for (name, seed), verdicts in by_seed.items():
         if len(set(verdicts.values()) & set(DECIDED)) > 1:
-            told = ", ".join(f"{verdict} on {on}" for on, verdict in verdicts.items())
-            yield f"{name}, seed {seed}: {told}"
+            listing = ", ".join(f"{verdict} on {on}" for on, verdict in verdicts.items())
+            yield f"{name}, seed {seed}: {listing}"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ piece by piece, and writes ``benchmarks/results/controllers.md`` from all that i
 
 ``python -m benchmarks.controllers [--minutes M] [--folder DIR] [PIECE...]`` (``make bench-controller``). Ctrl-C stops
 it, and the same command goes on where it was; ``--minutes 4`` begins no piece that would not end within four minutes,
-as far as earlier ones tell. ``--again`` measures pieces that are known. Ends with 1 when a piece could not be measured.
+as far as earlier ones show. ``--again`` measures pieces that are known. Ends with 1 when a piece could not be measured.
 """
 
 from __future__ import annotations

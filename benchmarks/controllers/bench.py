@@ -120,8 +120,8 @@ class Bench:
             await must(link, requests.apply_id(group, replica))
             await must(link, requests.register(group, replica, 1))
         await self._revive(group, link)
-        told = requests.epochs(await must(link, requests.elect(group, 1, designate=False)))
-        standing = Standing(1, told["masterEpoch"], told["syncStateSetEpoch"], (1,))
+        epochs = requests.epochs(await must(link, requests.elect(group, 1, designate=False)))
+        standing = Standing(1, epochs["masterEpoch"], epochs["syncStateSetEpoch"], (1,))
         await self._alter(group, standing, link, requests.MASTERS, Tally())
 
     async def _revive(self, group: str, link: Connection) -> None:
@@ -132,7 +132,7 @@ class Bench:
         return requests.heartbeat(group, replica, self.cluster.broker_timeout_ms)
 
     async def standings(self, groups: Sequence[str]) -> Mapping[str, Standing]:
-        """What the leader knows of these groups."""
+        """Return what the leader knows of these groups."""
         found: dict[str, Standing] = {}
         for at in range(0, len(groups), 200):
             answer = await must(self.writers[0], requests.standings(groups[at : at + 200]))
@@ -184,7 +184,8 @@ class Bench:
         return self._heartbeat(self._next_group(), 1)
 
     def _write(self) -> Call:
-        """The last replica of some group registers anew: it is in no SyncStateSet, so nothing else follows."""
+        """Return a request by which the last replica of some group registers again: it is in no SyncStateSet, so
+        nothing else follows."""
         return requests.register(self._next_group(), REPLICAS, next(self._lives))
 
     def _read(self) -> Call:
@@ -205,7 +206,7 @@ class Bench:
                 tasks.start(work(self.groups[number::workers], self.writers[number % CONNECTIONS]))
 
     async def _change(self, name: str, group: str, link: Connection, tally: Tally) -> None:
-        """A set that loses the other replica, or gets it back; or that, and the other replica made master."""
+        """Let a set lose the other replica, or get it back; or do that and have the other replica made master."""
         standing = self._standings[group]
         if name == ALTER:
             members = (standing.master,) if standing.other in standing.members else requests.MASTERS
@@ -216,9 +217,11 @@ class Bench:
             standing = self._standings[group]
         answer = await call(link, requests.elect(group, standing.other, designate=True), tally)
         if answer is not None:
-            told = requests.epochs(answer)
+            epochs = requests.epochs(answer)
             members = (standing.other,)
-            self._standings[group] = Standing(standing.other, told["masterEpoch"], told["syncStateSetEpoch"], members)
+            self._standings[group] = Standing(
+                standing.other, epochs["masterEpoch"], epochs["syncStateSetEpoch"], members
+            )
 
     async def _alter(
         self, group: str, standing: Standing, link: Connection, members: Sequence[int], tally: Tally
@@ -242,13 +245,13 @@ class Bench:
     async def _heartbeats(self, end_s: float) -> None:
         """Each broker's to each controller, evenly over the time."""
         brokers = [(group, replica) for group in self.groups for replica in range(1, REPLICAS + 1)]
-        per_s, told, begin_s = min(HEARTBEATS_PER_S, len(brokers)), 0, time.perf_counter()
+        per_s, sent, begin_s = min(HEARTBEATS_PER_S, len(brokers)), 0, time.perf_counter()
         while (now_s := time.perf_counter()) < end_s:
-            while told < (now_s - begin_s) * per_s:
-                beat = self._heartbeat(*brokers[told % len(brokers)])
+            while sent < (now_s - begin_s) * per_s:
+                beat = self._heartbeat(*brokers[sent % len(brokers)])
                 for links in self.links.values():
-                    links[0].tell(beat)
-                told += 1
+                    links[0].send_oneway(beat)
+                sent += 1
             await asyncio.sleep(0.01)
 
     def end(self) -> None:

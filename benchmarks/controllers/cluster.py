@@ -65,11 +65,11 @@ class Cluster:
                 )
 
     def hello(self, client: str, node: str) -> bytes:
-        """What a client's connection begins with."""
+        """Return what a client's connection begins with."""
         return b""
 
     def leader(self, metadata: bytes) -> str:
-        """The leader that an answer to request 1005 names; "" if there is none."""
+        """Return the leader that an answer to request 1005 names; "" if there is none."""
         raise NotImplementedError
 
     def _command(self, name: str, folder: Path) -> Sequence[str]:
@@ -86,11 +86,11 @@ class Cluster:
         return False
 
     def group_memory(self) -> int:
-        """The memory of the process that uses most, as far as it depends on the groups."""
+        """Return the memory of the process that uses most, as far as it depends on the groups."""
         return max(_resident_bytes(process.pid) for process in self.processes.values())
 
     def check(self) -> None:
-        """Raises ``RuntimeError`` with the log of a controller that has ended."""
+        """Raise ``RuntimeError`` with the log of a controller that has ended."""
         for name, process in self.processes.items():
             if process.poll() is not None:
                 log = (self.directory / name / "log").read_text("utf-8", "replace")
@@ -113,7 +113,7 @@ class Cluster:
 
 
 class ReferenceCluster(Cluster):
-    """The reference system's controllers; ``kind`` is their mode. ``sampled``: they tell where their processor time
+    """The reference system's controllers; ``kind`` is their mode. ``sampled``: they report where their processor time
     goes."""
 
     def __init__(
@@ -131,7 +131,7 @@ class ReferenceCluster(Cluster):
         return found[1].decode() if found else ""
 
     async def samples(self, node: str) -> str:
-        """What :mod:`benchmarks.controllers.sampled` has counted in a controller. Raises ``TimeoutError``."""
+        """Return what :mod:`benchmarks.controllers.sampled` has counted in a controller. Raises ``TimeoutError``."""
         path = self._samples(node)
         self.processes[node].send_signal(signal.SIGUSR2)
         for _ in range(100):
@@ -148,8 +148,8 @@ class ReferenceCluster(Cluster):
         return (sys.executable, "-P", "-m", *sampled, "controller", name)
 
     def _environment(self, name: str, folder: Path) -> Mapping[str, str]:
-        told = {name: value for name, value in os.environ.items() if not name.startswith("NODE_")}
-        return told | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("NODE_")}
+        return inherited | {
             "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),
             "NODE_ADDRESSES": " ".join(f"{name}={host}:{port}" for name, (host, port) in self.addresses.items()),
             "NODE_DISK": str(folder / "disk"),
@@ -166,7 +166,7 @@ class ReferenceCluster(Cluster):
 class RocketMqCluster(Cluster):
     """Apache RocketMQ's controllers on DLedger, one JVM each, the JVM's own choice of collector and compilers.
 
-    The brokers of the benchmark have no addresses, so nobody is told of elections.
+    The brokers of the benchmark have no addresses, so no broker is notified of elections.
 
     ``logged_reads``: a read is an entry of the log (``processReadEvent``); by default the leader answers from its
     memory, and a deposed one may answer from old state."""
@@ -231,12 +231,12 @@ class RocketMqCluster(Cluster):
                 process.send_signal(number)
 
     def group_memory(self) -> int:
-        """What is left in the largest heap after a collection."""
+        """Return what is left in the largest heap after a collection."""
         return max(_heap_bytes(process.pid) for process in self.processes.values())
 
 
 def cluster(kind: str, directory: Path, *, broker_timeout_ms: int = BROKER_TIMEOUT_MS) -> Cluster:
-    """A cluster of one of the kinds that are compared."""
+    """Return a cluster of one of the kinds that are compared."""
     if kind == ROCKETMQ:
         return RocketMqCluster(directory, broker_timeout_ms=broker_timeout_ms)
     return ReferenceCluster(kind, directory, broker_timeout_ms=broker_timeout_ms)
@@ -261,9 +261,11 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _heap_bytes(pid: int) -> int:
-    """What objects take that are still in use. Raises ``RuntimeError`` if the JVM does not tell."""
-    told = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"^Total\s+\d+\s+(\d+)", told, re.MULTILINE)
+    """Return what objects take that are still in use. Raises ``RuntimeError`` if the JVM does not say."""
+    histogram = subprocess.run(
+        ["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"^Total\s+\d+\s+(\d+)", histogram, re.MULTILINE)
     if found is None:
-        raise RuntimeError(f"jcmd {pid} GC.class_histogram gave no total: {told[:200]!r}")
+        raise RuntimeError(f"jcmd {pid} GC.class_histogram gave no total: {histogram[:200]!r}")
     return int(found[1])

@@ -25,21 +25,21 @@ Result = Mapping[str, Any]
 
 
 def planted() -> list[Planted]:
-    """The bugs that are planted in controllers."""
+    """Return the bugs that are planted in controllers."""
     return [one for one in MUTANTS if "controller" in one.parts]
 
 
 def examples() -> list[str]:
-    """The experiments that show them, and others in which controllers suffer."""
+    """Return the experiments that show them, and others in which controllers suffer."""
     return sorted({*map(scenario, planted()), *_OTHERS})
 
 
 def judge_seeds(example: str) -> Result:
-    """The correct system in one example, seed by seed."""
+    """Judge the correct system in one example, seed by seed."""
     faults = load(EXPERIMENTS[example], deployment=SIM).faults
     return {
         "example": example,
-        "faults": sorted({_told(one.use.name, one.use.options) for one in faults}),
+        "faults": sorted({_words(one.use.name, one.use.options) for one in faults}),
         "runs": [_judged(example, seed) for seed in range(1, SEEDS + 1)],
     }
 
@@ -53,15 +53,16 @@ def explore(most_states: int = LONG) -> Result:
 
 
 def found_bugs(page: str) -> list[Sequence[str]]:
-    """The rows of the controllers' bugs in ``docs/mutants.md``: bug, law, example, first seed that finds it, share of
-    the seeds that do, other laws, what it stands for."""
+    """Return the rows of the controllers' bugs in ``docs/mutants.md``: bug, law, example, first seed that finds it,
+    share of the seeds that do, other laws, what it stands for."""
     names = {f"`{one.name}`" for one in planted()}
     rows = (line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `"))
     return [row for row in rows if row[0] in names]
 
 
 def _judged(example: str, seed: int) -> Result:
-    """Raises ``KeyboardInterrupt`` when somebody ends the run: it says nothing then."""
+    """Judge the correct system in one example with one seed. Raises ``KeyboardInterrupt`` when somebody ends the run:
+    it says nothing then."""
     try:
         verdict = run(example, "", seed)
     except ChaosError as error:
@@ -83,7 +84,7 @@ def _counts(verdict: RunVerdict) -> Mapping[str, int]:
     return next((law.counts for law in verdict.laws if law.law == _LAW), {})
 
 
-def _told(name: str, options: Any) -> str:
-    """A fault, its shape if it has one, and whom it meets."""
+def _words(name: str, options: Any) -> str:
+    """Return the words for a fault, its shape if it has one, and whom it meets."""
     shape, target = getattr(options, "shape", ""), getattr(options, "target", "")
     return " ".join(str(part) for part in (name, shape, f"({target})" if target else "") if part)

@@ -81,7 +81,7 @@ class Failover:
             for at in range(0, len(brokers), TOGETHER):
                 for broker in brokers[at : at + TOGETHER]:
                     if broker not in self._gone:
-                        self._links[broker].tell(requests.heartbeat(*broker, BROKER_TIMEOUT_MS))
+                        self._links[broker].send_oneway(requests.heartbeat(*broker, BROKER_TIMEOUT_MS))
                 due_s += BEAT_S * TOGETHER / len(brokers)
                 await asyncio.sleep(due_s - time.perf_counter())
 

@@ -25,9 +25,9 @@ _CODE = re.compile(rb'"code":(\d+)')
 
 
 def frame(code: int, opaque: int, fields: Mapping[str, str], body: bytes = b"", flags: int = 0) -> bytes:
-    """A request as any client of RocketMQ writes it."""
-    told = {"code": code, "language": "JAVA", "version": 513, "opaque": opaque, "flag": flags, "extFields": fields}
-    header = json.dumps(told, separators=(",", ":")).encode()
+    """Return a request as any client of RocketMQ writes it."""
+    content = {"code": code, "language": "JAVA", "version": 513, "opaque": opaque, "flag": flags, "extFields": fields}
+    header = json.dumps(content, separators=(",", ":")).encode()
     return _START.pack(4 + len(header) + len(body), len(header)) + header + body
 
 
@@ -57,11 +57,12 @@ class Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(ConnectionResetError("the controller has closed the connection"))
 
-    def tell(self, what: Call) -> None:
+    def send_oneway(self, what: Call) -> None:
         self._transport.write(frame(what.code, next(self._numbers), what.fields, what.body, flags=_ONEWAY))
 
     async def ask(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> tuple[int, bytes]:
-        """The answer's code, and the whole frame. Raises ``ConnectionResetError`` and ``TimeoutError``."""
+        """Send a request; return the answer's code, and the whole frame. Raises ``ConnectionResetError`` and
+        ``TimeoutError``."""
         number = next(self._numbers)
         answer = self._asked[number] = self._loop.create_future()
         self._transport.write(frame(code, number, fields, body))
@@ -139,14 +140,14 @@ async def leader_of(cluster: Cluster) -> str:
     deadline_s = time.monotonic() + BEGIN_S
     while time.monotonic() < deadline_s:
         cluster.check()
-        if found := await _told_leader(cluster):
+        if found := await _agreed_leader(cluster):
             return found
         await asyncio.sleep(_POLL_S)
     raise TimeoutError(f"{cluster.kind}: no leader within {BEGIN_S:g} s")
 
 
-async def _told_leader(cluster: Cluster) -> str:
-    told = set()
+async def _agreed_leader(cluster: Cluster) -> str:
+    leaders = set()
     for node in cluster.addresses:
         try:
             connection = await Connection.open(cluster, node, "finder")
@@ -158,5 +159,5 @@ async def _told_leader(cluster: Cluster) -> str:
             return ""
         finally:
             connection.close()
-        told.add(cluster.leader(answer))
-    return told.pop() if len(told) == 1 else ""
+        leaders.add(cluster.leader(answer))
+    return leaders.pop() if len(leaders) == 1 else ""

@@ -67,14 +67,14 @@ def _page(results: Results) -> Iterator[str]:
 
 
 def _headline(results: Results) -> Iterator[str]:
-    """What counts: the new mode against RocketMQ itself; and whether ``classic`` may stand for it."""
+    """Yield what counts: the new mode against RocketMQ itself; and whether ``classic`` may stand for it."""
     ratios = results.straw_man()
     if not ratios:
         return
     far = [phase for phase, ratio in ratios.items() if not 0.5 <= ratio <= 2]
-    told = ", ".join(f"{_PHASES[phase]} {ratio:.2f}" for phase, ratio in ratios.items())
+    words = ", ".join(f"{_PHASES[phase]} {ratio:.2f}" for phase, ratio in ratios.items())
     verdict = "is not within" if far else "is within"
-    yield f"`classic` {verdict} a factor of two of RocketMQ's own controller (its throughput over RocketMQ's: {told};"
+    yield f"`classic` {verdict} a factor of two of RocketMQ's own controller (its throughput over RocketMQ's: {words};"
     yield "reads are compared with RocketMQ's logged ones). `parallel` against RocketMQ itself:"
     yield ""
     for phase in (REGISTER, ALTER, ELECT, INFO, HEARTBEAT):
@@ -130,7 +130,8 @@ def _rows(results: Results, groups: int) -> Iterator[str]:
 
 
 def _us(phase: str, value: float) -> str:
-    """The reads of the mixed phase are a small part of what the controllers do then."""
+    """Return a processor time as a cell; none for the mixed phase, whose reads are a small part of what the controllers
+    do then."""
     return "" if phase == MIXED else f"{value:,.0f}"
 
 
@@ -162,8 +163,10 @@ def _failover(results: Results) -> Iterator[str]:
             for kind in KINDS:
                 seconds = results.failover(kind, how, count)
                 if seconds is not None:
-                    told = [f"{value:.2f}" for value in _spread(seconds)] if seconds else ["–"] * 3
-                    rows.append(f"| {how} | {count:,} | {_NAMES[kind]} | {' | '.join(told)} | {count - len(seconds)} |")
+                    cells = [f"{value:.2f}" for value in _spread(seconds)] if seconds else ["–"] * 3
+                    rows.append(
+                        f"| {how} | {count:,} | {_NAMES[kind]} | {' | '.join(cells)} | {count - len(seconds)} |"
+                    )
     if rows:
         yield from ("## Failover of many masters at once", "", FAILOVER, "")
         yield from _shown("failover.svg", "Seconds until the last group has a master, by how many lost theirs")
@@ -183,13 +186,13 @@ def _more_cores(results: Results) -> Iterator[str]:
     yield from ("## Reads from followers, and more cores than there are", "", MODEL, "")
     yield f"| controllers that answer | measured per s | the model on these {CORES} cores | error |"
     yield from ("|---|---|---|---|",)
-    for number, told in readers.items():
-        error = told["here"] / told["measured"] - 1
-        yield f"| {number} | {told['measured']:,.0f} | {told['here']:,.0f} | {error:+.0%} |"
+    for number, rates in readers.items():
+        error = rates["here"] / rates["measured"] - 1
+        yield f"| {number} | {rates['measured']:,.0f} | {rates['here']:,.0f} | {error:+.0%} |"
     yield from ("", "| controllers that answer | the model with a core each | over one |", "|---|---|---|")
-    for number, told in readers.items():
-        ratio = told["own_cores"] / readers[1]["own_cores"]
-        yield f"| {number} | {told['own_cores']:,.0f} | {ratio:.2f} |"
+    for number, rates in readers.items():
+        ratio = rates["own_cores"] / readers[1]["own_cores"]
+        yield f"| {number} | {rates['own_cores']:,.0f} | {ratio:.2f} |"
     yield ""
 
 
@@ -236,13 +239,13 @@ def _correctness(results: Results) -> Iterator[str]:
     validities = Counter(run["validity"] for run in runs)
     operations, unclear = (sum(run[key] for run in runs) for key in ("operations", "unclear"))
     yield f"The correct controllers in the simulator: {len(runs)} runs, {operations:,} operations judged linearizable,"
-    yield f"and {unclear:,} whose outcome no client knew. Verdicts: {_told(validities)}."
+    yield f"and {unclear:,} whose outcome no client knew. Verdicts: {_listing(validities)}."
     yield from ("", "| example | seeds | verdicts | operations | faults |", "|---|---|---|---|---|")
     for found in judged:
         counts = Counter(run["validity"] for run in found["runs"])
         total = sum(run["operations"] for run in found["runs"])
         faults = ", ".join(found["faults"]) or "–"
-        yield f"| `{found['example']}` | 1 to {len(found['runs'])} | {_told(counts)} | {total:,} | {faults} |"
+        yield f"| `{found['example']}` | 1 to {len(found['runs'])} | {_listing(counts)} | {total:,} | {faults} |"
     yield ""
     yield from _odd(judged)
     yield from _explored(results)
@@ -256,7 +259,7 @@ def _correctness(results: Results) -> Iterator[str]:
 
 
 def _odd(judged: Sequence[correctness.Result]) -> Iterator[str]:
-    """Runs that are not VALID, with the reason."""
+    """Yield the runs that are not VALID, with the reason."""
     odd = [(found["example"], run) for found in judged for run in found["runs"] if run["validity"] != "VALID"]
     for example, run in odd:
         yield f"* `{example}`, seed {run['seed']}: {run['validity']}: {run['why']}"
@@ -276,8 +279,8 @@ def _explored(results: Results) -> Iterator[str]:
         yield f"| {scope['scope']} | {counts} | {whole} | {scope['violation'] or 'none'} |"
     yield from ("", "| planted bug | beginning | states | events | law broken |", "|---|---|---|---|---|")
     for bug in found["bugs"]:
-        told = f"{bug['scope']} | {bug['states']:,} | {len(bug['path'])} | {bug['violation'] or 'none: not found'}"
-        yield f"| `{bug['bug']}` | {told} |"
+        cells = f"{bug['scope']} | {bug['states']:,} | {len(bug['path'])} | {bug['violation'] or 'none: not found'}"
+        yield f"| `{bug['bug']}` | {cells} |"
     yield ""
 
 
@@ -293,7 +296,7 @@ def _planted() -> Iterator[str]:
     yield ""
 
 
-def _told(counts: Counter[str]) -> str:
+def _listing(counts: Counter[str]) -> str:
     return ", ".join(f"{times} {word}" for word, times in counts.most_common()) or "none"
 
 

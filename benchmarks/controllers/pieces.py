@@ -76,7 +76,7 @@ def _timed(name: str, measure: Callable[[Path], Awaitable[Result]], *, is_timed:
 
 
 def kept(name: str, folder: Path) -> Result | None:
-    """A piece's result, if it has been measured."""
+    """Return a piece's result, if it has been measured."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -114,7 +114,7 @@ def _load(groups: int) -> Piece:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             clusters = [cluster(kind, Path(place) / kind) for kind in KINDS]
             benches = await _measure(clusters, groups, PHASES, folder)
-        return {"groups": groups, "kinds": {kind: _told(bench) for kind, bench in zip(KINDS, benches, strict=True)}}
+        return {"groups": groups, "kinds": {kind: _phases(bench) for kind, bench in zip(KINDS, benches, strict=True)}}
 
     return _timed(f"load-{groups}", measure)
 
@@ -126,13 +126,13 @@ def _logged_reads() -> Piece:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             clusters = [RocketMqCluster(Path(place), logged_reads=True)]
             (bench,) = await _measure(clusters, USUAL, (INFO, MIXED), folder)
-        return {"groups": USUAL, "kinds": {LOGGED: _told(bench)}}
+        return {"groups": USUAL, "kinds": {LOGGED: _phases(bench)}}
 
     return _timed("logged-reads", measure)
 
 
 def _readers() -> Piece:
-    """Reads from one, two and three controllers: what each controller has to do for one read."""
+    """Return the piece with reads from one, two and three controllers: what each controller has to do for one read."""
 
     async def measure(folder: Path) -> Result:
         found: dict[str, Result] = {}
@@ -190,8 +190,8 @@ def _failover(kind: str) -> Piece:
                 trials = await Failover(bench).run()
             finally:
                 bench.end()
-        told = [{"how": one.how, "count": one.count, "seconds": one.seconds} for one in trials]
-        return {"kind": kind, "groups": failover.GROUPS, "trials": told}
+        rows = [{"how": one.how, "count": one.count, "seconds": one.seconds} for one in trials]
+        return {"kind": kind, "groups": failover.GROUPS, "trials": rows}
 
     return _timed(f"failover-{kind}", measure)
 
@@ -221,19 +221,20 @@ async def _measure(clusters: Sequence[Cluster], groups: int, phases: tuple[str, 
 
 
 def _kept_state(kind: str, groups: int, folder: Path) -> Path:
-    """Raises ``FileNotFoundError`` if the groups have not been registered yet."""
+    """Return the folder with the state that registering the groups has left. Raises ``FileNotFoundError`` if they have
+    not been registered yet."""
     state = folder / "states" / f"{_STATE_OF[kind]}-{groups}"
     if not (folder / f"state-{_STATE_OF[kind]}-{groups}.json").exists():
         raise FileNotFoundError(f"measure state-{_STATE_OF[kind]}-{groups} first")
     return state
 
 
-def _told(bench: Bench) -> Mapping[str, Result]:
+def _phases(bench: Bench) -> Mapping[str, Result]:
     return {name: _phase(phase) for name, phase in bench.phases.items()}
 
 
 def _phase(phase: Phase) -> Result:
-    """Raises ``RuntimeError`` if nothing was answered."""
+    """Return the figures of a phase. Raises ``RuntimeError`` if nothing was answered."""
     latencies_ms = [1000 * latency for latency in phase.tally.latencies_s]
     if not latencies_ms:
         raise RuntimeError(f"no request was answered as it should be, but with {phase.tally.refused or 'nothing'}")

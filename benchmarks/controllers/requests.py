@@ -76,13 +76,13 @@ def standings(groups: Sequence[str]) -> Call:
 def read_standings(answer: bytes) -> dict[str, Standing]:
     """Of an answer to :func:`standings`, each group's; a group without a master has master 0."""
     found = {}
-    for group, told in json.loads(answer[answer.index(b'{"replicasInfoTable"') :])["replicasInfoTable"].items():
-        members = tuple(replica["brokerId"] for replica in told["inSyncReplicas"])
-        master = told.get("masterBrokerId") or 0
-        found[group] = Standing(max(0, master), told["masterEpoch"], told["syncStateSetEpoch"], members)
+    for group, info in json.loads(answer[answer.index(b'{"replicasInfoTable"') :])["replicasInfoTable"].items():
+        members = tuple(replica["brokerId"] for replica in info["inSyncReplicas"])
+        master = info.get("masterBrokerId") or 0
+        found[group] = Standing(max(0, master), info["masterEpoch"], info["syncStateSetEpoch"], members)
     return found
 
 
 def epochs(answer: bytes) -> dict[str, int]:
-    """The epochs in the header of an answer to :func:`elect` or :func:`alter`."""
+    """Return the epochs in the header of an answer to :func:`elect` or :func:`alter`."""
     return {name.decode(): int(value) for name, value in _EPOCHS.findall(answer)}

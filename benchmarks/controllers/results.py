@@ -108,19 +108,19 @@ class Results:
         found = self.piece("readers")
         if found is None:
             return {}
-        told: dict[int, Mapping[str, float]] = {}
+        rates: dict[int, Mapping[str, float]] = {}
         for number, phase in found["readers"].items():
             count = phase["count"]
             each_s = [used / count for used in phase["processor_s"]]
             generator_s = phase["generator_cores"] / phase["per_s"]
             here = min(CORES / (sum(each_s) + generator_s), 1 / max(each_s), 1 / generator_s)
-            told[int(number)] = {"measured": phase["per_s"], "here": here, "own_cores": 1 / max(each_s)}
-        return told
+            rates[int(number)] = {"measured": phase["per_s"], "here": here, "own_cores": 1 / max(each_s)}
+        return rates
 
     # Aims
 
     def aims(self) -> list[Aim]:
-        """The table of issue 15, in its order."""
+        """Return the table of issue 15, in its order."""
         readers = self.readers()
         grow = readers[3]["own_cores"] / readers[1]["own_cores"] if readers else None
         slowest = [max(self.failover(PARALLEL, how, FAILOVER_GROUPS) or (float("inf"),)) for how in HOWS]

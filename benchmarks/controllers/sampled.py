@@ -2,7 +2,7 @@
 WORDS…``) that writes down where its processor time goes.
 
 Every two milliseconds of processor time the innermost line of the project's own code, and the innermost function of
-all, are counted. SIGUSR1 begins the counts anew, SIGUSR2 has them written as JSON. The system's time for sockets and
+all, are counted. SIGUSR1 begins the counts again, SIGUSR2 has them written as JSON. The system's time for sockets and
 files counts for the function that asked for it.
 """
 

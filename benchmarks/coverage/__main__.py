@@ -1,7 +1,7 @@
 """What storms reach of the reference system, and what they never did.
 
 ``python -m benchmarks.coverage [EXAMPLE...] --seeds A..B [--write]`` runs experiments of ``examples/`` (all, unless
-some are named) in the simulator with each of the seeds, one process a core, and tells which branches of the reference
+some are named) in the simulator with each of the seeds, one process a core, and reports which branches of the reference
 system's policy ran in how many runs, which faults met which roles in which phase, and which goals were reached; what
 never was is listed. ``--write`` puts it into ``benchmarks/results/coverage.md``. Tracing takes about as long again as
 the runs.
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from benchmarks.coverage import page
 from benchmarks.coverage.branches import sources
-from benchmarks.coverage.runs import EXPERIMENTS, ROOT, told
+from benchmarks.coverage.runs import EXPERIMENTS, ROOT, run_all
 from benchmarks.mutation.state import commit
 
 PAGE = ROOT / "benchmarks" / "results" / "coverage.md"
@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     seeds = range(int(first), int(last or first) + 1)
     jobs = [(name, seed) for name in chosen for seed in seeds]
     texts = {file: path.read_text("utf-8") for file, path in sources(ROOT).items()}
-    text = page.write(told(jobs, options.workers), seeds, texts, commit(ROOT))
+    text = page.write(run_all(jobs, options.workers), seeds, texts, commit(ROOT))
     if options.write:
         PAGE.write_text(text, "utf-8")
     else:

@@ -1,7 +1,7 @@
 """Branches of the reference system's policy, from its source; and which of them a run took, by tracing its lines.
 
 A branch is one outcome of an ``if`` (or of an ``elif``): the condition held, or it didn't. Conditions within an
-expression (``a if b else c``, ``and``, comprehensions) are not told apart: they share a line.
+expression (``a if b else c``, ``and``, comprehensions) are not distinguished: they share a line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Lines:
 
 
 def sources(root: Path) -> Mapping[str, Path]:
-    """The files of the policy, by their path from the top of the tree."""
+    """Return the files of the policy, by their path from the top of the tree."""
     found = [path for folder in FOLDERS for path in sorted((root / "reference" / folder).glob("*.py"))]
     return {path.relative_to(root).as_posix(): path for path in found}
 

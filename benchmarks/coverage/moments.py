@@ -18,7 +18,7 @@ NEVER = 2**63 - 1
 
 
 class Phase(StrEnum):
-    """What a group may be at: records are on their way to slaves; a replica begins anew and is not in sync yet; an
+    """What a group may be at: records are on their way to slaves; a replica begins again and is not in sync yet; an
     object is stored and no manifest names it yet; there is no master that has confirmed anything."""
 
     REPLICATION = "replication"
@@ -27,8 +27,8 @@ class Phase(StrEnum):
     ELECTION = "election"
 
 
-#: Rows by which brokers and controllers tell their roles; all other nodes are known by the role they were started in.
-TELLING = ("role", "raft")
+#: Rows by which brokers and controllers report their roles; all other nodes are known by the role they were started in.
+ROLE_ROWS = ("role", "raft")
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -58,11 +58,11 @@ def meetings(table: pa.Table, meta: RunMeta) -> set[Meeting]:
 
 def _faults(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str], int, int]]:
     """Each injection that had an effect: its name, the nodes that it is proven to have hit, from when until when."""
-    told: dict[str, list[Mapping[str, Any]]] = {}
+    by_process: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["kind"] == "fault":
-            told.setdefault(row["process"], []).append(row)
-    for found in told.values():
+            by_process.setdefault(row["process"], []).append(row)
+    for found in by_process.values():
         nodes = {node for row in found for hit in (row["v"].get("proven") or {}).values() for node in hit}
         undone = [row["time_ns"] for row in found if row["v"].get("phase") == "undo"]
         if nodes:
@@ -70,17 +70,17 @@ def _faults(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str],
 
 
 def _roles(rows: Sequence[Mapping[str, Any]], meta: RunMeta) -> Callable[[str, int], str]:
-    """What a node was at a time, in ns."""
+    """Return what a node was at a time, in ns."""
     known: dict[str, list[tuple[int, str]]] = {}
     for row in rows:
-        if row["f"] in TELLING and (word := row["v"].get("role")):
+        if row["f"] in ROLE_ROWS and (word := row["v"].get("role")):
             known.setdefault(row["node"], []).append((row["time_ns"], str(word)))
     started = {node.name: node.role for node in meta.nodes}
 
     def role(node: str, time_ns: int) -> str:
-        told = known.get(node, [])
-        at = bisect_right(told, (time_ns, chr(0x10FFFF))) - 1
-        return told[at][1] if at >= 0 else started.get(node, node)
+        changes = known.get(node, [])
+        at = bisect_right(changes, (time_ns, chr(0x10FFFF))) - 1
+        return changes[at][1] if at >= 0 else started.get(node, node)
 
     return role
 

@@ -35,7 +35,7 @@ class Seen:
     goals: frozenset[str]
 
 
-def told(jobs: Sequence[tuple[str, int]], workers: int) -> page.Totals:
+def run_all(jobs: Sequence[tuple[str, int]], workers: int) -> page.Totals:
     """Run all jobs and count, in how many runs each thing was seen."""
     totals = page.Totals(runs=len(jobs), examples=tuple(dict.fromkeys(name for name, _ in jobs)))
     context = multiprocessing.get_context("spawn")

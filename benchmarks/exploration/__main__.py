@@ -21,13 +21,13 @@ def main() -> int:
         found = explored(scope.name, most_states=states)
         failed |= bool(found.violation)
         whole = "all" if found.is_complete else "more left"
-        told = f"{found.violation}: {', '.join(found.path)}" if found.violation else "no law broken"
-        print(f"{scope.name}: {found.states:,} states ({whole}), depth {found.depth}: {told}", flush=True)
+        result = f"{found.violation}: {', '.join(found.path)}" if found.violation else "no law broken"
+        print(f"{scope.name}: {found.states:,} states ({whole}), depth {found.depth}: {result}", flush=True)
     for bug, name in BUGS.items():
         found = explored(name, bug, states)
         failed |= not found.violation
-        told = f"{found.violation}: {', '.join(found.path)}" if found.violation else "NOT FOUND"
-        print(f"{bug}, {name}: {found.states:,} states: {told}", flush=True)
+        result = f"{found.violation}: {', '.join(found.path)}" if found.violation else "NOT FOUND"
+        print(f"{bug}, {name}: {found.states:,} states: {result}", flush=True)
     return int(failed)
 
 

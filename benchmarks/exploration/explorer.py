@@ -111,7 +111,7 @@ class Steps:
         return self._taken(env, Event(Kind.START))
 
     def take(self, number: int, event: Event) -> tuple[int, Done]:
-        """Raises :class:`Violation` where the member's code fails."""
+        """Let a member take an event. Raises :class:`Violation` where the member's code fails."""
         known = self._known.get((number, event))
         if known is None:
             known = self._known[number, event] = self._taken(thawed(self._blobs[number]), event)
@@ -148,16 +148,16 @@ class Explorer:
                     steps += 1
                     if isinstance(reached, Violation):
                         path = (*_path(came, hash(state)), words)
-                        return self._told(came, steps, depth + 1, violation=str(reached), path=path)
+                        return self._explored(came, steps, depth + 1, violation=str(reached), path=path)
                     key = hash(reached)
                     if key not in came:
                         came[key] = (hash(state), words)
                         following.append(reached)
             layer = following
             depth += bool(layer)
-        return self._told(came, steps, depth, is_complete=not layer)
+        return self._explored(came, steps, depth, is_complete=not layer)
 
-    def _told(
+    def _explored(
         self,
         came: Mapping[int, object],
         steps: int,
@@ -283,7 +283,8 @@ class Explorer:
         return self._stepped(state, to, event)
 
     def _crashed(self, state: State, at: int, kind: Kind) -> State:
-        """It is back at once; that it may be away for long is nothing but others that act before it does."""
+        """Crash a member. It is back at once; that it may be away for long is nothing but others that act before it
+        does."""
         links = state.links
         for link, pair in enumerate(_PAIRS):
             if at in pair:
@@ -367,7 +368,7 @@ def _less(counts: tuple[int, ...], at: int) -> tuple[int, ...]:
 def _path(came: Mapping[int, tuple[int, str]], key: int) -> tuple[str, ...]:
     words: list[str] = []
     while True:
-        key, told = came[key]
-        if not told:
+        key, step = came[key]
+        if not step:
             return tuple(reversed(words))
-        words.append(told)
+        words.append(step)

@@ -86,7 +86,7 @@ class Asked:
 
 
 def _ended(env: Env, outcome: object, index: int) -> None:
-    """A proposal's client is of no interest."""
+    """Do nothing: a proposal's client is of no interest."""
 
 
 class ModelDisk:
@@ -126,7 +126,7 @@ class ModelDisk:
         return self._token
 
     def finish(self) -> int:
-        """The oldest sync ends; returns its token."""
+        """End the oldest sync; return its token."""
         token = next(iter(self.syncs))
         self.durable = self.syncs.pop(token)
         return token
@@ -287,7 +287,7 @@ def _synced(env: ModelEnv, raft: Raft) -> None:
     raft.done(env, token)
 
 
-# What a member is, for laws and for telling states apart
+# What a member is, for laws and for distinguishing states
 
 
 def facts_of(env: ModelEnv) -> Facts:
@@ -303,7 +303,8 @@ def facts_of(env: ModelEnv) -> Facts:
 
 
 def key_of(env: ModelEnv, facts: Facts) -> Hashable:
-    """Equal for members that will do the same. Clocks count only for what is compared with them."""
+    """Return a key that is equal for members that will do the same. Clocks count only for what is compared with
+    them."""
     raft, log, disk = env.member.raft, env.member.raft.log, env.disk
     ballot, rounds, questions = raft.ballot, raft.rounds, raft.reads.questions
     tokens: dict[int | None, int] = {token: place for place, token in enumerate(disk.syncs)}
@@ -329,7 +330,7 @@ def _reader(then: Readable) -> Hashable:
 
 
 def _content(files: dict[str, bytes]) -> Hashable:
-    """What a member would begin with."""
+    """Return what a member would begin with."""
     logs = [path for path in files if path.startswith("raft/log.")]
     return _recovered(files[max(logs)]) if logs else None
 

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _refusal(given: argparse.Namespace, rivals: Sequence[str]) -> str:
-    """What is wrong with the command line; "" if nothing is."""
+    """Return what is wrong with the command line; "" if nothing is."""
     if unknown := [name for name in rivals if name not in RIVALS]:
         return f"--rivals takes {', '.join(RIVALS)} or none, not {', '.join(unknown)}"
     missing = [name for name in ("duckdb", "polars") if name in rivals and importlib.util.find_spec(name) is None]
@@ -90,9 +90,9 @@ def report(made: histories.Made, size: int, measured: Mapping[str, Mapping[str, 
         if name in seconds
     }
     if as_json:
-        told = {"messages": made.messages, "rows": made.rows, "bytes": size, "planted": dict(made.planted)}
-        told |= {f"ratio_{name.replace('-', '_')}": ratio for name, ratio in ratios.items()}
-        print(json.dumps({"benchmark": "laws", "machine": machine(), **told, "contenders": measured}))
+        summary = {"messages": made.messages, "rows": made.rows, "bytes": size, "planted": dict(made.planted)}
+        summary |= {f"ratio_{name.replace('-', '_')}": ratio for name, ratio in ratios.items()}
+        print(json.dumps({"benchmark": "laws", "machine": machine(), **summary, "contenders": measured}))
         return
     figures = [
         Figure(name="messages", value=made.messages, unit=""),

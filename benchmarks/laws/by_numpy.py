@@ -66,7 +66,7 @@ class _Rows:
     def id(self, at: Ints) -> Ints:
         return self.base[self.numbers["queue"][at]] + (self.numbers["message"][at] & _SEQUENCE)
 
-    def told(self, key: str, at: Ints) -> Ints:
+    def reported(self, key: str, at: Ints) -> Ints:
         texts = self.value.take(at)
         found = pc.struct_field(pc.extract_regex(texts.dictionary, rf'"{key}":(?P<n>\d+)'), "n")
         numbers = pc.cast(pc.fill_null(found, "-1"), "int64").to_numpy()
@@ -88,7 +88,7 @@ def count(path: str) -> Counter[str]:
 
 
 def _calls(rows: _Rows, f: str) -> tuple[Ints, Ints]:
-    """The invocations of one kind, and the place of each one's completion, -1 without one."""
+    """Return the invocations of one kind, and the place of each one's completion, -1 without one."""
     asked, ended = rows.at(f, "invoke"), rows.at(f, "ok", "info", "fail")
     done = np.full(len(asked), -1, dtype=np.int64)
     done[np.searchsorted(rows.numbers["index"][asked], rows.numbers["op"][ended])] = ended
@@ -130,9 +130,9 @@ def _content(rows: _Rows, counted: Counter[str]) -> None:
     counted["corrupt"] += len(np.unique(slot[~unexpected & (origin[who] != content[read])]))
     copies = np.bincount(who[final], minlength=size)
     counted["duplicate-append"] += int((copies > np.maximum(attempts, 1)).sum())
-    told = np.concatenate([acked, slot])
+    places = np.concatenate([acked, slot])
     contents = np.concatenate([content[asked[ok]], content[read]])
-    counted["offset-conflict"] += _conflicts(told, contents, size)
+    counted["offset-conflict"] += _conflicts(places, contents, size)
     counted["rollback"] += _conflicts(slot, content[read], size)
     gone = np.zeros(size, dtype=np.bool_)
     gone[slot[~final]] = True
@@ -155,7 +155,7 @@ def _order(rows: _Rows, counted: Counter[str]) -> None:
     ends = [(index[asked], index[done], queue[done], offset[done] + 1, offset[done])]
     for f in ("pull", "bounds"):
         begun, answers = _calls(rows, f)
-        maximum = rows.told("maximum", answers)
+        maximum = rows.reported("maximum", answers)
         ends.append((index[begun], index[answers], queue[answers], maximum, maximum))
     for name, (began, ended, of, least, most) in {
         "reorder": ends[0],
@@ -170,7 +170,7 @@ def _order(rows: _Rows, counted: Counter[str]) -> None:
 
 
 def _groups(rows: _Rows, counted: Counter[str]) -> None:
-    """What one group was given, and what it committed."""
+    """Count what one group was given, and what it committed."""
     index, queue, offset = (rows.numbers[name] for name in ("index", "queue", "offset"))
     asked, done = _calls(rows, "pull")
     read = rows.at("delivered")
@@ -179,10 +179,12 @@ def _groups(rows: _Rows, counted: Counter[str]) -> None:
     sorted_pull, given = pull[order], offset[read[order]]
     first = np.append(True, sorted_pull[1:] != sorted_pull[:-1])
     expected = np.where(
-        first, np.maximum(offset[asked][sorted_pull], rows.told("minimum", done)[sorted_pull]), np.roll(given, 1) + 1
+        first,
+        np.maximum(offset[asked][sorted_pull], rows.reported("minimum", done)[sorted_pull]),
+        np.roll(given, 1) + 1,
     )
     counted["consumer-reorder"] += int((given != expected).sum())
-    limit = rows.told("limit", asked)
+    limit = rows.reported("limit", asked)
     counted["over-full"] += int(((limit >= 0) & (np.bincount(pull, minlength=len(asked)) > limit)).sum())
     grouped = rows.has('"group"', asked)
     got = read[grouped[pull]]
@@ -209,7 +211,7 @@ def _groups(rows: _Rows, counted: Counter[str]) -> None:
         counted["skipped"] += int((times[begin:end] == 0).sum())
     content = np.full(int(rows.base[-1]), -1, dtype=np.int64)
     content[rows.slot(got)] = rows.numbers["hash"][got]
-    where, told = rows.slot(stored[good]), rows.numbers["hash"][sends[good]]
-    missing = (content[where] >= 0) & (content[where] != told)
-    hashes = rows.numbers["hash"][got] if missing.any() else told[:0]
-    counted["skipped"] += int((~np.isin(told[missing], hashes)).sum())
+    where, sent = rows.slot(stored[good]), rows.numbers["hash"][sends[good]]
+    missing = (content[where] >= 0) & (content[where] != sent)
+    hashes = rows.numbers["hash"][got] if missing.any() else sent[:0]
+    counted["skipped"] += int((~np.isin(sent[missing], hashes)).sum())

@@ -20,9 +20,9 @@ def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[]
         words = [pl.col(name).cast(pl.String) for name in ("kind", "f", "type", "value")]
         scanned = pl.scan_parquet([str(path) for path in paths]).select(COLUMNS).with_columns(words)
         rows = scanned.filter(pl.col("kind").is_in(["op", "harness"])).collect(engine="streaming")
-        told = pl.collect_all(_queries(pl, rows.lazy()), engine="streaming")
+        frames = pl.collect_all(_queries(pl, rows.lazy()), engine="streaming")
         counted: Counter[str] = Counter()
-        for frame in told:
+        for frame in frames:
             counted[frame.columns[0]] += int(frame.item() or 0)
         return counted
 
@@ -30,15 +30,15 @@ def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[]
 
 
 def _queries(pl: Any, rows: Any) -> list[Any]:
-    """A frame of one number for each question, under the name of its anomaly."""
+    """Return a frame of one number for each question, under the name of its anomaly."""
     col = pl.col
     drain = rows.filter((col("f") == "phase") & col("value").str.contains('"drain"')).select(begin=col("index").min())
     sends, pulls = _calls(pl, rows, "send"), _calls(pl, rows, "pull")
     pulls = pulls.with_columns(
         group=col("value").str.extract('"group":"([^"]*)"'),
         most=_number(pl, "value", "limit"),
-        minimum=_number(pl, "told", "minimum"),
-        maximum=_number(pl, "told", "maximum"),
+        minimum=_number(pl, "answer", "minimum"),
+        maximum=_number(pl, "answer", "maximum"),
     )
     given = rows.filter(col("f") == "delivered").join(drain, how="cross")
     given = given.select("index", "op", "queue", "offset", "message", "hash", final=col("op") >= col("begin"))
@@ -69,12 +69,12 @@ def _number(pl: Any, column: str, key: str) -> Any:
 
 
 def _calls(pl: Any, rows: Any, f: str) -> Any:
-    """Invocations with their ends: ``end`` (what is unclear is ``info``), ``ended``, ``place``, ``told``."""
+    """Return invocations with their ends: ``end`` (what is unclear is ``info``), ``ended``, ``place``, ``answer``."""
     col = pl.col
     every = rows.filter(col("f") == f)
     asked = every.filter(col("type") == "invoke").select("queue", "message", "hash", "value", "offset", began="index")
     done = every.filter(col("type") != "invoke").select(
-        "op", end="type", ended="index", place=col("offset"), told=col("value")
+        "op", end="type", ended="index", place=col("offset"), answer=col("value")
     )
     joined = asked.join(done, left_on="began", right_on="op", how="left")
     return joined.with_columns(col("end").fill_null("info"))
@@ -107,8 +107,8 @@ def _contents(pl: Any, ok: Any, given: Any, final: Any) -> list[Any]:
     def conflicts(name: str, claims: Any) -> Any:
         places = claims.group_by("queue", "offset").agg(low=col("hash").min(), high=col("hash").max())
         odd = claims.join(places.filter(col("low") != col("high")), on=["queue", "offset"], how="semi")
-        told = odd.group_by("queue", "offset").agg(contents=col("hash").n_unique())
-        return told.select((col("contents").cast(pl.Int64) - 1).sum().alias(name))
+        differing = odd.group_by("queue", "offset").agg(contents=col("hash").n_unique())
+        return differing.select((col("contents").cast(pl.Int64) - 1).sum().alias(name))
 
     before = given.filter(~col("final")).select("queue", "offset").unique()
     gone = before.join(final, on=["queue", "offset"], how="anti")
@@ -116,7 +116,7 @@ def _contents(pl: Any, ok: Any, given: Any, final: Any) -> list[Any]:
 
 
 def _high(pl: Any, frame: Any, at: str, value: str) -> Any:
-    """The highest value so far, by queue, at each time."""
+    """Return the highest value so far, by queue, at each time."""
     sorted_ = frame.select("queue", pl.col(at).alias("time"), high=value).sort("time")
     return sorted_.with_columns(pl.col("high").cum_max().over("queue"))
 
@@ -135,7 +135,7 @@ def _asof(frame: Any, high: Any, at: str) -> Any:
 
 def _ends(pl: Any, rows: Any, ok: Any, pulls: Any) -> list[Any]:
     col = pl.col
-    bounds = _calls(pl, rows, "bounds").with_columns(maximum=_number(pl, "told", "maximum"))
+    bounds = _calls(pl, rows, "bounds").with_columns(maximum=_number(pl, "answer", "maximum"))
     ends = pl.concat(
         [
             ok.select("queue", "began", "ended", least=col("place") + 1, most="place"),

@@ -166,7 +166,7 @@ class _Queue:
         self._again.append(batch)
 
     def _reordered(self, batch: int) -> None:
-        """The message of the later offset is acknowledged before the other one is sent."""
+        """Let the message of the later offset be acknowledged before the other one is sent."""
         one = batch * BATCH + 5
         first, second = one * STEP, one * STEP + 50
         self._began[one], self._ended[one] = second, second + 1
@@ -214,9 +214,9 @@ class _Queue:
         same = {"queue": self._number, "process": "consumer-0.0"}
         asked = _block("pull", time, type="invoke", offset=self._asked[batch], value=GROUP, **same)
         end = self._known(time)
-        told = [f'{{"minimum":0,"maximum":{known},"source":"local"}}' for known in end.tolist()]
+        answers = [f'{{"minimum":0,"maximum":{known},"source":"local"}}' for known in end.tolist()]
         answer = {"type": "ok", "node": "broker-0", "epoch": 1, **same}
-        done = _block("pull", time + 10, of=asked, value=np.array(told, dtype=object), **answer)
+        done = _block("pull", time + 10, of=asked, value=np.array(answers, dtype=object), **answer)
         slot = (batch[:, None] * BATCH + np.arange(BATCH)).ravel()
         call = np.repeat(np.arange(len(batch)), BATCH)
         keep = self._read[slot]
@@ -225,7 +225,8 @@ class _Queue:
         return [asked, done, _block("delivered", time[call] + 11, of=asked, call=call, **given, **answer)]
 
     def _known(self, time: Ints) -> Ints:
-        """The end of the queue if all that was sent before this time stands in it: no later answer contradicts that."""
+        """Return the end of the queue if all that was sent before this time stands in it: no later answer contradicts
+        that."""
         sent = np.maximum.accumulate(self._began)
         return np.searchsorted(sent, time)
 
@@ -233,8 +234,8 @@ class _Queue:
         batch = np.arange(len(self._asked))
         same = {"queue": self._number, "process": "consumer-0.0", "value": '{"group":"g"}'}
         asked = _block("commit", _after(batch) + 20, type="invoke", offset=(batch + 1) * BATCH, **same)
-        told = {"offset": (batch + 1) * BATCH, "node": "broker-0", "epoch": 1}
-        done = _block("commit", _after(batch) + 30, type="ok", of=asked, **told, **same)
+        acked = {"offset": (batch + 1) * BATCH, "node": "broker-0", "epoch": 1}
+        done = _block("commit", _after(batch) + 30, type="ok", of=asked, **acked, **same)
         good = batch[::64]
         queries = [*zip((_after(good) + 150).tolist(), ((good + 1) * BATCH).tolist(), strict=True), *self._queries]
         time, offset = (np.array(column, dtype=np.int64) for column in zip(*queries, strict=True))
@@ -246,12 +247,12 @@ class _Queue:
         time = _after(np.arange(0, len(self._asked), 3)) + 60
         bounds = [*zip(time.tolist(), self._known(time).tolist(), strict=True), *self._bounds]
         asked_at = np.array([at for at, _ in bounds], dtype=np.int64)
-        told = np.array([f'{{"minimum":0,"maximum":{end}}}' for _, end in bounds], dtype=object)
+        answers = np.array([f'{{"minimum":0,"maximum":{end}}}' for _, end in bounds], dtype=object)
         same = {"queue": self._number, "process": "monitor-0.0"}
         asked = _block("bounds", asked_at, type="invoke", **same)
         return [
             asked,
-            _block("bounds", asked_at + 5, type="ok", of=asked, value=told, node="broker-0", epoch=1, **same),
+            _block("bounds", asked_at + 5, type="ok", of=asked, value=answers, node="broker-0", epoch=1, **same),
         ]
 
     def _drain(self) -> list[dict[str, Any]]:
@@ -260,9 +261,9 @@ class _Queue:
         start = _block("drain", np.array([DRAIN + 1]), type="invoke", offset=0, value=PROVER, **same)
         time = DRAIN + 2 + batch * 10
         asked = _block("pull", time, type="invoke", offset=batch * BATCH, value=PROVER, **same)
-        told = f'{{"minimum":0,"maximum":{self._size}}}'
+        bounds = f'{{"minimum":0,"maximum":{self._size}}}'
         answer = {"type": "ok", "node": "broker-0", "epoch": 1, **same}
-        done = _block("pull", time + 1, of=asked, value=told, **answer)
+        done = _block("pull", time + 1, of=asked, value=bounds, **answer)
         slot = np.flatnonzero(self._kept)
         given = {"offset": slot, "message": self._final[slot], "hash": self._final_hash[slot]}
         read = _block("delivered", time[slot // BATCH] + 2, of=asked, call=slot // BATCH, **given, **answer)
@@ -290,7 +291,7 @@ _KINDS: tuple[tuple[_Plant, dict[str, int]], ...] = (
 
 
 def content(message: Ints) -> Ints:
-    """The identity of a message's content: numbers that are spread like those of hashes."""
+    """Return the identity of a message's content: numbers that are spread like those of hashes."""
     spread = message.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(spread >> np.uint64(2), dtype=np.int64)
 
@@ -334,7 +335,7 @@ def _filled(block: dict[str, Any], name: str, none: Any, kind: Any) -> npt.NDArr
 
 
 def _table(parts: list[dict[str, Any]], number: int, files: int) -> pa.Table:
-    """The rows of some queues as a shard, between those of the harness; every shard has numbers of its own."""
+    """Return the rows of some queues as a shard, between those of the harness; every shard has numbers of its own."""
     starts = np.concatenate([[0], np.cumsum([len(part["time"]) for part in parts])[:-1]]).tolist()
     time = np.concatenate([part["time"] for part in parts])
     order = np.argsort(time, kind="stable")
@@ -361,13 +362,13 @@ def _table(parts: list[dict[str, Any]], number: int, files: int) -> pa.Table:
 
 
 def _harness() -> pa.Table:
-    """The rows that every shard has."""
-    told = [(0, "phase", '{"phase":"load"}'), (1, "recovered", '{"seconds":1}'), (DRAIN, "phase", '{"phase":"drain"}')]
-    columns: dict[str, pa.Array] = {name: pa.array([-1] * len(told), pa.int64()) for name in INTEGERS}
-    columns |= {name: pa.array([""] * len(told), pa.string()).dictionary_encode() for name in (*WORDS, VALUE)}
-    columns["index"] = pa.array([index for index, _, _ in told], pa.int64())
+    """Return the rows that every shard has."""
+    rows = [(0, "phase", '{"phase":"load"}'), (1, "recovered", '{"seconds":1}'), (DRAIN, "phase", '{"phase":"drain"}')]
+    columns: dict[str, pa.Array] = {name: pa.array([-1] * len(rows), pa.int64()) for name in INTEGERS}
+    columns |= {name: pa.array([""] * len(rows), pa.string()).dictionary_encode() for name in (*WORDS, VALUE)}
+    columns["index"] = pa.array([index for index, _, _ in rows], pa.int64())
     columns["time_ns"] = pa.array([0, 0, DRAIN * 1_000], pa.int64())
-    columns["kind"] = pa.array(["harness"] * len(told)).dictionary_encode()
-    columns["f"] = pa.array([f for _, f, _ in told]).dictionary_encode()
-    columns[VALUE] = pa.array([value for _, _, value in told]).dictionary_encode()
+    columns["kind"] = pa.array(["harness"] * len(rows)).dictionary_encode()
+    columns["f"] = pa.array([f for _, f, _ in rows]).dictionary_encode()
+    columns[VALUE] = pa.array([value for _, _, value in rows]).dictionary_encode()
     return pa.table({name: columns[name] for name in COLUMNS})

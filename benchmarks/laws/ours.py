@@ -38,7 +38,8 @@ CONTEXT = RunContext(
 
 @cache
 def chosen() -> Registry:
-    """The kernels that look at rows of queues, and have their evidence. Raises ``ValueError`` when a law has none."""
+    """Return the kernels that look at rows of queues, and have their evidence. Raises ``ValueError`` when a law has
+    none."""
     kernels = {
         key: law
         for key, law in registry().kernels.items()
@@ -52,8 +53,8 @@ def chosen() -> Registry:
 
 
 def parted(paths: Sequence[Path]) -> list[str]:
-    """The shards of this history as `check` would write them: one whose queue has too many rows is parted, and its
-    parts are written beside it. A process of its own does that, so that its memory counts for nobody."""
+    """Return the shards of this history as `check` would write them: one whose queue has too many rows is parted, and
+    its parts are written beside it. A process of its own does that, so that its memory counts for nobody."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return [shard for found in pool.map(_parted, paths) for shard in found]
 
@@ -69,7 +70,7 @@ def _parted(path: Path) -> list[str]:
 
 
 def examine(path: str) -> Examined:
-    """What the kernels find in one shard; workers run this."""
+    """Return what the kernels find in one shard; workers run this."""
     name = Path(path).stem if Path(path).parent.parent.name == PARTED else shards.WHOLE
     serving = [chosen().kernels[number] for number in plan.served(name, chosen().kernels) or ()]
     return examine_shard(name, Shard.read(path, plan.columns(serving)), CONTEXT, chosen())

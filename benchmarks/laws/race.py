@@ -43,7 +43,7 @@ def measure(
 
 @contextmanager
 def _process(name: str, make: Contender, made: histories.Made, threads: int) -> Iterator[Callable[[], tuple[Any, ...]]]:
-    """A process that counts whenever it is asked: (seconds, counts, peak in MiB)."""
+    """Start a process that counts whenever it is asked: (seconds, counts, peak in MiB)."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, make, list(made.paths), threads))
@@ -79,7 +79,7 @@ def _serve(asked: Connection, make: Contender, paths: list[Path], threads: int) 
 
 
 def _peak_mib(process: int) -> int:
-    """The peaks of a process and of all its descendants that are alive, added up."""
+    """Return the peaks of a process and of all its descendants that are alive, added up."""
     peak = 0
     try:
         lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()

@@ -167,7 +167,7 @@ class Longer:
         return (of < 0) | (ended & (of >= begin))
 
     def _missed(self) -> pa.Table:
-        """Pulls by which groups read what they had not when the load ended."""
+        """Return pulls by which groups read what they had not when the load ended."""
         rows = self._table.to_pylist()
         pulls: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         read: dict[int, int] = {}
@@ -179,16 +179,16 @@ class Longer:
         found: list[dict[str, Any]] = []
         for queue, (invoke, ok) in sorted(pulls.items()):
             begin, end = max(read.get(queue, 0), json.loads(ok[VALUE])["following"]), self._moves.offsets[queue]
-            told = {row["offset"]: row for row in rows if self._is_drained(row, queue) and begin <= row["offset"]}
+            drained = {row["offset"]: row for row in rows if self._is_drained(row, queue) and begin <= row["offset"]}
             if begin == end:
                 continue
-            assert sorted(told) == [*range(begin, end)] and end - begin <= json.loads(invoke[VALUE])["limit"]
+            assert sorted(drained) == [*range(begin, end)] and end - begin <= json.loads(invoke[VALUE])["limit"]
             number, at_ns = 1_000_000_000 + len(found), {"time_ns": self._end_ns - 1_000_000}
             sizes = {"minimum": 0, "maximum": end, "following": end, "asked": begin}
             found.append(invoke | at_ns | {"index": number, "offset": begin})
             value = json.dumps(json.loads(ok[VALUE]) | sizes, separators=(",", ":"))
             found.append(ok | at_ns | {"index": number + 1, "op": number, VALUE: value})
-            for row in told.values():
+            for row in drained.values():
                 same = {name: ok[name] for name in ("process", "node", "epoch", "incarnation")}
                 found.append(row | same | at_ns | {"index": 1_000_000_000 + len(found), "op": number})
         return pa.Table.from_pylist(found, schema=SCHEMA)
@@ -212,12 +212,12 @@ class Longer:
         each_ns = int(np.ptp(self._table["time_ns"].to_numpy()[drained]))
         ends = {queue: times * end for queue, end in enumerate(moves.offsets)}
 
-        def told(f: str, queue: int, value: dict[str, Any]) -> dict[str, Any]:
+        def with_end(f: str, queue: int, value: dict[str, Any]) -> dict[str, Any]:
             return value | {"maximum": ends[queue]} if "maximum" in value else value
 
         begun, self._drains = stream.rows, {}
         first = self._template(drained & ~read & ~(drains & ~begins))
-        first.written(stream, self._moves_of_drain(last), 1, change=told)
+        first.written(stream, self._moves_of_drain(last), 1, change=with_end)
         for at, f in enumerate(first.f):
             if f == "drain":
                 self._drains[int(first.numbers["queue"][at])] = begun + at
@@ -226,7 +226,7 @@ class Longer:
         full, every = self._template(drained & read & np.isin(of, given)), self._template(drained & read)
         for copy in range(times):
             more_ns = (last - copy) * moves.time_ns + copy * each_ns
-            (every if copy == last else full).written(stream, moves, copy, more_ns, told)
+            (every if copy == last else full).written(stream, moves, copy, more_ns, with_end)
         ended = self._template(drained & drains & ~begins)
         rows = [self._drains[queue] for queue in ended.numbers["queue"].tolist()]
         ended.ends_of(rows)
@@ -249,21 +249,21 @@ class Longer:
         after = finals & ~tiered & (place > stored[-1])
         between = finals & ~tiered & ~before & ~after
 
-        def told(f: str, queue: int, value: dict[str, Any]) -> dict[str, Any]:
+        def with_manifest(f: str, queue: int, value: dict[str, Any]) -> dict[str, Any]:
             return value | {"content": self._manifest(queue, times)} if f == "manifest" else value
 
         more_ns = self._drained_ns
-        self._template(before).written(stream, moves, last, more_ns, told)
-        self._template(between).written(stream, moves, last, more_ns, told)
+        self._template(before).written(stream, moves, last, more_ns, with_manifest)
+        self._template(between).written(stream, moves, last, more_ns, with_manifest)
         one = self._template(tiered)
         for copy in range(times):
             one.written(stream, moves, copy, more_ns + (last - copy) * moves.time_ns)
-        self._template(after).written(stream, moves, last, more_ns, told)
+        self._template(after).written(stream, moves, last, more_ns, with_manifest)
 
     def _manifest(self, queue: int, times: int) -> dict[str, Any]:
-        told = self._manifests[queue]
-        every = [segment(self._moves, one, queue, copy) for copy in range(times) for one in told["segments"]]
-        return content(self._moves, told, queue, times - 1) | {"segments": every}
+        newest = self._manifests[queue]
+        every = [segment(self._moves, one, queue, copy) for copy in range(times) for one in newest["segments"]]
+        return content(self._moves, newest, queue, times - 1) | {"segments": every}
 
     # Traces
 

@@ -34,110 +34,110 @@ class Moves:
     newest: list[int] = field(default_factory=list)
     steps: dict[str, int] = field(default_factory=dict)
 
-    def columns(self, told: Mapping[str, Ints], hashed: npt.NDArray[np.bool_], copy: int) -> dict[str, Ints]:
-        """The columns of rows in this copy, but for those that number rows and steps."""
-        queue = told["queue"]
-        found = {"time_ns": told["time_ns"] + copy * self.time_ns}
-        found["position"] = np.where(told["position"] >= 0, told["position"] + copy * self.position, -1)
+    def columns(self, numbers: Mapping[str, Ints], hashed: npt.NDArray[np.bool_], copy: int) -> dict[str, Ints]:
+        """Return the columns of rows in this copy, but for those that number rows and steps."""
+        queue = numbers["queue"]
+        found = {"time_ns": numbers["time_ns"] + copy * self.time_ns}
+        found["position"] = np.where(numbers["position"] >= 0, numbers["position"] + copy * self.position, -1)
         for name, moves in (("offset", self.offsets), ("message", self.messages)):
-            by = np.where((told[name] >= 0) & (queue >= 0), np.array([*moves, 0])[queue], 0)
-            found[name] = told[name] + copy * by
-        found["hash"] = np.where(hashed, told["hash"] ^ copy, told["hash"])
+            by = np.where((numbers[name] >= 0) & (queue >= 0), np.array([*moves, 0])[queue], 0)
+            found[name] = numbers[name] + copy * by
+        found["hash"] = np.where(hashed, numbers["hash"] ^ copy, numbers["hash"])
         return found
 
     def value(self, f: str, value: Value, queue: int, copy: int) -> Value:
-        return {name: self._moved(f, name, told, queue, copy) for name, told in value.items()}
+        return {name: self._moved(f, name, one, queue, copy) for name, one in value.items()}
 
     def is_moved(self, f: str, name: str) -> bool:
         return (f, name) in _RULES
 
-    def _moved(self, f: str, name: str, told: Any, queue: int, copy: int) -> Any:
+    def _moved(self, f: str, name: str, value: Any, queue: int, copy: int) -> Any:
         rule = _RULES.get((f, name))
-        return told if rule is None else rule(self, told, queue, copy)
+        return value if rule is None else rule(self, value, queue, copy)
 
 
-def _position(moves: Moves, told: int, queue: int, copy: int) -> int:
-    return told + copy * moves.position
+def _position(moves: Moves, value: int, queue: int, copy: int) -> int:
+    return value + copy * moves.position
 
 
-def _positions(moves: Moves, told: Mapping[str, int], queue: int, copy: int) -> Value:
-    return {name: one + copy * moves.position for name, one in told.items()}
+def _positions(moves: Moves, value: Mapping[str, int], queue: int, copy: int) -> Value:
+    return {name: one + copy * moves.position for name, one in value.items()}
 
 
-def _offset(moves: Moves, told: int, queue: int, copy: int) -> int:
-    return told + copy * moves.offsets[queue]
+def _offset(moves: Moves, value: int, queue: int, copy: int) -> int:
+    return value + copy * moves.offsets[queue]
 
 
-def _minimum(moves: Moves, told: int, queue: int, copy: int) -> int:
-    return _offset(moves, told, queue, copy) if told else 0
+def _minimum(moves: Moves, value: int, queue: int, copy: int) -> int:
+    return _offset(moves, value, queue, copy) if value else 0
 
 
-def _offsets(moves: Moves, told: Mapping[str, int], queue: int, copy: int) -> Value:
-    return {name: one + copy * moves.offsets[int(name)] for name, one in told.items()}
+def _offsets(moves: Moves, value: Mapping[str, int], queue: int, copy: int) -> Value:
+    return {name: one + copy * moves.offsets[int(name)] for name, one in value.items()}
 
 
-def _groups(moves: Moves, told: Mapping[str, Mapping[str, int]], queue: int, copy: int) -> Value:
-    return {group: _offsets(moves, one, queue, copy) for group, one in told.items()}
+def _groups(moves: Moves, value: Mapping[str, Mapping[str, int]], queue: int, copy: int) -> Value:
+    return {group: _offsets(moves, one, queue, copy) for group, one in value.items()}
 
 
-def _version(moves: Moves, told: int, queue: int, copy: int) -> int:
-    return told + copy * moves.versions[queue] if told >= 0 else told
+def _version(moves: Moves, value: int, queue: int, copy: int) -> int:
+    return value + copy * moves.versions[queue] if value >= 0 else value
 
 
-def _request(moves: Moves, told: str, queue: int, copy: int) -> str:
-    return _NUMBER.sub(lambda found: str(int(found[0]) + copy * moves.requests), told)
+def _request(moves: Moves, value: str, queue: int, copy: int) -> str:
+    return _NUMBER.sub(lambda found: str(int(found[0]) + copy * moves.requests), value)
 
 
-def _key(moves: Moves, told: str, queue: int, copy: int) -> str:
+def _key(moves: Moves, value: str, queue: int, copy: int) -> str:
     return _KEY.sub(
-        lambda found: f"queues/{found[1]}/data/{int(found[2]) + copy * moves.offsets[int(found[1])]:020}-", told
+        lambda found: f"queues/{found[1]}/data/{int(found[2]) + copy * moves.offsets[int(found[1])]:020}-", value
     )
 
 
-def _file(moves: Moves, told: str, queue: int, copy: int) -> str:
-    return _NUMBER.sub(lambda found: f"{int(found[0]) + copy * moves.position:020}", told)
+def _file(moves: Moves, value: str, queue: int, copy: int) -> str:
+    return _NUMBER.sub(lambda found: f"{int(found[0]) + copy * moves.position:020}", value)
 
 
-def _inputs(moves: Moves, told: Value, queue: int, copy: int) -> Value:
-    found = dict(told)
+def _inputs(moves: Moves, value: Value, queue: int, copy: int) -> Value:
+    found = dict(value)
     for name in ("end", "confirm", "dispatched", "covered", "pinned"):
-        found[name] = told[name] + copy * moves.position
-    return found | {"views": _offsets(moves, told["views"], queue, copy)}
+        found[name] = value[name] + copy * moves.position
+    return found | {"views": _offsets(moves, value["views"], queue, copy)}
 
 
-def segment(moves: Moves, told: Value, queue: int, copy: int) -> Value:
-    return told | {"key": _key(moves, told["key"], queue, copy), "base": _offset(moves, told["base"], queue, copy)}
+def segment(moves: Moves, value: Value, queue: int, copy: int) -> Value:
+    return value | {"key": _key(moves, value["key"], queue, copy), "base": _offset(moves, value["base"], queue, copy)}
 
 
-def content(moves: Moves, told: Value, queue: int, copy: int) -> Value:
-    """A manifest, whose beginning stays where it is."""
-    return told | {
-        "version": _version(moves, told["version"], queue, copy),
-        "end": _offset(moves, told["end"], queue, copy),
-        "position": _position(moves, told["position"], queue, copy),
-        "confirm": _position(moves, told["confirm"], queue, copy),
-        "segments": [segment(moves, one, queue, copy) for one in told["segments"]],
+def content(moves: Moves, value: Value, queue: int, copy: int) -> Value:
+    """Move a manifest, whose beginning stays where it is."""
+    return value | {
+        "version": _version(moves, value["version"], queue, copy),
+        "end": _offset(moves, value["end"], queue, copy),
+        "position": _position(moves, value["position"], queue, copy),
+        "confirm": _position(moves, value["confirm"], queue, copy),
+        "segments": [segment(moves, one, queue, copy) for one in value["segments"]],
     }
 
 
-def _changes(moves: Moves, told: Value, queue: int, copy: int) -> Value:
-    first, many = told["kept"]
+def _changes(moves: Moves, value: Value, queue: int, copy: int) -> Value:
+    first, many = value["kept"]
     return {
-        "since": told["since"] ^ copy,
+        "since": value["since"] ^ copy,
         "kept": [first, many + copy * moves.segments[queue]],
-        "content": content(moves, told["content"], queue, copy),
+        "content": content(moves, value["content"], queue, copy),
     }
 
 
 def goes_on(moves: Moves, value: Value, queue: int, copy: int) -> Value:
-    """The first version of a later copy, which the first copy tells whole: what it adds to the copy before."""
-    told = {name: one for name, one in moves.value("store_cas", value, queue, copy).items() if name != "content"}
+    """Return the first version of a later copy, which the first copy has whole: what it adds to the copy before."""
+    row = {name: one for name, one in moves.value("store_cas", value, queue, copy).items() if name != "content"}
     changes = {
         "since": moves.newest[queue] ^ (copy - 1),
         "kept": [0, copy * moves.segments[queue]],
         "content": content(moves, value["content"], queue, copy),
     }
-    return told | {"changes": changes}
+    return row | {"changes": changes}
 
 
 _Rule = Callable[[Moves, Any, int, int], Any]
@@ -153,7 +153,7 @@ _RULES: Mapping[tuple[str, str], _Rule] = {
     ("synced", "file"): _file,
     ("retention", "inputs"): _inputs,
     ("retention", "minimums"): _offsets,
-    ("retention", "wall_ns"): lambda moves, told, queue, copy: told + copy * moves.time_ns,
+    ("retention", "wall_ns"): lambda moves, value, queue, copy: value + copy * moves.time_ns,
     ("tier_view", "version"): _version,
     ("tier_commit", "version"): _version,
     ("tier_commit", "confirm"): _position,

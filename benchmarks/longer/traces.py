@@ -41,14 +41,14 @@ class Lines:
     def __init__(self, trace: NodeTrace, lines: list[list[bytes]]) -> None:
         self._trace, self._forms = trace, [int(pieces[0]) for pieces in lines]
         width = 1 + len(COLUMNS)
-        told = np.array([[int(piece) for piece in pieces[1:width]] for pieces in lines], dtype=np.int64)
-        told = told.reshape(-1, len(COLUMNS))
-        self.numbers = {name: told[:, place] for place, name in enumerate(COLUMNS)}
+        integers = np.array([[int(piece) for piece in pieces[1:width]] for pieces in lines], dtype=np.int64)
+        integers = integers.reshape(-1, len(COLUMNS))
+        self.numbers = {name: integers[:, place] for place, name in enumerate(COLUMNS)}
         self.f = [str(trace.forms[form].common["f"]) for form in self._forms]
         self._hashed = np.array([f in HASHED for f in self.f], dtype=np.bool_)
         self._pieces = [b"\t".join(pieces[width:]).decode() for pieces in lines]
         self.values = [self._value(form, pieces[width:]) for form, pieces in zip(self._forms, lines, strict=True)]
-        #: The form of a row of the store that tells changes.
+        #: The form of a row of the store that holds changes.
         self._changes = next((one for one in trace.forms.values() if "changes" in one.keys), None)
 
     def _value(self, number: int, pieces: list[bytes]) -> Value:

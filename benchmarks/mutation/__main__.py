@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--state", type=Path, default=CACHE / "mutation.jsonl", help="what is known (default: %(default)s)"
     )
-    parser.add_argument("--publish", action="store_true", help="run nothing; tell what is known, also of a part")
+    parser.add_argument("--publish", action="store_true", help="run nothing; report what is known, also of a part")
     parser.add_argument("--write", action="store_true", help=f"write {page.PAGE.relative_to(ROOT)}")
     return parser
 
@@ -108,9 +108,9 @@ def measure(options: argparse.Namespace, state: State) -> score.Score:
 
 
 def _plan(experiments: Sequence[str] | None, seeds: int) -> list[Place]:
-    """The experiment of each seed. Unless experiments are named, each example has one seed, since it reaches a corner
-    that a drawn storm seldom does; the others are the swarm's, whose storms are all different. So there may be more of
-    them than a mutant runs with, and each runs with those that promise most."""
+    """Return the experiment of each seed. Unless experiments are named, each example has one seed, since it reaches a
+    corner that a drawn storm seldom does; the others are the swarm's, whose storms are all different. So there may be
+    more of them than a mutant runs with, and each runs with those that promise most."""
     if experiments:
         return [(experiments[(seed - 1) % len(experiments)], seed) for seed in range(1, seeds + 1)]
     examples = [name for name in of_reference(ROOT) if name != SWARM]
@@ -152,7 +152,8 @@ def _chosen(known: Sequence[Mutant], ids: Sequence[str]) -> Drawn:
 
 
 def _sound(plan: Sequence[Place], state: State, workers: int, *, run: bool) -> list[Place]:
-    """The seeds with which the correct system is VALID. Raises :class:`ChaosError` when one is worse than UNKNOWN."""
+    """Return the seeds with which the correct system is VALID. Raises :class:`ChaosError` when one is worse than
+    UNKNOWN."""
     trials = [Trial(mutant=None, experiment=experiment, seed=seed) for experiment, seed in plan]
     if run:
         jobs = [Job(trials=(trial,), until_found=False, watched=True) for trial in trials]

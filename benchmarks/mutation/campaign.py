@@ -25,7 +25,7 @@ CACHE = ROOT / ".cache"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The trials of one process, in order. ``until_found``: what finds the mutant makes the others unnecessary;
-    ``watched``: tell which statements of the correct system run."""
+    ``watched``: report which statements of the correct system run."""
 
     trials: tuple[Trial, ...]
     until_found: bool
@@ -40,7 +40,7 @@ class _Worker:
 
 
 def left(job: Job, state: State) -> Job | None:
-    """What of a job is still to be done; None when nothing is."""
+    """Return what of a job is still to be done; None when nothing is."""
     keys = [(trial.mutant.id if trial.mutant else "", trial.experiment, trial.seed) for trial in job.trials]
     if job.until_found and any(key in state.known and state.known[key].result.finds for key in keys):
         return None
@@ -91,7 +91,7 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
 
 
 def _received(pipe: Connection, worker: _Worker) -> Outcome | None:
-    """The next outcome; None once the worker has ended."""
+    """Return the next outcome; None once the worker has ended."""
     try:
         outcome = pipe.recv()
     except (EOFError, ConnectionResetError):
@@ -103,7 +103,7 @@ def _received(pipe: Connection, worker: _Worker) -> Outcome | None:
 
 
 def _ended(worker: _Worker) -> Outcome | None:
-    """What the end of a worker says of the run that it was at, if it was at one."""
+    """Return what the end of a worker says of the run that it was at, if it was at one."""
     worker.process.join()
     code = worker.process.exitcode or 0
     if code == 0:

@@ -39,19 +39,19 @@ class Mutant:
         return self.change.operator
 
     def source(self, root: Path = ROOT) -> str:
-        """The whole file, changed."""
+        """Return the whole file, changed."""
         data = (root / self.path).read_bytes()
         return (data[: self.change.start] + self.change.new.encode() + data[self.change.end :]).decode()
 
     def diff(self, root: Path = ROOT) -> str:
-        """The change as a unified diff with one line around it."""
+        """Return the change as a unified diff with one line around it."""
         before = (root / self.path).read_text("utf-8").splitlines()
         lines = difflib.unified_diff(before, self.source(root).splitlines(), self.path, self.path, n=1, lineterm="")
         return "\n".join(list(lines)[2:])
 
 
 def module_of(path: str) -> str:
-    """The name of the module in a file, whose path begins at the root of the project."""
+    """Return the name of the module in a file, whose path begins at the root of the project."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -102,7 +102,7 @@ def draw(mutants: Iterable[Mutant], seed: int, count: int, root: Path = ROOT) ->
 
 
 def is_trivial(mutant: Mutant, root: Path = ROOT) -> bool:
-    """Whether the interpreter makes the same program of the changed source."""
+    """Return whether the interpreter makes the same program of the changed source."""
     sources = ((root / mutant.path).read_text("utf-8"), mutant.source(root))
     before, after = (_program(compile(source, mutant.path, "exec")) for source in sources)
     return before == after

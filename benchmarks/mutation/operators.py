@@ -117,7 +117,7 @@ class _Finder:
             self._inside(first)
 
     def _inside(self, node: ast.stmt) -> None:
-        """The expressions of a statement, then its blocks."""
+        """Visit the expressions of a statement, then its blocks."""
         if isinstance(node, _FUNCTIONS):
             self._function(node)
             return
@@ -135,7 +135,8 @@ class _Finder:
             self._block(block)
 
     def _guard(self, node: ast.If) -> None:
-        """An if that leaves never leaves; any other always does what it guards. An else is another way of its own."""
+        """Change the condition of an if. One that leaves never leaves; any other always does what it guards. An else is
+        another way of its own."""
         never = isinstance(node.body[-1], _LEAVES) and not node.orelse
         self._put(Operator.DROP_CONDITION, node.test, "False" if never else "True")
         if node.orelse:
@@ -250,7 +251,7 @@ class _Finder:
 
 @lru_cache(maxsize=8)  # the changes of a statement follow one another
 def _head(node: ast.stmt) -> str:
-    """The statement without its blocks."""
+    """Return the statement without its blocks."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         return node.name
     bare = copy(node)
@@ -294,7 +295,7 @@ def _is_trace(call: ast.Call) -> bool:
 
 
 def _numbers(node: ast.AST) -> list[ast.expr]:
-    """The small whole numbers that a node computes, compares, cuts or counts with."""
+    """Return the small whole numbers that a node computes, compares, cuts or counts with."""
     parts: list[ast.expr | None] = []
     if isinstance(node, ast.BinOp):
         parts = [node.left, node.right]

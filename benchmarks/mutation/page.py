@@ -100,7 +100,7 @@ What this does not measure: bugs of more than one place, bugs of design, what on
 
 
 def text(score: Score) -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [f"**{headline(score)}.**", "", *(f"* {line}" for line in summary(score)[1:])]
     return (
         _INTRODUCTION

@@ -33,7 +33,7 @@ class Hits:
             counts[:] = [0] * len(counts)
 
     def seen(self) -> dict[str, dict[str, int]]:
-        """What ran at all: by file and line, as JSON would have it."""
+        """Return what ran at all: by file and line, as JSON would have it."""
         by_file = {
             name: {str(line): times for line, times in enumerate(counts) if times}
             for name, counts in self.by_file.items()
@@ -62,7 +62,7 @@ def watch(root: Path) -> Hits:
 
 
 def code_of(mutant: Mutant, root: Path) -> CodeType:
-    """The changed file, compiled, with the count before the changed statement."""
+    """Return the changed file, compiled, with the count before the changed statement."""
     tree = ast.parse(mutant.source(root))
     block, at = _place(tree, mutant.change.line)
     block.insert(at, _count(block[at]))
@@ -70,7 +70,7 @@ def code_of(mutant: Mutant, root: Path) -> CodeType:
 
 
 def counting(source: str, path: str) -> CodeType:
-    """A file, compiled, with a count before each statement that stands in a function."""
+    """Return a file, compiled, with a count before each statement that stands in a function."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     blocks = {id(block): block for function in functions for node in ast.walk(function) for block in _blocks(node)}
@@ -80,7 +80,7 @@ def counting(source: str, path: str) -> CodeType:
 
 
 def statement_line(source: str, line: int) -> int:
-    """The line that the innermost statement begins at which holds this line: where its runs are counted."""
+    """Return the line that the innermost statement begins at which holds this line: where its runs are counted."""
     block, at = _place(ast.parse(source), line)
     return block[at].lineno
 

@@ -36,13 +36,13 @@ class Reach:
         return self._runs[place].lines.get(mutant.path, {}).get(str(_line(mutant)), 0)
 
     def order(self, mutant: Mutant) -> list[Place]:
-        """The seeds that come there, those first that promise most for what they cost."""
+        """Return the seeds that come there, those first that promise most for what they cost."""
         promise = {place: self._promise(mutant, place) for place in self._runs if self.times(mutant, place)}
         return sorted(promise, key=lambda place: (-promise[place], place))
 
     def _promise(self, mutant: Mutant, place: Place) -> float:
-        """A seed promises much that comes there often, and that shows rare sides of the same file. Its cost is about
-        the number of its rows."""
+        """Return how much a seed promises: much if it comes there often, and shows rare sides of the same file. Its
+        cost is about the number of its rows."""
         run = self._runs[place]
         rare = sum(1 / self._seeds_of[mutant.path, line] for line in run.lines[mutant.path])
         return math.log2(1 + self.times(mutant, place)) * (1 + rare) / max(1, run.rows)

@@ -87,7 +87,7 @@ class Fate:
         return any(outcome.result is Result.UNKNOWN for outcome in self.outcomes)
 
     def same(self, outcome: Outcome) -> bool:
-        """Whether this run was the correct system's, row by row."""
+        """Return whether this run was the correct system's, row by row."""
         return outcome.history == self.correct["", outcome.experiment, outcome.seed].history
 
 
@@ -96,7 +96,7 @@ class Score:
     """``there_are``: how many mutants the system has, of which ``drawn`` were drawn with the seed ``draw``, without the
     ``trivial`` ones. ``fates``: the first of them, in the order of the draw, as far as they were run. ``seeds``: how
     many the correct system ran with. ``outdated``: what is wrong with rulings, a sentence each, as :func:`outdated`
-    tells."""
+    returns them."""
 
     fates: Sequence[Fate]
     drawn: int
@@ -128,8 +128,8 @@ def rulings(path: Path = VERDICTS) -> dict[str, Ruling]:
 
 
 def outdated(ruled: Mapping[str, Ruling], known: Sequence[Mutant]) -> list[str]:
-    """A sentence for each ruling about a mutant that does not exist any more: its reason speaks of other code. In the
-    order of the rulings."""
+    """Return a sentence for each ruling about a mutant that does not exist any more: its reason speaks of other code.
+    In the order of the rulings."""
     ids = {mutant.id for mutant in known}
     places = {_place(one) for one in ids}
     return [
@@ -141,7 +141,7 @@ def outdated(ruled: Mapping[str, Ruling], known: Sequence[Mutant]) -> list[str]:
 
 
 def _place(mutant: str) -> str:
-    """Module, function and operator: what is left of an id when the statement has changed."""
+    """Return module, function and operator: what is left of an id when the statement has changed."""
     return mutant.rpartition(":")[0]
 
 
@@ -158,7 +158,7 @@ def headline(score: Score) -> str:
 
 
 def summary(score: Score) -> list[str]:
-    """The figures, a line each."""
+    """Return the figures, a line each."""
     run, found = len(score.fates), score.found()
     parts = [f"{score.found(result)} by {_BY[result]}" for result in _BY]
     groups = Counter(fate.group for fate in score.survivors)

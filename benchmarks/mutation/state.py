@@ -28,7 +28,8 @@ PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof"
 
 
 def code_version(root: Path) -> str:
-    """A digest of all that the outcome of a trial depends on: the code and the experiments, not the planted bugs."""
+    """Return a digest of all that the outcome of a trial depends on: the code and the experiments, not the planted
+    bugs."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*")):
@@ -39,7 +40,7 @@ def code_version(root: Path) -> str:
 
 
 def commit(root: Path) -> str:
-    """The commit of the checkout, with ``+`` when files of it were changed since; "" outside of a checkout."""
+    """Return the commit of the checkout, with ``+`` when files of it were changed since; "" outside of a checkout."""
     words = ("git", "-C", str(root))
     head = subprocess.run([*words, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=False)
     changed = subprocess.run(
@@ -98,7 +99,7 @@ def opened(path: Path, code: str) -> Iterator[State]:
 
 @contextmanager
 def read_only(path: Path, code: str) -> Iterator[State]:
-    """What is known so far, also while a run goes on. Raises :class:`BadInput` when there is no such file."""
+    """Yield what is known so far, also while a run goes on. Raises :class:`BadInput` when there is no such file."""
     try:
         file = path.open("r", encoding="utf-8")
     except OSError as error:

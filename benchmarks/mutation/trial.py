@@ -1,6 +1,6 @@
 """One run of one mutant, in a process of its own: loads the changed source, runs, judges, and says how it was found.
 
-Runs of the correct system can be watched: then they tell which statements of the system ran, and how often.
+Runs of the correct system can be watched: then they report which statements of the system ran, and how often.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Result(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a trial. ``laws`` were broken; ``why`` is the first reason for UNKNOWN, or the error. ``history``
-    is a digest of every row that was recorded, traces included, and of what else the laws are told: equal to the
+    is a digest of every row that was recorded, traces included, and of what else the laws are given: equal to the
     correct system's, the change had no effect in this run. ``reached``: how often the changed statement was; ``goals``:
     how often the run came to each goal of its experiment. ``rows``: how many were recorded; ``seconds``: of processor
     time. ``lines``, where the run was watched: how often which statement ran, by file and line."""
@@ -108,8 +108,8 @@ class Trial:
 def run_all(
     pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, until_found: bool, watched: bool
 ) -> None:
-    """The body of a worker process: run the trials, all of one mutant, in order, and send each one's :class:`Outcome`.
-    A run that takes too long ends the process by SIGPROF. Only the parent hears Ctrl-C."""
+    """Run the trials of a worker process, all of one mutant, in order, and send each one's :class:`Outcome`. A run that
+    takes too long ends the process by SIGPROF. Only the parent hears Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with(os.getppid())  # the server of forks, which ends with the parent
@@ -157,14 +157,14 @@ def _run(file: Path, trial: Trial, out: Path) -> dict[str, Any]:
     experiment = load(file, deployment=SIM)
     directory = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=trial.seed, mutant="", out=out))
     meta = read_meta(directory)
-    told = {"history": _digest(directory, meta), "rows": meta.rows or 0}
-    if trial.correct is not None and trial.correct.history == told["history"]:
-        return told | {"result": trial.correct.result, "goals": trial.correct.goals}
-    return told | _judged(judge([prepare(directory)], engine=Engine.LOCAL)[0])
+    found = {"history": _digest(directory, meta), "rows": meta.rows or 0}
+    if trial.correct is not None and trial.correct.history == found["history"]:
+        return found | {"result": trial.correct.result, "goals": trial.correct.goals}
+    return found | _judged(judge([prepare(directory)], engine=Engine.LOCAL)[0])
 
 
 def _under(file: Path, profile: str, folder: Path) -> Path:
-    """The same experiment with this profile. It must name none itself."""
+    """Write the same experiment with this profile. It must name none itself."""
     other = folder / file.name
     other.write_text(f"{file.read_text('utf-8')}\nprofile: {profile}\n", "utf-8")
     return other
@@ -179,7 +179,7 @@ def _digest(directory: Path, meta: RunMeta) -> str:
 
 
 def _judged(verdict: RunVerdict) -> dict[str, Any]:
-    """A crash counts only where no law has found anything: the law says more."""
+    """Return the result of a verdict. A crash counts only where no law has found anything: the law says more."""
     laws = tuple(sorted(str(law.law) for law in verdict.laws if law.validity is Validity.INVALID))
     crashes = [why for why in verdict.why if why.startswith(CRASHED)]
     if verdict.validity is Validity.INVALID:

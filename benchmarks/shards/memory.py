@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.shards.memory RUN [--times N] [--rows M] [--json]``: the rows of a recorded run are repeated as
 ``benchmarks.shards.rows`` does, spooled, and parted with M rows of its own in a shard at most. That, and each shard
-with its kernels, has a process of its own, whose peak of resident memory is told; of each part the shard that took the
-most, and how many bytes of it there are for each message of the run.
+with its kernels, has a process of its own, whose peak of resident memory is reported; of each part the shard that took
+the most, and how many bytes of it there are for each message of the run.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def main() -> None:
 
 
 def _apart(do: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    """The peak of resident memory (MiB) of a process that does this, and what it returns."""
+    """Return the peak of resident memory (MiB) of a process that does this, and what it returns."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_report, args=(there, do, arguments))
     process.start()
     there.close()
-    told: tuple[float, Any] = here.recv()
+    report: tuple[float, Any] = here.recv()
     process.join()
-    return told
+    return report
 
 
 def _report(pipe: Any, do: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -74,7 +74,7 @@ def _report(pipe: Any, do: Callable[..., Any], arguments: tuple[Any, ...]) -> No
 
 
 def _write(run: Path, folder: Path, times: int, most: int) -> int:
-    """Returns how many messages were acknowledged."""
+    """Write the shards of the repeated run; return how many messages were acknowledged."""
     import pyarrow.compute as pc
 
     from chaos.history import sharding
@@ -95,7 +95,7 @@ def _write(run: Path, folder: Path, times: int, most: int) -> int:
 
 
 def _examine(run: Path, shard: Path) -> str:
-    """Returns what crashed, if anything did."""
+    """Examine a shard; return what crashed, if anything did."""
     from chaos.judging import plan
     from chaos.judging.engine import examine_shard
     from chaos.judging.registry import registry

@@ -28,18 +28,18 @@ from chaos.ops import message_id
 QUEUE_SETS = 8
 #: What grows from copy to copy.
 SHIFTED = ("index", "incarnation", "step", "position", "epoch", "offset", "queue")
-#: Values of rows that tell positions, epochs and lives, too; and which column each of their numbers grows with.
-TELLING = ("confirm", "acked", "recovered", "role", "tier_commit", "start")
+#: Values of rows that hold positions, epochs and lives, too; and which column each of their numbers grows with.
+NUMBERED = ("confirm", "acked", "recovered", "role", "tier_commit", "start")
 NUMBERS = re.compile(
     r'"(?:(?P<position>confirm|start|first)|(?P<incarnation>generation)|(?P<node>broker-\d+))":(?P<number>\d+)'
 )
 
 
 def copies(table: pa.Table, times: int) -> Iterator[pa.Table]:
-    """The same rows again and again, later in the lives of the same nodes."""
+    """Yield the same rows again and again, later in the lives of the same nodes."""
     most = {name: int(pc.max(table[name]).as_py()) + 1 for name in SHIFTED}
-    telling = np.isin(table["f"].cast(pa.string()).to_numpy(zero_copy_only=False), TELLING)
-    telling &= pc.equal(table["kind"].cast(pa.string()), "trace").to_numpy(zero_copy_only=False)
+    numbered = np.isin(table["f"].cast(pa.string()).to_numpy(zero_copy_only=False), NUMBERED)
+    numbered &= pc.equal(table["kind"].cast(pa.string()), "trace").to_numpy(zero_copy_only=False)
     values = table["value"].to_pylist()
     for copy in range(times):
         rows = table
@@ -50,11 +50,11 @@ def copies(table: pa.Table, times: int) -> Iterator[pa.Table]:
             ("offset", copy // QUEUE_SETS * most["offset"]),
             ("queue", copy % QUEUE_SETS * most["queue"]),
         ):
-            told = rows[name].to_numpy()
-            moved = pa.array(np.where(told >= 0, told + shift, told))
+            numbers = rows[name].to_numpy()
+            moved = pa.array(np.where(numbers >= 0, numbers + shift, numbers))
             rows = rows.set_column(rows.column_names.index(name), name, moved)
         later = [*values]
-        for at in np.flatnonzero(telling).tolist() if copy else ():
+        for at in np.flatnonzero(numbered).tolist() if copy else ():
             later[at] = NUMBERS.sub(lambda found: _later(found, copy, most), values[at])  # noqa: B023
         column = pa.array(later, pa.string()).cast(table["value"].type)
         yield rows.set_column(rows.column_names.index("value"), "value", column)
