@@ -105,7 +105,7 @@ def test_a_node_that_may_have_killed_itself_leaves_the_run_unknown(one: Recordin
     told = run.find("harness", "phase")[-1]
     run.insert(told, f="killed", v={"what": "broker-0, life 1, ended by SIGKILL"})
     verdict = judged(run, tmp_path)
-    assert verdict.validity is Validity.UNKNOWN and "nobody knows whether a node killed itself: broker-0" in str(
+    assert verdict.validity is Validity.UNKNOWN and "it is unknown whether a node killed itself: broker-0" in str(
         verdict.why
     )
 

@@ -277,19 +277,19 @@ def test_records_of_the_system_alone_prove_nothing_of_queues() -> None:
     history.send(0)
     history.finish(0, logs=False)
     history.row("final", f="log", node="broker-0", epoch=1, position=0, value={"system": "topic", "size": 1})
-    assert "no replica told what its log holds" in history.expect(LAW, validity=Validity.UNKNOWN).why
+    assert "no replica reported what its log holds" in history.expect(LAW, validity=Validity.UNKNOWN).why
 
 
 def test_answers_of_one_queue_prove_nothing_of_the_log_of_another_one() -> None:
     silent = replicated(0)
     silent.send(0, queue=1)
     verdict = silent.finish(0).expect(LAW, validity=Validity.UNKNOWN)
-    assert verdict.why == "no replica told what its log holds of queue 1"
+    assert verdict.why == "no replica reported what its log holds of queue 1"
     unread = replicated(0)
     unread.append("broker-0", 0, queue=2)
-    assert "no answer told what an offset holds of queue 2" in unread.finish(0).expect(LAW).why
+    assert "no answer reported what an offset holds of queue 2" in unread.finish(0).expect(LAW).why
     apart = replicated(0)
     apart.send(0, offset=7, queue=3)
     apart.append("broker-0", 0, queue=3)
     verdict = apart.finish(0).expect(LAW, validity=Validity.UNKNOWN)
-    assert verdict.why == "no answer and no log told of the same offset of queue 3"
+    assert verdict.why == "no answer and no log reported the same offset of queue 3"

@@ -409,7 +409,7 @@ def test_who_does_not_recover_is_told_by_who_waits_for_whom_and_what() -> None:
     assert "broker-1 waits for broker-0 to take it into the SyncStateSet (broker-0)" in behind
     assert "each other" not in behind
     fenced = run(("broker-0", {"role": "fenced"}), ("broker-1", {"role": "slave", "master": "broker-2"}), **elected)
-    assert "broker-0 waits for the controllers to tell it that it was elected" in fenced
+    assert "broker-0 waits for the controllers to notify it that it was elected" in fenced
     assert "broker-1 waits for broker-2 to give it records, though broker-0 was elected" in fenced
     dead = run(slave, type="masterless", master_epoch=1, set=["broker-1"])
     assert "broker-1 waits for the controllers to elect a master" in dead

@@ -15,7 +15,7 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.verdict import RunVerdict, Validity
 from reports.run_report import junit
-from reports.summary import tell
+from reports.summary import summarise
 from stormproof.commands import _console
 
 TIME = re.compile(r"\b(?:at|by|from) (-?\d+\.\d+) s\b")
@@ -51,7 +51,7 @@ def test_prose_and_tables_tell_one_time_of_each_row() -> None:
     history = broken()
     verdict = verdict_of(history)
     anomalies = [anomaly for law in verdict.laws for anomaly in law.anomalies]
-    story = tell(history.table(), [row for anomaly in anomalies for row in anomaly.rows])
+    story = summarise(history.table(), [row for anomaly in anomalies for row in anomaly.rows])
     spoken: Mapping[str, int] = {anomaly.law: len(TIME.findall(anomaly.explanation)) for anomaly in anomalies}
     assert {law for law, times in spoken.items() if times} >= {
         "agreement",
@@ -75,7 +75,7 @@ def test_the_clock_begins_with_the_load_and_without_one_with_the_run() -> None:
         history.send(1, 0)
         (law,) = (law for law in verdict_of(history).laws if law.law == "order")
         (anomaly,) = law.anomalies
-        story = tell(history.table(), anomaly.rows)
+        story = summarise(history.table(), anomaly.rows)
         second = TIME.findall(anomaly.explanation)[0]
         assert second == f"{story.witnesses[anomaly.rows[1]].at_s:.3f}"
         return story.zero_ns

@@ -186,7 +186,7 @@ def test_a_fault_that_declares_nothing_may_be_why_a_term_fell() -> None:
     it.trace("controller-2", "raft", epoch=5, value={"role": "candidate"})
     it.inject("odd", "controller-2", effects=None)
     it.trace("controller-2", "raft", epoch=4, value={"role": "follower"})
-    assert "told in the same life" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    assert "reported in the same life" in it.expect(LAW, validity=Validity.UNKNOWN).why
 
 
 def test_a_cut_names_an_entry() -> None:
@@ -228,7 +228,7 @@ def test_without_the_first_members_nobody_knows_whether_the_first_change_is_one_
     it = run(controllers=[])
     it.members("012")
     it.members("02")
-    assert "nothing tells who" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    assert "nothing shows who" in it.expect(LAW, validity=Validity.UNKNOWN).why
     it.members("1")
     it.expect(LAW, A.MEMBERSHIP_JUMP)
 

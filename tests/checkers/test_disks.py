@@ -12,7 +12,7 @@ from names import A, L
 
 from chaos.judging.shard import Shard
 from chaos.testing.laws import check_law
-from checkers.roles.disks import Disks, telling
+from checkers.roles.disks import Disks, decisive_rows
 from checkers.roles.elections import Elections
 
 LAW = L.ROLES
@@ -280,7 +280,7 @@ def test_the_sieve_keeps_all_that_is_judged_by(seed: int) -> None:
 
 def _kept(rows: list[dict[str, Any]]) -> set[int]:
     shard = Shard(table_of(rows))
-    chosen = {int(shard.column("index")[at]) for at in telling(shard)}
+    chosen = {int(shard.column("index")[at]) for at in decisive_rows(shard)}
     often = ("append", "synced", "confirm")
     return chosen | {row["index"] for row in rows if row["kind"] != "trace" or row["f"] not in often}
 

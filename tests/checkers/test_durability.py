@@ -208,7 +208,7 @@ def test_an_answer_that_tells_no_place_is_no_proof() -> None:
     op = history.invoke("send", process="producer-1.0", queue=0, message=message, hash=content(message))
     history.complete(op)
     verdict = history.finish(0).expect(LAW, validity=Validity.UNKNOWN)
-    assert "do not tell" in verdict.why
+    assert "do not report" in verdict.why
 
 
 def test_a_second_end_of_one_send_is_no_proof() -> None:

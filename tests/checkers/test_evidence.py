@@ -146,7 +146,7 @@ def test_names_of_faults_workloads_and_the_driver_change_neither_verdict_nor_rep
 def test_a_law_that_cannot_be_judged_is_refused_with_the_reason() -> None:
     assert unjudgeable(["durability", "no-rollback"], ["operations"], ["queues"]) == []
     for law, words in (
-        ("agreement", "does not tell final-logs"),
+        ("agreement", "does not report final-logs"),
         ("linearizable", "no workload uses objects"),
         ("durabilty", "did you mean 'durability'"),
     ):

@@ -237,7 +237,7 @@ def test_a_goal_that_is_broken_was_not_reached_and_says_why(monkeypatch: pytest.
 def test_a_goal_that_no_evidence_can_show_is_told_before_the_run() -> None:
     assert goals.unseen(["two believers"], ["operations", "roles"]) == []
     assert goals.unseen(["two believers", "send of unknown outcome"], ["operations"]) == [
-        "the goal 'two believers' can't be seen: the driver does not tell roles"
+        "the goal 'two believers' can't be seen: the driver does not report roles"
     ]
     with pytest.raises(BadInput, match="did you mean 'two believers'"):
         goals.unseen(["too believers"], [])

@@ -25,7 +25,7 @@ from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, RunContext
 from chaos.verdict import Validity
 from checkers.tier_continuity import objects
-from checkers.tier_continuity.objects import OF_ALL, OF_EACH, Told, is_complete
+from checkers.tier_continuity.objects import OF_ALL, OF_EACH, TierContent, is_complete
 
 QUEUES = 3
 
@@ -63,7 +63,7 @@ def test_what_is_told_in_parts_is_what_is_there(part: str, seeds: int) -> None:
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
         parts = dict(shards.parts(history.table(), plan({("law", 0): law}), rng.choice((1, 20)), rng.choice(OFFSETS)))
         parts.pop(shards.REST, None)
-        tiers = Told.by_node(told(law, [*parts.values()], context, rng).facts)
+        tiers = TierContent.by_node(told(law, [*parts.values()], context, rng).facts)
         rows = [row for row in history.rows if row["f"] == "tiered"]
         for node in {row["node"] for row in rows}:
             for queue in range(QUEUES):
@@ -81,7 +81,7 @@ def test_a_manifest_may_claim_any_number(monkeypatch: pytest.MonkeyPatch) -> Non
     history = History()
     for offset in (0, 1 << 40):
         history.row("final", f="tiered", queue=0, offset=offset)
-    tiers = Told.by_node(told(law, [history.table()], history.context(), Random(1)).facts)
+    tiers = TierContent.by_node(told(law, [history.table()], history.context(), Random(1)).facts)
     far = 1 << 40
     assert tiers[""].missing(0, 0, 1 << 50).tolist() == [1, 2, 3, far + 1, far + 2, far + 3]
     assert tiers[""].missing(1, 5, 1 << 50).tolist() == [5, 6, 7]

@@ -56,7 +56,7 @@ ELSEWHERE = (
     *("what is read through the tier", "tiered records against logs"),
     "how many sends were acknowledged, and when the others were answered",
     "messages that are questions",
-    *("where messages are", "how many reads were answered", "where queues begin and end as readers are told"),
+    *("where messages are", "how many reads were answered", "where queues begin and end, as answered"),
     *("what the objects hold", "what each replica's own tier holds"),
     *("what groups were given", "what orderly groups were given in order"),
 )

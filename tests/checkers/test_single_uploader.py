@@ -56,7 +56,7 @@ def test_who_writes_an_object_of_a_queue_tells_so_and_other_objects_are_nobody_s
     value = {"caller": "somebody", "key": "x", "request": "r", "outcome": "created"}
     history.trace("store-0", "store_put", queue=queue, hash=1, value=value)
     why = history.expect(UPLOADER, validity=verdict).why
-    assert ("somebody wrote to the object store without having told so" in why) == (queue == 0)
+    assert ("somebody wrote to the object store without having reported it" in why) == (queue == 0)
 
 
 def _decided(f: str, *, epoch: int = 1, version: int = 3) -> Tiered:

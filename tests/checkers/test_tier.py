@@ -213,7 +213,7 @@ def test_a_cut_to_where_the_log_begins_that_gives_another_position_is_found(befo
 
 def test_a_cut_to_a_record_that_nobody_appended_in_that_history_is_no_proof() -> None:
     history = _cut_back_to_where_the_log_begins(3 * SIZE + 7, epochs=[[5, 0]])
-    assert "told nothing of the record" in history.expect(BOUND, validity=Validity.UNKNOWN).why
+    assert "reported nothing of the record" in history.expect(BOUND, validity=Validity.UNKNOWN).why
 
 
 def test_a_log_that_was_lost_since_it_began_anew_is_its_own_witness() -> None:

@@ -26,14 +26,14 @@ def test_a_version_whose_uploader_told_no_step_has_no_confirm_offset_to_compare_
     history.upload(2)
     history.upload(4, segments=[(0, 2), (2, 2)], request=False)
     verdict = history.finals(0, 1, 2, 3).expect(BOUND, validity=Validity.UNKNOWN)
-    assert "broker-0 did not tell when it sent a manifest of queue 0" in verdict.why
+    assert "broker-0 did not say when it sent a manifest of queue 0" in verdict.why
 
 
 def test_a_tier_is_compared_with_logs_that_somebody_told() -> None:
     history = held(0, 1, 2, 3)
     history.rows = [row for row in history.rows if (row["kind"], row["f"]) != ("final", "log")]
     verdict = history.expect(BOUND, validity=Validity.UNKNOWN)
-    assert "no log told of an offset that a record of the tier has" in verdict.why
+    assert "no log reported an offset that a record of the tier has" in verdict.why
 
 
 def test_a_tier_that_holds_a_queue_which_no_replica_has_goes_beyond_all_logs() -> None:
@@ -49,7 +49,7 @@ def test_a_replica_that_does_not_tell_where_its_queues_end_may_go_further_than_t
     value = json.loads(row["value"])
     del value["maximums"]
     row["value"] = json.dumps(value)
-    assert "broker-1 did not tell where" in history.expect(BOUND, validity=Validity.UNKNOWN).why
+    assert "broker-1 did not report where" in history.expect(BOUND, validity=Validity.UNKNOWN).why
 
 
 @pytest.mark.parametrize(("hash", "names"), [(2, ()), (77, (A.TIER_OFFSET_REGRESSION,))])
@@ -129,4 +129,4 @@ def test_a_manifest_without_segments_holds_nothing(start: int, names: tuple[str,
 def test_after_a_run_in_which_no_replica_tells_a_view_nobody_knows_whether_one_is_stale() -> None:
     history = good().finals(0, 1, 2, 3)
     history.rows = [row for row in history.rows if (row["kind"], row["f"]) != ("final", "view")]
-    assert "no replica told its view" in history.expect(METADATA, validity=Validity.UNKNOWN).why
+    assert "no replica reported its view" in history.expect(METADATA, validity=Validity.UNKNOWN).why

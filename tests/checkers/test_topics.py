@@ -187,7 +187,7 @@ def test_an_answer_that_tells_no_number_of_queues_tells_nothing() -> None:
     recover(history).wait(6)
     asked = history.invoke("find_topic", process="topic-reader.0", value={"topic": "t"})
     history.complete(asked, node="nameserver-0")
-    assert "nobody was told" in history.expect(TOPICS, validity=Validity.UNKNOWN).why
+    assert "no client learned" in history.expect(TOPICS, validity=Validity.UNKNOWN).why
 
 
 def test_a_creation_that_asks_for_no_number_is_of_one_queue_at_least() -> None:

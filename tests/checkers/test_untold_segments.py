@@ -44,7 +44,7 @@ def test_a_segment_that_lacks_a_number_crashes_no_law(field: str, value: Any) ->
 @pytest.mark.parametrize("field", ["base", "count"])
 def test_where_a_segment_ends_is_not_judged_when_nobody_tells(field: str) -> None:
     verdict = told_otherwise(field, MISSING).expect(L.TIER_CONTINUITY, validity=Validity.UNKNOWN)
-    assert "does not tell where each of its segments begins and ends" in verdict.why
+    assert "does not say where each of its segments begins and ends" in verdict.why
 
 
 @pytest.mark.parametrize("segments", ["k0", 7, ["k0", "k2"]])

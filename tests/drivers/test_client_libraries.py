@@ -21,7 +21,7 @@ from tests.stormproof.foreign import installed
 pytestmark = pytest.mark.process
 
 REQUEST_S = 0.5
-NOTHING_TOLD = "collect: it tells nothing, and the driver declares nothing that it would tell"
+NOTHING_TOLD = "collect: it records nothing, and the driver declares nothing that it would record"
 Refusal = Callable[[Exception, bool], Exception]
 
 

@@ -154,7 +154,7 @@ def test_what_can_not_be_understood_closes_a_connection(what: str) -> None:
                 RemotingCodec().decode(bytearray(b"".join(frame(request))))
             raise Disconnected("broke")
 
-    assert asyncio.run(one.told(Talk(Strict(answering), "limits", "b", 1))) == CLOSED
+    assert asyncio.run(one.converse(Talk(Strict(answering), "limits", "b", 1))) == CLOSED
 
 
 def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is_taken_is_told() -> None:

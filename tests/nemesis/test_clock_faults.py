@@ -31,7 +31,7 @@ class Machine:
     async def set_clock(self, node: str, *, jump_ns: int = 0, drift_ppm: int = 0) -> Mapping[str, object]:
         self.jumps.append(jump_ns)
         if self.down:
-            raise NotNow("it does not tell its clocks")
+            raise NotNow("it does not report its clocks")
         return {"node": node}
 
 

@@ -24,7 +24,7 @@ from reference.metadata.catalog import (
     read_entries,
     split,
 )
-from reference.metadata.follower import Follower, Told, View
+from reference.metadata.follower import Follower, View, WatchAnswer
 from reference.wire.codes import Request, Response
 from tests.damage import altered, json_values
 from tests.reference.raftnet import World
@@ -267,11 +267,11 @@ def entry(version: int, revision: int, name: str = "t") -> Entry:
 
 def test_a_view_takes_what_follows_and_nothing_twice() -> None:
     it = View()
-    assert it.take(Told(3, [entry(1, 1)], ()))
-    assert it.take(Told(5, None, [entry(2, 4), entry(1, 5, "u")])) and it.revision == 5
-    assert it.take(Told(5, None, [entry(2, 4), entry(1, 5, "u")])) and it.revision == 5
-    assert not it.take(Told(7, None, [entry(3, 7)])) and it.revision == 5
-    assert it.take(Told(4, [], ())) and it.revision == 5, "who lags is not believed"
+    assert it.take(WatchAnswer(3, [entry(1, 1)], ()))
+    assert it.take(WatchAnswer(5, None, [entry(2, 4), entry(1, 5, "u")])) and it.revision == 5
+    assert it.take(WatchAnswer(5, None, [entry(2, 4), entry(1, 5, "u")])) and it.revision == 5
+    assert not it.take(WatchAnswer(7, None, [entry(3, 7)])) and it.revision == 5
+    assert it.take(WatchAnswer(4, [], ())) and it.revision == 5, "who lags is not believed"
 
 
 def test_a_snapshot_is_of_one_moment_and_comes_back_whole() -> None:
@@ -311,7 +311,7 @@ def test_an_entry_of_the_log_is_checked_before_it_is_taken() -> None:
 )
 def test_an_answer_that_makes_no_sense_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed):
-        Told.read(Message(code=0, fields={"revision": "3"}, body=body))
+        WatchAnswer.read(Message(code=0, fields={"revision": "3"}, body=body))
 
 
 def test_a_follower_without_controllers_asks_nobody() -> None:

@@ -36,7 +36,7 @@ def test_the_worst_come_first_and_a_run_without_a_verdict_is_never_green(tmp_pat
     heading, empty, _, _, *rows = markdown.summary(runs).splitlines()
     assert heading == "## Stormproof: 2 ERROR, 1 UNKNOWN, 1 VALID" and empty == ""
     assert [row.split(" | ")[0] for row in rows] == ["| **ERROR**", "| **ERROR**", "| **UNKNOWN**"]
-    assert "was not judged yet" in rows[0] and "is no run directory" in rows[1]
+    assert "was not judged yet" in rows[0] and "is not a run directory" in rows[1]
     assert rows[2].split(" | ", 3)[1:3] == [r"it\|x (sim)", "2"]
     assert r"no \<b\>drain\</b\> \| of \`it\` \# x<br>`stormproof run 'a\|b' --seed 2` |" in rows[2]
 
@@ -62,7 +62,7 @@ def test_programs_get_an_object_for_each_run(tmp_path: Path, capfd: pytest.Captu
 
 def test_no_runs_and_very_many_runs_still_make_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert markdown.summary([]) == "## Stormproof: no runs\n"
-    monkeypatch.setattr(markdown, "TOLD", 2)
+    monkeypatch.setattr(markdown, "LISTED", 2)
     text = markdown.summary([tmp_path / str(number) for number in range(5)])
     assert text.count("**ERROR**") == 2 and text.endswith("3 more runs are not VALID.\n")
 

@@ -27,7 +27,7 @@ from reports.run_report.axis import moments
 from reports.run_report.fates import fates
 from reports.run_report.figure import axis_of
 from reports.run_report.gathered import gather
-from reports.summary import tell
+from reports.summary import summarise
 from tests.reports.run_report.histories import History
 from tests.reports.run_report.test_html import judged
 
@@ -64,7 +64,7 @@ def record(run: Path, seed: int, messages: int, queues: int = 4) -> None:
 
 
 def found(rows: RunRows, operations: Operations) -> object:
-    story = tell(rows, (), operations)
+    story = summarise(rows, (), operations)
     overall, replicas = fates(operations)
     told = [] if story.latencies is None else [list(story.latencies.x), list(story.latencies.y)]
     return (
@@ -173,7 +173,7 @@ def test_what_is_summarised_is_what_all_numbers_tell(
     table, _ = read_rows(tmp_path)
     whole = RunRows(table)
     some = summed(monkeypatch, whole, table, 1 + 5 * (seed % 3))
-    story, told = tell(whole, (), Operations.of(whole)), tell(whole, (), some)
+    story, told = summarise(whole, (), Operations.of(whole)), summarise(whole, (), some)
     assert story.outages == told.outages and (len(told.outages) > 4 or not seed % 2)
     assert story.throughput == told.throughput and story.counts == told.counts
     for one, other in zip(story.latency, told.latency, strict=True):
@@ -198,8 +198,8 @@ def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatc
     load(tmp_path, 1, 1_000)
     table, _ = read_rows(tmp_path)
     whole = RunRows(table)
-    told = tell(whole, (), summed(monkeypatch, whole, table, 4)).latencies
-    story = tell(whole, ()).latencies
+    told = summarise(whole, (), summed(monkeypatch, whole, table, 4)).latencies
+    story = summarise(whole, ()).latencies
     assert story is not None and told is not None and min(story.y) == min(told.y) == 0 < max(told.y) == max(story.y)
     wide_s = (whole.drawn_s[1] - whole.drawn_s[0]) / 1000
     drawn = {(int((x - whole.drawn_s[0]) / wide_s + 1e-6), y) for x, y in zip(told.x, told.y, strict=True)}

@@ -304,5 +304,5 @@ def test_other_words_mean_what_they_always_did(tmp_path: Path, run: Path) -> Non
     assert archives.resolve(str(run), tmp_path) == [run]
     assert archives.resolve(run.name, run.parent) == [run]
     assert archives.resolve("latest", run.parent) == [run]
-    with pytest.raises(BadInput, match="is no run directory"):
+    with pytest.raises(BadInput, match="is not a run directory"):
         archives.resolve("nothing.zip", tmp_path)

@@ -133,7 +133,7 @@ def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, 
         (
             "docker",
             "  - clock: {target: queue-1}\n    at: 1s\n    for: 1s\n",
-            "node queue-1 is a program, to which it can't be done: it does not tell what its clocks show",
+            "node queue-1 is a program, to which it can't be done: it does not report what its clocks show",
         ),
         (
             "docker",
@@ -191,4 +191,4 @@ def test_its_driver_keeps_to_what_is_asked_of_drivers(
         assert mutant and "pull delivers another hash" in str(error)
     else:
         assert not mutant
-        assert left == ("collect: it tells nothing, and the driver declares nothing that it would tell",)
+        assert left == ("collect: it records nothing, and the driver declares nothing that it would record",)

@@ -152,7 +152,7 @@ def test_an_inventory_of_the_user_s_own_gives_the_keys_that_no_run_may_name(tmp_
 def test_what_was_altered_or_never_sealed_is_not_even_listed(tmp_path, reached, capsys, kind):
     run = of_a_stranger(tmp_path / "runs" / "a", kind, sealed=False)
     assert _run(["heal", str(run), "--trust", "--yes"]) == 3
-    assert "is not what was written, whoever made it" in joined(capsys)
+    assert "is not what a run writes there" in joined(capsys)
     other = of_a_stranger(tmp_path / "runs" / "b", kind, sealed=True)
     path = other / LEFT[kind].FILE
     path.write_text(path.read_text().replace("queue-0", "queue-1").replace("broker-0", "broker-1"))
@@ -177,7 +177,7 @@ def test_what_no_run_can_have_written_is_refused(tmp_path, reached, capsys, chan
     run = of_a_stranger(tmp_path / "runs" / "a", "ssh", sealed=True)
     store.write_json(run / store.HOSTS, {**json.loads((run / store.HOSTS).read_text()), **changes})
     assert _run(["heal", str(run), "--trust", "--yes"]) == 3
-    assert "hosts.json is not what was written, whoever made it" in joined(capsys) and not reached
+    assert "hosts.json is not what a run writes there" in joined(capsys) and not reached
 
 
 def test_names_in_a_run_are_no_commands_of_a_terminal(tmp_path, reached, capsys):

@@ -148,4 +148,4 @@ def test_and_a_test(folder: Path) -> None:
         run = scenario_run.execute(asked, asked.file, 1, folder / f"tests-{forbidden}", folder / "lock")
         assert run.verdict.validity == verdict and scenario_run.is_expected(asked, run) is not forbidden
         laws = " (durability)" if forbidden else ""
-        assert re.match(rf"{verdict}{re.escape(laws)}; [\d,]+ lost, as ", scenario_run.told(run))
+        assert re.match(rf"{verdict}{re.escape(laws)}; [\d,]+ lost, as ", scenario_run.summary(run))

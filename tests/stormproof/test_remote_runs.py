@@ -61,7 +61,7 @@ def test_shards_are_copied_where_they_are_all_that_is_left(recorded: Path, tmp_p
     ("uri", "said"),
     [
         ("nothing://key:secret@here/run", "nothing://here/run can't be read"),
-        ("file:///nowhere/run", "is no run directory"),
+        ("file:///nowhere/run", "is not a run directory"),
         ("file:///tmp/..", "is no name for a run"),
     ],
 )

@@ -63,5 +63,5 @@ def test_what_is_no_folder_of_runs_is_said_to_be_none(tmp_path: Path, capsys: py
     assert cli._run(["runs", str(tmp_path)]) == 0
     assert "there is no run" in capsys.readouterr().out
     assert cli._run(["runs", str(tmp_path / "none")]) == 3
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert cli._run(["runs", str(tmp_path), "--json", "--html"]) == 3

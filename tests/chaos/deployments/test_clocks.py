@@ -140,7 +140,7 @@ def test_clocks_in_containers_jump_and_drift_over_the_lives_of_a_node(engine: An
         assert [round(int(str(jump["jumped_ns"])) / S) for jump in jumps] == [30, -30, 30, -30]
         await world.ask("toy-0", WRITE, b"kept.", sync=SYNC_FIRST)
         await it.pause("toy-0")
-        with pytest.raises(NotNow, match="does not tell"):
+        with pytest.raises(NotNow, match="does not report"):
             await it.set_clock("toy-0", jump_ns=S)
         await it.kill("toy-0")
         await world.undo(Verb.START, "toy-0")

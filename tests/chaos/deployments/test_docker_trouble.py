@@ -255,7 +255,7 @@ def test_heal_without_an_engine_does_not_say_that_nothing_is_left(
         )
     assert docker.heal_all(tmp_path / "runs") == []
     store.update_meta(tmp_path / "runs" / "c", state="running")
-    with pytest.raises(DeploymentError, match=r"c: it ran in containers; who knows what it left\? no Docker engine"):
+    with pytest.raises(DeploymentError, match=r"c: it ran in containers; what it left is unknown: no Docker engine"):
         docker.heal_all(tmp_path / "runs")
 
 

@@ -422,7 +422,7 @@ def test_the_way_to_a_host_is_told_when_it_is_wrong(hosts: Hosts, tmp_path: Path
     assert "is encrypted: load it into an agent" in trouble(replace(host, key=str(tmp_path / "locked")))
     assert "is no private key that can be read" in trouble(replace(host, key=str(hosts.known_hosts)))
     assert "no SSH with" in trouble(replace(host, port=1))
-    assert "nobody knows a host 'no-such-host.invalid'" in trouble(replace(host, host="no-such-host.invalid"))
+    assert "unknown host 'no-such-host.invalid'" in trouble(replace(host, host="no-such-host.invalid"))
     assert "no-such-python; true can't be run there" in trouble(replace(host, python="no-such-python; true"))
     assert "the code can't be put into /proc" in trouble(replace(host, directory="/proc"))
 

@@ -182,7 +182,7 @@ def test_a_profile_is_told_as_an_experiment_writes_it(
 
 def test_what_another_names_as_the_one_who_said_it_is_damage() -> None:
     for told, problem in (
-        ({"by": "nobody"}, "nobody knows 'nobody'"),
+        ({"by": "nobody"}, "unknown 'nobody'"),
         ({"by": "experiment", "line": 0}, "line is 0"),
         ({"by": "driver", "why": 1}, "expected who said it, and a line"),
     ):

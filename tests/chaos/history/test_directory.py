@@ -54,7 +54,7 @@ def test_a_verdict_comes_back_with_violations_counted_and_lawful_findings_not(tm
 
 
 def test_what_is_no_run_or_not_judged_is_said_so(tmp_path):
-    with pytest.raises(BadInput, match="no run directory"):
+    with pytest.raises(BadInput, match="not a run directory"):
         store.read_meta(tmp_path)
     with pytest.raises(BadInput, match="not judged yet"):
         store.read_verdict(tmp_path)

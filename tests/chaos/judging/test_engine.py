@@ -277,7 +277,7 @@ def test_a_kernel_judges_what_the_one_that_it_joins_has_told() -> None:
     (found,) = judge_rows(tables, CONTEXT, both)
     assert found.validity is Validity.UNKNOWN and "a beat was missed" in found.why
     (alone,) = judge_rows(tables, CONTEXT, Registry({("hearts", 0): joiner}, {}))
-    assert alone.validity is Validity.UNKNOWN and "nothing tells Teller" in alone.why
+    assert alone.validity is Validity.UNKNOWN and "nothing reports Teller" in alone.why
 
 
 def test_what_two_kernels_only_count_is_added_up() -> None:

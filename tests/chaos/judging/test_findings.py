@@ -93,5 +93,5 @@ def test_losses_of_each_policy_are_counted_whole_however_their_rows_were_parted(
 def test_a_policy_excuses_only_what_is_declared_as_permitted() -> None:
     with pytest.raises(ValueError, match="declares 'gone' as nothing by policy"):
         Findings(PERMITTING).add("gone", "a thing", 1, policy=ASYNC)
-    with pytest.raises(ValueError, match="what the profile permits is lawful"):
+    with pytest.raises(ValueError, match="what the profile permits is allowed"):
         AnomalyKind(name="gone", meaning="a thing is gone", by_policy=True)

@@ -57,7 +57,7 @@ def test_a_sigkill_of_a_stranger_is_a_fault_on_that_node(tmp_path: Path, monkeyp
     assert struck["value"]["proof"][NODE] == {"incarnation": 1, "exit_code": -9}
     assert undone["value"]["phase"] == "undo" and undone["value"]["effective"]
     (killed,) = rows.where(kind="harness", f="killed")
-    assert "nothing tells who did" in killed["value"]["what"] and not rows.where(kind="harness", f="crash")
+    assert "nothing shows who did" in killed["value"]["what"] and not rows.where(kind="harness", f="crash")
     assert rows.where(kind="harness", f="recovered"), "it was started again"
 
 

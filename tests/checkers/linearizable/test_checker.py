@@ -271,11 +271,11 @@ def test_a_changed_or_moved_source_makes_the_jar_stale(tmp_path, monkeypatch):
     function = copy / "stormproof" / "model" / "Function.java"
     text = function.read_text()
     function.write_text(text + "\n// new\n")
-    assert "build it anew" in _jar.problem()
+    assert "build it again" in _jar.problem()
     function.write_text(text)
     assert _jar.problem() == ""
     function.rename(copy / "stormproof" / "util" / "Function.java")
-    assert "build it anew" in _jar.problem()
+    assert "build it again" in _jar.problem()
 
 
 def test_the_law_brings_its_jar_into_the_jvm_of_spark(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from random_histories import mixed
 from checkers.linearizable import checker
 from checkers.linearizable.certificate import verify
 from checkers.linearizable.history import NIL, Argument, Function, History, Operation, Result
-from checkers.linearizable.models import MODELS, tells_nothing
+from checkers.linearizable.models import MODELS, restricts_nothing
 from checkers.linearizable.python.checker import examine
 
 F = Function
@@ -187,7 +187,7 @@ def same_element(history: History, blocked: int) -> set[int]:
 def _concerns_all(operation: Operation) -> bool:
     if operation.f is F.DEQUEUE:  # one that completed took whatever was there
         return operation.arguments[0] == NIL or (operation.arguments[0] is None and operation.ret is not None)
-    return operation.f is F.DRAINED or (operation.f is F.READ and not tells_nothing(operation))
+    return operation.f is F.DRAINED or (operation.f is F.READ and not restricts_nothing(operation))
 
 
 def compare(histories: Sequence[History], results: Iterable[Result], undecided: int = 0) -> None:

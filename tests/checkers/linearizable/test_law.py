@@ -156,7 +156,7 @@ def test_an_epoch_that_nobody_made_is_not_explained() -> None:
 def test_a_refusal_is_an_observation() -> None:
     history = Objects().made()
     history.end(history.began("cas", "replica-info", expected=1, members=[1]), "fail", refused=True)
-    assert "was told by controller-1 that the epoch was not 1" in history.anomaly().explanation
+    assert "learned from controller-1 that the epoch was not 1" in history.anomaly().explanation
     history = Objects().made()
     history.end(history.began("cas", "replica-info", expected=1, members=[1]), "fail", reason="not leader")
     history.read(1, 1)
@@ -233,7 +233,7 @@ def test_an_answer_that_tells_nothing_and_an_object_without_a_beginning_are_gaps
     history = Objects().made()
     history.read(1, 1)
     history.end(history.began("read", "replica-info"))
-    assert "does not tell what it saw" in history.expect(LAW, validity=Validity.UNKNOWN).why
+    assert "does not say what it saw" in history.expect(LAW, validity=Validity.UNKNOWN).why
     history = Objects().made()
     history.read(1, 1)
     history.end(history.began("read", "register", "stray"), address="a")

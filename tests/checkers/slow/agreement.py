@@ -17,7 +17,7 @@ from checkers.agreement import (
     PROMISE,
     REPLICA_DIVERGENCE,
     _extents,
-    _tell_epoch,
+    _report_epoch,
     describe,
 )
 from slow.claims import conflicts
@@ -59,8 +59,8 @@ class Content:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [
-            ("answers", "no answer told what an offset holds"),
-            ("records_told", "no replica told what its log holds"),
+            ("answers", "no answer reported what an offset holds"),
+            ("records_told", "no replica reported what its log holds"),
         ]
         return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
 
@@ -111,7 +111,7 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
         differ = [n for n in here if places[n] in holder and epoch[n] != epoch[holder[places[n]]]]
         other = np.array(differ, dtype=np.int64)
         found.add_each(
-            REPLICA_DIVERGENCE, other, lambda number: _tell_epoch(rows, found, int(at[number])), queues=queue[other]
+            REPLICA_DIVERGENCE, other, lambda number: _report_epoch(rows, found, int(at[number])), queues=queue[other]
         )
         due = [n for place, n in sorted(holder.items()) if position[n] >= first and ends[n] <= end and place not in had]
         missing = np.array(due, dtype=np.int64)

@@ -69,8 +69,8 @@ def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequenc
             if not stretch.certain:
                 found.gap(
                     f"no send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
-                    f"{views.at_s(rows, first)} on, while a fault was in force that declares no effects: nobody knows "
-                    "whether it owed service"
+                    f"{views.at_s(rows, first)} on, while a fault was in force that declares no effects: whether "
+                    "service was owed is unknown"
                 )
                 continue
             found.add(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import Rows, RunContext
-from checkers.durability.copies import UNTOLD
+from checkers.durability.copies import UNREPORTED
 from checkers.durability.promise import FALSE_ACKNOWLEDGEMENT
 
 Found = tuple[list[tuple[str, int]], set[str], int]
@@ -27,7 +27,7 @@ def examine(rows: Rows, context: RunContext) -> Found:
         copies, position = rows.value(at).get("copies"), int(rows.column("position")[at])
         acks = context.profile.acks
         if not isinstance(copies, dict):
-            unknown |= {UNTOLD} if acks not in ("all", "master") else set()
+            unknown |= {UNREPORTED} if acks not in ("all", "master") else set()
             continue
         compared += 1
         unknown |= {f"{one}, on which acknowledgements stood, reported nothing of its log" for one in copies} - {

@@ -56,7 +56,7 @@ class Deliveries:
             _came_at_all(rows, context, it, found)
             _came_to_each(it, found)
         elif any(it.given.values()):
-            found.gap("the system did not recover, so nobody can tell what it would still have delivered")
+            found.gap("the system did not recover, so what it would still have delivered is unknown")
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -256,7 +256,7 @@ def _came_to_each(it: _History, found: Findings) -> None:
             found.add(WITHHELD, "", begin.index, end.index, queue=begin.queue, message=begin.message)
     found.count("groups_awaited", len(waits))
     for queue in {queue for _, queue in waits} - it.known:
-        found.gap(f"nobody knows what stands in queue {queue} after the run, and so what a group was never given")
+        found.gap(f"what stands in queue {queue} after the run is unknown, and so what a group was never given")
     wanted = it.awaited | {(group, one.queue) for group, given in it.given.items() for one in given}
     for group, queue in wanted - waits:
-        found.gap(f"group {group} was not waited for in queue {queue}: nobody knows what it was never given")
+        found.gap(f"group {group} was not waited for in queue {queue}: what it was never given is unknown")

@@ -71,7 +71,7 @@ def _untold(rows: Rows, found: Findings) -> None:
     sends = rows.memo(views.sends)
     placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
     if placeless:
-        found.gap(f"{placeless} acknowledged sends do not tell which content stands at which offset")
+        found.gap(f"{placeless} acknowledged sends do not report which content stands at which offset")
     read = rows.memo(views.delivered).at
     unreadable = len(read) - len(rows.memo(views.read).at)
     if unreadable:
@@ -149,7 +149,10 @@ def _judge_queue(
     present = present.only(present.queue == queue)
     floor, known = retention.lawful_floor(rows, context, queue, of_all)
     if proven and begin > floor and not known:
-        found.gap(f"queue {queue} begins at offset {begin}, and nothing tells whether that was lawful retention")
+        found.gap(
+            f"queue {queue} begins at offset {begin}, and nothing shows whether retention was allowed to remove what "
+            "is below"
+        )
         floor = begin
     if known:
         _denied(rows, found, queue, floor)
@@ -173,7 +176,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
             found.add(
                 EARLY_RETENTION,
                 f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
-                f"offset {minimum}, but only what is below offset {floor} was ever lawfully removed.",
+                f"offset {minimum}, but retention was allowed to remove only what is below offset {floor}.",
                 int(index[at]),
                 queue=queue,
                 offset=floor,

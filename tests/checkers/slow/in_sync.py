@@ -6,7 +6,7 @@ from chaos.judging.findings import Findings
 from chaos.law import Rows
 from checkers import _views as views
 from checkers._views.arrays import Ints
-from checkers.in_sync import FALSE_SYNC, _may_lose, _tell
+from checkers.in_sync import FALSE_SYNC, _may_lose, _report
 
 
 def known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
@@ -15,7 +15,7 @@ def known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
     for at, size, disk in zip(synced.tolist(), said.tolist(), known.tolist(), strict=True):
         if 0 <= disk < size:
             did = f"called {size} bytes of its file {rows.value(at)['file']} durable"
-            _tell(rows, found, FALSE_SYNC, at, did, f"had {disk} of them on the disk")
+            _report(rows, found, FALSE_SYNC, at, did, f"had {disk} of them on the disk")
 
 
 def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
@@ -40,5 +40,5 @@ def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
             lawful = any(times[witness] <= moment <= times[row] for moment in harmed)
             if f == "recovered" and where < sure and not lawful:
                 did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
-                _tell(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
+                _report(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
             sure, witness = where, row

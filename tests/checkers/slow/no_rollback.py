@@ -132,9 +132,9 @@ def _whole_set_has(rows: Rows, context: RunContext, found: Findings, confirms: I
         for member in sorted({*(told.get("set") or ()), *(told.get("proposed") or ())}):
             said = int(acks.get(member, -1)) if isinstance(acks, dict) else end
             if said < end:
-                had = f"had told it only of {max(0, said)}"
+                had = f"had reported only {max(0, said)} to it"
             elif member not in ends:
-                found.gap(f"{member} told nothing of what is durable on its disk")
+                found.gap(f"{member} reported nothing of what is durable on its disk")
                 continue
             elif (durable := _durable(context, *ends[member], int(index[at]))) < end:
                 had = f"had only {max(0, durable)} on its disk"

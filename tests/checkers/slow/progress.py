@@ -347,7 +347,7 @@ def _tell_stall(
     )
     stood_ns = rows.column("time_ns")[rows.where(kind="harness", f="stall")]
     if not stretch.certain:
-        found.gap(f"{told}, while a fault was in force that declares no effects: nobody knows whether reads were owed")
+        found.gap(f"{told}, while a fault was in force that declares no effects: it is unknown whether reads were owed")
     elif ((stood_ns >= polls.began_ns[mine[0]]) & (stood_ns <= polls.ended_ns[mine[-1]])).any():
         found.gap(f"{told}, but the harness itself stood still meanwhile")
     else:

@@ -145,7 +145,7 @@ def arrow(row: int, what: str = "confirm", *, source: str = "a", named: bool = F
 def test_alike_arrows_become_one() -> None:
     folded, left_out = fold([arrow(1), arrow(2), arrow(3, named=True), arrow(4), arrow(5, "truncate"), arrow(6)])
     assert [(one.rows, one.count) for one in folded] == [((1, 2), 2), ((3,), 1), ((4,), 1), ((5,), 1), ((6,), 1)]
-    assert folded[0].told == "confirm … 2 times" and left_out == 0
+    assert folded[0].phrase == "confirm … 2 times" and left_out == 0
     assert folded[0].link("RUN") == "stormproof rows RUN 1..2"
     assert replace(folded[0], rows=(1, 7)).link("RUN") == "stormproof rows RUN 1 7"
 

@@ -40,12 +40,12 @@ def test_it_says_what_happened_and_how_to_see_it_again(finding: Finding) -> None
 
 def test_nodes_are_quoted_at_the_moments_that_matter_and_at_no_others(finding: Finding) -> None:
     moments = [event.at_s for event in finding.events]
-    assert {"broker-0", "broker-1"} <= set(finding.told)
-    for told in finding.told.values():
+    assert {"broker-0", "broker-1"} <= set(finding.traced)
+    for told in finding.traced.values():
         assert 0 < len(told) <= model.ROWS
         assert [one.at_s for one in told] == sorted(one.at_s for one in told)
         assert all(min(abs(one.at_s - moment) for moment in moments) <= model.AROUND_S for one in told)
-    assert any(one.what.startswith("role epoch 2") for one in finding.told["broker-1"])
+    assert any(one.what.startswith("role epoch 2") for one in finding.traced["broker-1"])
 
 
 def test_it_counts_the_runs_of_the_same_experiment_that_show_it(planted: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_page_stands_by_itself_and_quotes_hostile_values_as_text(planted: Pa
 def test_the_markdown_has_the_same_parts(finding: Finding) -> None:
     text = as_markdown.markdown(finding)
     heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert heads == ["Run it again", "What happened", "What was broken", "What the nodes told at those moments",
+    assert heads == ["Run it again", "What happened", "What was broken", "What the nodes reported at those moments",
                      "What is not known", "Experiment", "Configuration and versions"]  # fmt: skip
     assert f"```yaml\n{small_runs.EXPERIMENT}```" in text and finding.replay in text
     rows = [line for line in text.splitlines() if re.match(r"\| \d", line)]

@@ -13,7 +13,7 @@ from typing import Any
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly
 from reports.rows import RunRows
-from reports.summary import Story, tell
+from reports.summary import Story, summarise
 
 SECOND = 1_000_000_000
 START = 100
@@ -82,7 +82,7 @@ class History:
         self.recorder.close()
         table, damage = read_rows(self.run)
         assert not damage
-        return RunRows(table), tell(table, ())
+        return RunRows(table), summarise(table, ())
 
 
 def _ns(second: float) -> int:

@@ -71,11 +71,11 @@ def _lossy(run: Path, anomaly: Anomaly) -> Path:
     law = Verdict(
         law=anomaly.law, validity=Validity.VALID, anomalies=(anomaly, replace(anomaly, explanation="0/2 too"))
     )
-    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not tell tier")
+    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not report tier")
     permitted = Permitted(law=anomaly.law, name=anomaly.name, policy=anomaly.policy, count=2)
     verdict = RunVerdict(
         run="r", seed=1, validity=Validity.VALID, laws=[law, apart], digest="0" * 64, engine="local", seconds=0.1,
-        not_judged=["progress: the driver does not tell tier"], permitted=[permitted],
+        not_judged=["progress: the driver does not report tier"], permitted=[permitted],
     )  # fmt: skip
     profile = {"flush": "async", "acks": "all"}
     write_meta(run, {"run": "r", "seed": 1, "state": "finished", "profile": profile, "profile_from": {"by": "driver"}})
@@ -85,7 +85,7 @@ def _lossy(run: Path, anomaly: Anomaly) -> Path:
 
 def _page(run: Path, anomaly: Anomaly) -> Path:
     broken = Verdict(law=anomaly.law, validity=Validity.INVALID, anomalies=(anomaly,), why="")
-    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not tell tier")
+    apart = Verdict(law=L.PROGRESS, validity=Validity.NOT_APPLICABLE, why="the driver does not report tier")
     verdict = RunVerdict(
         run="r", seed=1, validity=Validity.INVALID, laws=[broken, apart], digest="0" * 64, engine="local", seconds=0.1
     )

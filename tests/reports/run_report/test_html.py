@@ -19,7 +19,7 @@ from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import gathered
 from reports.run_report.master_terms import EpochChange, MasterTerm
 from reports.run_report.story import calm, title_of
-from reports.summary import tell
+from reports.summary import summarise
 from tests.checkers.names import A, L
 
 HOSTILE = "</script><script>alert('x')</script> $\\frac{1}{0}$ & <img src=x onerror=alert(1)>\x00"
@@ -143,7 +143,7 @@ def test_what_was_seen_of_a_fault_from_outside_is_shown_with_whether_it_is_gone(
         "broker-0 > broker-1 fails, c > d, on one side, fails too; then broker-0 > broker-1 fails, but no rule" in text
     )
     table, _ = read_rows(tmp_path)
-    line = next(fault for fault in tell(table, ()).faults if fault.name == "partition")
+    line = next(fault for fault in summarise(table, ()).faults if fault.name == "partition")
     assert (line.effective, line.restored) == ("no", "no")
 
 
@@ -182,7 +182,7 @@ def test_a_queue_without_service_shows_from_ack_to_ack(tmp_path: Path) -> None:
             recorder.record("op", time_ns=second * SECOND, type=kind, f="send", process="p", queue=queue)
     recorder.close()
     rows, _ = read_rows(tmp_path)
-    assert [(bar.lane, bar.start_s, bar.end_s) for bar in tell(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
+    assert [(bar.lane, bar.start_s, bar.end_s) for bar in summarise(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
 
 
 @pytest.mark.parametrize("block", [7, 1 << 17])
@@ -254,8 +254,8 @@ def test_where_no_loss_is_allowed_it_is_a_violation_with_its_rows(tmp_path: Path
 def test_what_nobody_judged_is_folded_and_each_reason_told_once(tmp_path: Path) -> None:
     record_run(tmp_path)
     verdict = judged(Validity.VALID)
-    apart = Verdict(law=L.IN_SYNC, validity=Validity.NOT_APPLICABLE, why="the driver does not tell confirm")
-    verdict = replace(verdict, laws=[*verdict.laws, apart], not_judged=["in-sync: the driver does not tell confirm"])
+    apart = Verdict(law=L.IN_SYNC, validity=Validity.NOT_APPLICABLE, why="the driver does not report confirm")
+    verdict = replace(verdict, laws=[*verdict.laws, apart], not_judged=["in-sync: the driver does not report confirm"])
     page = rendered(tmp_path, verdict, {"run": "r", "seed": 7})
     assert re.search(r"<summary>Not judged: 1 of 3 promises</summary>\s*<ul><li>in-sync: the driver does not", page)
     assert "<summary>1 more that nothing in this run is about" in page
@@ -278,7 +278,7 @@ def test_a_system_without_terms_tiers_or_queues_is_not_told_to_have_none_of_them
     for node, epoch in (("node-0", 0), ("node-1", 1), ("node-1", 1)):
         recorder.record("poll", type="ok", f="state", node=node, epoch=epoch, value={"role": "master"})
     recorder.close()
-    told = tell(read_rows(tmp_path)[0], [])
+    told = summarise(read_rows(tmp_path)[0], [])
     assert told.counts == {
         "reads answered": 1, "acknowledged changes": 2, "compare-and-set answered": 1, "master terms": 2,
         "effective faults": 0,

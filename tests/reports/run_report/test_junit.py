@@ -31,7 +31,7 @@ def written(run: Path, seed: int = 7, meta: Mapping[str, str] = META) -> Element
     laws = [
         Verdict(law=L.DURABILITY, validity=Validity.INVALID, anomalies=(lost(1), lost(1), lost(718))),
         Verdict(law=L.ORDER, validity=Validity.UNKNOWN, why="rows are missing"),
-        Verdict(law=L.ROLES, validity=Validity.NOT_APPLICABLE, why="the driver does not tell roles"),
+        Verdict(law=L.ROLES, validity=Validity.NOT_APPLICABLE, why="the driver does not report roles"),
         Verdict(law=L.AGREEMENT, validity=Validity.VALID),
     ]
     verdict = RunVerdict(

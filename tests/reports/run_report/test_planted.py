@@ -20,7 +20,7 @@ from chaos.verdict import Engine
 from reports.rows import RunRows
 from reports.run_report.causes import Cause, group
 from reports.run_report.story import sentence
-from reports.summary import tell
+from reports.summary import summarise
 from stormproof.launch import SIM, Launch, start
 
 #: One run of the demo belongs to the short suite.
@@ -35,7 +35,7 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
     run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
     judge([prepare(run)], engine=Engine.LOCAL)
     verdict, (table, _) = read_verdict(run), read_rows(run)
-    told = group(RunRows(table), tell(table, ()).faults, verdict.violations, groups={})
+    told = group(RunRows(table), summarise(table, ()).faults, verdict.violations, groups={})
     page = reports.render(run).read_text("utf-8")
     assert page_of_parts(run) == page
     return told, verdict.anomaly_counts(), page

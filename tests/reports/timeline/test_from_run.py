@@ -13,7 +13,7 @@ import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.recorder import Recorder, read_rows
 from chaos.verdict import Anomaly, DeadEnd, RunVerdict, Validity, Verdict
-from reports.summary import tell
+from reports.summary import summarise
 from reports.timeline.from_run import background, timelines
 from reports.timeline.model import CallBar, ObjectTimeline
 from reports.timeline.static import draw
@@ -135,7 +135,7 @@ def test_dead_ends_of_the_verdict_name_the_calls(tmp_path: Path) -> None:
 def test_faults_and_leaders_stand_behind(tmp_path: Path) -> None:
     record(tmp_path)
     table, _ = read_rows(tmp_path)
-    bands = background(tell(table, ()))
+    bands = background(summarise(table, ()))
     assert [(band.lane, band.kind, band.label) for band in bands] == [
         ("partition", "fault", "controller-0"),
         ("controller-0", "leader", "leader 3"),

@@ -128,5 +128,5 @@ def test_only_what_is_named_is_run(folder: Path) -> None:
 
 def test_broken_notes_are_one_sentence(folder: Path) -> None:
     Path("own.jsonl").write_text('{"row": "small"}\n')
-    with pytest.raises(BadInput, match=r"own\.jsonl:1: this is no note of a run"):
+    with pytest.raises(BadInput, match=r"own\.jsonl:1: this is not a note of a run"):
         command("--table", "--notes", "own.jsonl")

@@ -59,7 +59,7 @@ def test_a_cause_breaks_each_law_by_its_own_anomalies(
     tails: list[LostTail], change: EpochChange | None, origin: Origin
 ) -> None:
     found = [violation("durability", "lost"), violation("order", "gap"), violation("durability", "altered")]
-    kinds = [Kind(law="durability", name="lost", here=1, told=1, whole=1)]
+    kinds = [Kind(law="durability", name="lost", here=1, listed=1, whole=1)]
     cause = Cause(violations=found, kinds=kinds, change=change, tails=tails)
     assert signature.of_cause(cause) == [
         Signature(law="durability", anomalies=("altered", "lost"), origin=origin),
