@@ -306,7 +306,7 @@ SELDOM_TOLD = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
 class Driver(Protocol):
     """Puts one system under test. Build it with ``create(options)``; ``MUTANTS`` is optional in the module. A driver
     whose system can be set up for other promises has ``promising(profile) -> Driver`` besides; one that can report more
-    than what its clients see has ``tells() -> frozenset[Evidence]``."""
+    than what its clients see has ``evidence() -> frozenset[Evidence]``."""
 
     def cluster(self, mutant: str) -> ClusterSpec:
         """Which servers to start; ``mutant`` names a planted bug that they shall have, "" for none. Raises
@@ -348,12 +348,15 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     return driver
 
 
-def tells(driver: Driver) -> frozenset[Evidence]:
+def evidence_of(driver: Driver) -> frozenset[Evidence]:
     """Return the evidence that a driver declares: operations always, ``node-reads`` with :class:`CanReadThroughNodes`,
-    the rest with ``tells()``. Raises :class:`BadInput` for words that mean nothing, or that a power is missing for."""
-    declared = getattr(driver, "tells", None)
+    the rest with ``evidence()``. Raises :class:`BadInput` for words that mean nothing, that a power is missing for, or
+    that an older contract has."""
+    declared = getattr(driver, "evidence", None)
     able = isinstance(driver, CanReadThroughNodes)
-    who = f"driver {type(driver).__name__}: tells:"
+    who = f"driver {type(driver).__name__}: evidence:"
+    if hasattr(driver, "tells"):
+        raise BadInput(f"{who} the driver has tells(), which is called evidence() now; rename it")
     try:
         words = frozenset(map(Evidence, declared())) if declared is not None else frozenset()
     except ValueError as error:

@@ -208,7 +208,7 @@ class RunContext:
     without_accidents: bool = False
 
     @property
-    def tells(self) -> frozenset[str]:
+    def evidence(self) -> frozenset[str]:
         """See :attr:`RunMeta.reported <chaos.history.run_meta.RunMeta.reported>`."""
         return self.meta.reported
 

@@ -337,7 +337,7 @@ class Metadata:
             ("metadata_views", "no replica reported its topics after the run"),
             ("offset_views", "no replica reported its groups' offsets after the run"),
         ]
-        return decide(PROMISE, partial, needs=needs if Evidence.FINAL_METADATA in context.tells else ())
+        return decide(PROMISE, partial, needs=needs if Evidence.FINAL_METADATA in context.evidence else ())
 
     def _compare(self, rows: Rows, found: Findings, f: str, key: str, confirm: dict[str, int], group: Set[str]) -> None:
         """Check that replicas of one group that have confirmed the same records of this kind have derived the same

@@ -118,9 +118,9 @@ class Read:
         found.count("read", len(read.at))
         if context.unfinished and not context.strict:  # what permits a cut may be reported later
             return found.partial()
-        if context.unfinished and Evidence.ROLES in context.tells and not rows.memo(views.masters):
+        if context.unfinished and Evidence.ROLES in context.evidence and not rows.memo(views.masters):
             return found.partial()  # a master that reports its role will show which of the answers count
-        if Evidence.CONFIRM in context.tells and context.profile.acks == "all":
+        if Evidence.CONFIRM in context.evidence and context.profile.acks == "all":
             _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS, slaves=context.strict)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, context, found, of=SHOWN, by=SHOWN)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from chaos import plugins
 from chaos.errors import BadInput, MachineError
-from chaos.machines.docker.engine import CODE, IMAGE, PACKAGES, explain, held_packages, image_name, image_problem, told
+from chaos.machines.docker.engine import (
+    CODE,
+    IMAGE,
+    PACKAGES,
+    engine_errors,
+    explain,
+    held_packages,
+    image_name,
+    image_problem,
+)
 from chaos.machines.node_package import node_wheel, package_digest
 from chaos.plugins import PluginKind
 
@@ -131,7 +140,7 @@ def _pull(client: DockerClient) -> str:
 def _id(client: DockerClient, image: str) -> str:
     from docker.errors import ImageNotFound
 
-    with told():
+    with engine_errors():
         try:
             return str(client.images.get(image).id)
         except ImageNotFound:
@@ -144,7 +153,7 @@ def _build(client: DockerClient, base: str) -> None:
     packages = systems()
     wheel = node_wheel(packages)
     dockerfile = (resources.files("stormproof.images") / DOCKERFILE).read_bytes()
-    with told():
+    with engine_errors():
         try:
             image, _ = client.images.build(
                 fileobj=_archive({"Dockerfile": dockerfile, wheel.name: wheel.data}),
@@ -181,7 +190,7 @@ def _forget_old(client: DockerClient) -> None:
         client.images.prune(filters={"dangling": True, "label": STAGE, "until": STAGE_AGE})
     except APIError:
         pass  # somebody else is cleaning up
-    with told():
+    with engine_errors():
         images = client.images.list(name=IMAGE.partition(":")[0])
     for image in sorted(images, key=lambda image: str(image.attrs["Created"]), reverse=True)[KEPT:]:
         for tag in image.tags:

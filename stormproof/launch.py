@@ -19,7 +19,7 @@ from typing import Any, cast
 from chaos import plugins
 from chaos.deployment import Deployment
 from chaos.draws import Draws
-from chaos.driver import DeclaresExposure, Driver, promising, tells
+from chaos.driver import DeclaresExposure, Driver, evidence_of, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
@@ -280,7 +280,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         **_exposure(driver),
-        "tells": sorted(tells(driver)),
+        "tells": sorted(evidence_of(driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted({step.name for fault in faults for step in fault.steps()}),
         "drawn_faults": sorted(

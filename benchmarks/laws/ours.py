@@ -45,7 +45,7 @@ def chosen() -> Registry:
         for key, law in registry().kernels.items()
         if law.promise.name in LAWS
         and law.needs.key in (Key.QUEUE, Key.OFFSET, Key.MESSAGE, Key.CALL)
-        and set(law.needs.evidence) <= CONTEXT.tells
+        and set(law.needs.evidence) <= CONTEXT.evidence
     }
     if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:
         raise ValueError(f"no kernel of {', '.join(sorted(missing))} looks at queues; broken: {registry().broken}")

@@ -167,7 +167,7 @@ def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -
     """Return the kernels that look at a shard of this name: those whose evidence the driver reports. All of them are
     owed a shard that is in no plan, so that nobody takes it for judged."""
     served = plan.served(shard, kernels)
-    reported = context.tells
+    reported = context.evidence
     return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], reported)]
 
 
@@ -318,7 +318,7 @@ def _to_judge(number: KernelId, known: Registry, partials: Mapping[KernelId, Seq
 def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:
     """Return what one kernel says of a run. ``unjudged`` names its part of the law when it says nothing."""
     law = known.kernels[number]
-    lacks = _lacks(law, context.tells)
+    lacks = _lacks(law, context.evidence)
     if lacks:
         why = f"{LACKS}{', '.join(lacks)}"
         verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaos.deployment import Deployment
 from chaos.deployments import sim
-from chaos.driver import CanReadThroughNodes, Driver, Evidence, tells
+from chaos.driver import CanReadThroughNodes, Driver, Evidence, evidence_of
 from chaos.errors import BadInput
 from chaos.ops import QueueRef
 from chaos.testing._drivers.bench import Bench, Ended
@@ -55,7 +55,7 @@ def check_driver(
     * nodes that can be read one by one hold what was acknowledged, and answer themselves;
     * ``collect``: replicas are read to their end, one ``complete`` row each, and none for what can't be read;
     * ``queues`` stays the same;
-    * each optional power does what it declares, and so does ``tells``.
+    * each optional power does what it declares, and so does ``evidence``.
 
     Raises ``AssertionError`` with everything that is wrong. Returns what this system gave no opportunity to check, and
     why.
@@ -105,7 +105,7 @@ async def _check(bench: Bench, load_s: float) -> None:
     await _while_nobody_answers(bench)
     bench.require(tuple(driver.queues()) == queues, "queues() has changed; queues must stay the same for a whole run")
     check_events(bench)
-    _check_tells(bench)
+    _check_evidence(bench)
 
 
 def _queues(bench: Bench) -> tuple[QueueRef, ...]:
@@ -156,13 +156,13 @@ async def _while_nobody_answers(bench: Bench) -> None:
 def _declared(bench: Bench) -> frozenset[Evidence]:
     """Return what the driver declares; nothing, and a problem noted, where that means nothing."""
     try:
-        return tells(bench.driver)
+        return evidence_of(bench.driver)
     except BadInput as error:
         bench.require(False, str(error))
         return frozenset()
 
 
-def _check_tells(bench: Bench) -> None:
+def _check_evidence(bench: Bench) -> None:
     """Check that what the driver declares to report has come."""
     declared = _declared(bench)
     seen = {(str(row["kind"]), str(row.get("f", ""))) for row in bench.rows if row.get("type") != "invoke"}
@@ -170,4 +170,4 @@ def _check_tells(bench: Bench) -> None:
     for evidence in sorted(declared & SHOWN_BY.keys()):
         rows = SHOWN_BY[evidence]
         names = ", ".join(f"{kind} {f}" for kind, f in rows)
-        bench.require(bool(seen & set(rows)), f"tells() declares {evidence}, but none of its rows came: {names}")
+        bench.require(bool(seen & set(rows)), f"evidence() declares {evidence}, but none of its rows came: {names}")

@@ -129,7 +129,7 @@ def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings
     place, has_minimum = places_in(deleted_of, queues)
     floor = np.zeros(len(queues), dtype=np.int64)
     floor[has_minimum] = np.maximum(deleted_to[place[has_minimum]], 0)
-    known = np.full(len(queues), Evidence.RETENTION in context.tells and rows.memo(_is_traced))
+    known = np.full(len(queues), Evidence.RETENTION in context.evidence and rows.memo(_is_traced))
     manifests = rows.memo(versions)
     in_tier = np.array([*manifests], dtype=np.int64)
     place, asked = places_in(queues, in_tier)
@@ -219,7 +219,7 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
     tier, only where that is set. ``rows`` with what stands beside; only of a shard's own queues it is known what
     manifests hold."""
     _by_option(rows, found)
-    if Evidence.TIER in context.tells:
+    if Evidence.TIER in context.evidence:
         for queue, at, minimum in _tiered_deletions(rows):
             _by_tier(rows, context, found, queue, at, minimum)
 

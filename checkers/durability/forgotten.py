@@ -95,7 +95,7 @@ class Forgotten:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         until_ns = _last_judged_ns(rows)
-        if Evidence.RETENTION not in context.tells or context.unfinished or until_ns < 0:
+        if Evidence.RETENTION not in context.evidence or context.unfinished or until_ns < 0:
             return found.partial()
         confirms = rows.where(kind="trace", f="confirm")
         for node in sorted({rows.text("node", at) for at in confirms}):

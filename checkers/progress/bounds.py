@@ -202,7 +202,7 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
     by_masters = _Answers.of(beside)
     by_masters = by_masters.only((by_masters.maximum >= 0) & views.from_masters(beside, by_masters.done))
     done, end, queue = by_masters.done, by_masters.maximum, by_masters.queue
-    if Evidence.CONFIRM in context.tells:  # else readers may see a message later than it is acknowledged
+    if Evidence.CONFIRM in context.evidence:  # else readers may see a message later than it is acknowledged
         sends = views.calls(beside, "send")
         acked = sends.done[sends.ok]
         acked = acked[views.from_masters(beside, acked)]

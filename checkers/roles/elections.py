@@ -64,7 +64,7 @@ class Elections:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         needs = [("elections", "cannot judge: no committed election was found")]
-        if Evidence.ROLES in context.tells:
+        if Evidence.ROLES in context.evidence:
             needs.append(("roles_told", "no broker reported its role"))
         return decide(PROMISE, partial, needs=needs)
 

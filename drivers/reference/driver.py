@@ -120,7 +120,7 @@ class Reference:
         explains a loss."""
         return Exposure(readers_see_confirmed=True)
 
-    def tells(self) -> frozenset[Evidence]:
+    def evidence(self) -> frozenset[Evidence]:
         """Return everything, but of the tier where there is none. Nodes need not be read one by one or asked what they
         upload: they report their logs and each request."""
         of_tier = set() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT}

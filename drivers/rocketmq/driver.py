@@ -134,7 +134,7 @@ class RocketMQ:
         uncommitted = str(self.options.broker_options.get("readUnCommitted", False)).lower() == "true"
         return Exposure(loss_window_s=10.5, readers_see_confirmed=not uncommitted)
 
-    def tells(self) -> frozenset[Evidence]:
+    def evidence(self) -> frozenset[Evidence]:
         reported = {Evidence.OPERATIONS, Evidence.FINAL_LOGS}
         of_tier = {Evidence.TIER_CONTENT} if self.options.tier else set()
         return frozenset(reported | of_tier | ({Evidence.UPLOADS} if self.options.shared_tier else set()))
@@ -309,8 +309,8 @@ class RocketMQOnOtherControllers(RocketMQ):
 
     __slots__ = ()
 
-    def tells(self) -> frozenset[Evidence]:
-        return super().tells() | {Evidence.ELECTIONS}
+    def evidence(self) -> frozenset[Evidence]:
+        return super().evidence() | {Evidence.ELECTIONS}
 
     def objects(self, network: Network, name: str) -> Objects:
         return ControllerObjects(network, name, self.nodes.controllers)

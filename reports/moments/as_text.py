@@ -26,7 +26,7 @@ def text(curve: Curve) -> Iterator[str]:
         alike = f", alike {moment.alike}" if curve.about and moment.alike != moment.same else ""
         yield (
             f"{mark}{moment.at_s:>9.3f} s  {bar(moment.same)}  {_share(moment.same)}{alike}"
-            f"  [{moment.row}] {moment.told}"
+            f"  [{moment.row}] {moment.event}"
         )
     yield ""
     yield verdict(curve)
@@ -73,7 +73,7 @@ def as_object(curve: Curve) -> dict[str, Any]:
 
 
 def _moment(moment: Moment) -> dict[str, Any]:
-    return {"row": moment.row, "at_s": round(moment.at_s, 9), "text": moment.told,
+    return {"row": moment.row, "at_s": round(moment.at_s, 9), "text": moment.event,
             "same": _chance(moment.same), "alike": _chance(moment.alike)}  # fmt: skip
 
 

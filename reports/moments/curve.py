@@ -12,13 +12,13 @@ from reports.sweeps.chances import Share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The run went its way up to row ``row`` (at ``at_s`` seconds since the load began; ``told`` in words), and from
+    """The run went its way up to row ``row`` (at ``at_s`` seconds since the load began; ``event`` in words), and from
     there on with fresh randomness. ``same``: how often the very violation came again; ``alike``: how often a failure of
     the same signature did."""
 
     row: int
     at_s: float
-    told: str
+    event: str
     same: Share
     alike: Share
 

@@ -59,4 +59,4 @@ def _curve(run: Path, value: Any) -> Curve | None:
 
 def _moment(value: Mapping[str, Any]) -> Moment:
     same, alike = (Share(hits=int(value[one]["hits"]), tries=int(value[one]["tries"])) for one in ("same", "alike"))
-    return Moment(row=int(value["row"]), at_s=float(value["at_s"]), told=str(value["text"]), same=same, alike=alike)
+    return Moment(row=int(value["row"]), at_s=float(value["at_s"]), event=str(value["text"]), same=same, alike=alike)

@@ -134,7 +134,7 @@ class _Plot:
             ).format(points=points, ink=colour, dashes=dashes or "none")
 
     def dot(self, moment: Moment) -> Markup:
-        words = f"{moment.at_s:.6f} s, row {moment.row}, {moment.told}: {moment.same}"
+        words = f"{moment.at_s:.6f} s, row {moment.row}, {moment.event}: {moment.same}"
         jumped = self._curve.jump is not None and moment in self._curve.jump
         return Markup('<circle cx="{x}" cy="{y}" r="{r}" fill="{fill}"><title>{words}</title></circle>').format(
             x=self._x(moment.at_s), y=self._y(moment.same.value), r=4.5 if jumped else 3, fill=BAD if jumped else INK,

@@ -24,13 +24,13 @@ Compare = Callable[[Path], "Repetition"]
 def refuse_unjudgeable(launch: Launch) -> None:
     """Raise :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
     evidence."""
-    from chaos.driver import tells
+    from chaos.driver import evidence_of
     from chaos.judging.evidence import unjudgeable
     from chaos.judging.goals import unseen
     from stormproof.launch import build, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
-    reported = tells(build(launch)) if laws or goals else frozenset()
+    reported = evidence_of(build(launch)) if laws or goals else frozenset()
     why = unjudgeable(laws, reported, used(launch.experiment)) if laws else []
     if why := [*why, *unseen(goals, reported)]:
         raise BadInput("; ".join(why))

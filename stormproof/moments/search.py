@@ -179,7 +179,7 @@ def _places(case: Case, measured: _Measured, most: int) -> Iterator[int]:
 
 
 _UNTRIED = Share(hits=0, tries=0)
-_UNKNOWN = Moment(row=-1, at_s=0.0, told="", same=_UNTRIED, alike=_UNTRIED)
+_UNKNOWN = Moment(row=-1, at_s=0.0, event="", same=_UNTRIED, alike=_UNTRIED)
 
 
 class _Measured:
@@ -211,7 +211,7 @@ class _Measured:
         self.moments[place] = Moment(
             row=row.index,
             at_s=(case.times[place] - case.zero_ns) / 1e9,
-            told=_sentence(row),
+            event=_sentence(row),
             same=_counted(before.same, [one.same for one in known]),
             alike=_counted(before.alike, [one.alike for one in known]),
         )

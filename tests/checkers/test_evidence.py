@@ -13,7 +13,7 @@ from names import L
 from recorded import Recording, Row, recording
 
 from chaos import plugins
-from chaos.driver import SELDOM_TOLD, Evidence, tells
+from chaos.driver import SELDOM_TOLD, Evidence, evidence_of
 from chaos.judging.evidence import unjudgeable
 from chaos.judging.outcome import judge
 from chaos.plugins import PluginKind
@@ -68,8 +68,8 @@ def judged(run: Recording, directory: Path) -> tuple[RunVerdict, list[str]]:
 
 def test_the_reference_driver_tells_everything_but_what_its_final_logs_tell_better(good: Recording) -> None:
     module = plugins.load(PluginKind.DRIVER, "reference")
-    assert tells(module.create(module.Options())) == set(TOLD)
-    assert tells(module.create(module.Options(tier=False))) == set(TOLD) - TIERS
+    assert evidence_of(module.create(module.Options())) == set(TOLD)
+    assert evidence_of(module.create(module.Options(tier=False))) == set(TOLD) - TIERS
     assert good.meta["tells"] == sorted(TOLD) and set(ROWS) == set(TOLD)
 
 

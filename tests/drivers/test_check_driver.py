@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from chaos.deployments import process
-from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup
+from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup, evidence_of
 from chaos.effects.links import HARNESS
+from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from chaos.testing.drivers import check_driver
@@ -302,17 +303,17 @@ def test_collect_completes_what_it_has_read() -> None:
 
 def test_declared_evidence_must_come() -> None:
     class Boasting(Toy):
-        def tells(self) -> frozenset[Evidence]:
+        def evidence(self) -> frozenset[Evidence]:
             return frozenset({Evidence.ELECTIONS, Evidence.TIER})
 
     class Babbling(Toy):
-        def tells(self) -> Any:
+        def evidence(self) -> Any:
             return {"gossip"}
 
     found = problems(Boasting())
-    assert "tells() declares elections, but none of its rows came: trace applied" in found
-    assert "tells() declares tier, but none of its rows came" in found
-    assert "driver Babbling: tells: 'gossip' is not a valid Evidence" in problems(Babbling())
+    assert "evidence() declares elections, but none of its rows came: trace applied" in found
+    assert "evidence() declares tier, but none of its rows came" in found
+    assert "driver Babbling: evidence: 'gossip' is not a valid Evidence" in problems(Babbling())
 
 
 def test_events_names_everything_that_nodes_trace() -> None:
@@ -511,3 +512,14 @@ def test_groups_of_other_names_are_no_longer_the_same_ones() -> None:
             return view if self.views == 1 else replace(view, groups=(ReplicaGroup(name="q", replicas=self.known),))
 
     assert f"group {GROUP} has gone; names of groups must stay the same" in problems(Renaming())
+
+
+def test_a_driver_of_an_older_contract_is_told_what_is_called_otherwise_now() -> None:
+    class Older(Toy):
+        def tells(self) -> frozenset[Evidence]:
+            return frozenset()
+
+    with pytest.raises(
+        BadInput, match=r"driver Older: evidence: the driver has tells\(\), which is called evidence\(\)"
+    ):
+        evidence_of(Older())

@@ -299,5 +299,5 @@ class Toy:
     def events(self) -> tuple[str, ...]:
         return ("role", "asked")
 
-    def tells(self) -> frozenset[Evidence]:
+    def evidence(self) -> frozenset[Evidence]:
         return frozenset({Evidence.POLLS, Evidence.FINAL_LOGS, Evidence.ROLES})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chaos.errors import DeploymentError, HostLost
 from chaos.machines import iptables
-from chaos.machines.docker.engine import CONFLICT, MACHINE, NODE, PART, image_name, told
+from chaos.machines.docker.engine import CONFLICT, MACHINE, NODE, PART, engine_errors, image_name
 from chaos.machines.docker.root_shell import RootShell
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Helper:
         """Raise :class:`HostLost` when the container doesn't run."""
         from docker.errors import APIError
 
-        with told():
+        with engine_errors():
             self._container = client.containers.create(
                 image_name(),
                 ["infinity"],
@@ -37,7 +37,7 @@ class Helper:
                 security_opt=["no-new-privileges"],
             )
         try:
-            with told():
+            with engine_errors():
                 try:
                     self._container.start()
                 except APIError as error:
@@ -55,7 +55,7 @@ class Helper:
 
     def succeeds(self, command: Sequence[str]) -> bool:
         """Run a command there, whatever else runs; return whether it ended well."""
-        with told():
+        with engine_errors():
             return bool(self._container.exec_run(list(command)).exit_code == 0)
 
     def clear(self, stem: str) -> bool:
@@ -79,7 +79,7 @@ class Helper:
     def _remove(self) -> None:
         from docker.errors import NotFound
 
-        with told():
+        with engine_errors():
             try:
                 self._container.remove(force=True, v=True)
             except NotFound:

@@ -19,7 +19,7 @@ from chaos.machines import iptables, procfs
 from chaos.machines.attach.helper import Helper
 from chaos.machines.attach.ledger import Held
 from chaos.machines.attach.project import PROJECT
-from chaos.machines.docker.engine import DIRECTORY, HARNESS_PROCESS, RUN, USER, connect, told
+from chaos.machines.docker.engine import DIRECTORY, HARNESS_PROCESS, RUN, USER, connect, engine_errors
 from chaos.machines.docker.heal import clear
 from chaos.machines.healing.runs import each, made_in
 
@@ -96,7 +96,7 @@ def _restore(
 
     who = f"run {run}: node {node}"
     done = []
-    with told():
+    with engine_errors():
         try:
             state = client.api.inspect_container(container)
         except NotFound:

@@ -16,7 +16,7 @@ from chaos.machines.attach.ledger import Ledger
 from chaos.machines.attach.left import ProjectLeft
 from chaos.machines.attach.project import Found, Network
 from chaos.machines.attach.untouched import Untouched
-from chaos.machines.docker.engine import THREADS, not_now, told
+from chaos.machines.docker.engine import THREADS, engine_errors, not_now
 from chaos.machines.machine import Dial, Life, Signal
 from chaos.shell.launch import Launch
 
@@ -59,7 +59,7 @@ class AttachedMachine(Untouched):
         """Return what the engine says of the container now. Raises :class:`HostLost` when it was removed."""
         from docker.errors import NotFound
 
-        with self._lock, told():
+        with self._lock, engine_errors():
             try:
                 found: dict[str, Any] = self._client.api.inspect_container(self.found.container)
             except NotFound:
@@ -120,7 +120,7 @@ class AttachedMachine(Untouched):
         return any(re.search(pattern, line) for line in text.splitlines())
 
     def _logs(self, **which: int) -> str:
-        with told():
+        with engine_errors():
             return str(self._client.api.logs(self.found.container, **which).decode("utf-8", "replace"))
 
     def runs_program(self, node: str) -> bool:
@@ -165,7 +165,7 @@ class AttachedMachine(Untouched):
         is gone."""
         from docker.errors import APIError
 
-        with told(), not_now(why):
+        with engine_errors(), not_now(why):
             try:
                 yield
             except APIError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.errors import BadInput
 from chaos.experiment.attached import Attach
-from chaos.machines.docker.engine import told
+from chaos.machines.docker.engine import engine_errors
 from chaos.machines.machine import Address
 from chaos.plugins import nearest
 from chaos.program import Program
@@ -88,7 +88,7 @@ def find(client: DockerClient, attach: Attach, programs: Mapping[str, Program], 
 
 def _of_project(client: DockerClient, project: str) -> list[dict[str, Any]]:
     """Return what the engine says of each container of the project. Raises :class:`BadInput` when there is none."""
-    with told():
+    with engine_errors():
         listed = client.api.containers(all=True, filters={"label": PROJECT})
         known = {str(one["Labels"][PROJECT]) for one in listed}
         if project not in known:

@@ -78,7 +78,7 @@ def connect() -> DockerClient:
         ) from error
     import docker  # late: most commands need no engine
 
-    with told():
+    with engine_errors():
         client = docker.DockerClient(
             base_url=f"unix://{path}", version="auto", timeout=ANSWER_S, max_pool_size=2 * THREADS
         )
@@ -98,7 +98,7 @@ def _socket_path() -> Path:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def engine_errors() -> Iterator[None]:
     """Turn what the engine or the way to it complains about into :class:`DeploymentError`."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -147,7 +147,7 @@ def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProx
     others."""
     from docker.errors import ImageNotFound
 
-    with told():
+    with engine_errors():
         try:
             client.images.get(image_name())
         except ImageNotFound:
@@ -162,7 +162,7 @@ def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProx
 
 def held_packages(client: DockerClient) -> Mapping[str, str]:
     """Return which packages of nodes the image holds: the digest of each."""
-    with told():
+    with engine_errors():
         held: dict[str, str] = json.loads(client.images.get(image_name()).labels.get(PACKAGES, "{}"))
     return held
 
@@ -174,7 +174,7 @@ def of_run(client: DockerClient, directory: Path | None = None) -> tuple[list[An
     A run's directory sets it apart from all others; its id does only among those below one folder.
     """
     label = f"{DIRECTORY}={directory}" if directory else RUN
-    with told():
+    with engine_errors():
         containers = client.containers.list(all=True, filters={"label": label}, ignore_removed=True)
         networks = client.networks.list(filters={"label": label})
     return list(filter(_ours, containers)), list(filter(_ours, networks))

@@ -20,9 +20,9 @@ from chaos.machines.docker.engine import (
     THREADS,
     USER,
     connect,
+    engine_errors,
     held_packages,
     image_problem,
-    told,
 )
 from chaos.machines.docker.heal import clear
 from chaos.machines.docker.machine import ContainerMachine
@@ -119,7 +119,7 @@ class DockerFleet:
             HARNESS_PROCESS: str(Process.of(os.getpid())),
             USER: str(os.getuid()),
         }
-        with told():
+        with engine_errors():
             client.networks.create(prefix, driver="bridge", internal=True, check_duplicate=True, labels=labels)
         return Placement(
             labels=labels,

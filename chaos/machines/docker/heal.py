@@ -24,10 +24,10 @@ from chaos.machines.docker.engine import (
     RUN,
     THREADS,
     connect,
+    engine_errors,
     explain,
     labels_of,
     of_run,
-    told,
 )
 from chaos.machines.healing.left import Claim
 from chaos.machines.healing.runs import belonging_to, each, made_in
@@ -158,7 +158,7 @@ def _remove_network(run: str, network: Any) -> str:
     so until all that it counts there is disconnected by force."""
     from docker.errors import APIError, NotFound
 
-    with told():
+    with engine_errors():
         for look in range(MOST_LOOKS):
             try:
                 network.remove()
@@ -189,7 +189,7 @@ def _remove(container: Any, home: Path) -> str:
     from docker.errors import NotFound
 
     labels = labels_of(container)
-    with told():
+    with engine_errors():
         try:
             if labels.get(PART) == PROGRAM:
                 _save_log(container, home, labels[NODE])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.deployment import trace_file
 from chaos.errors import DeploymentError
-from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, explain, image_name, not_now, told
+from chaos.machines.docker.engine import MACHINE, NODE, PART, PROGRAM, engine_errors, explain, image_name, not_now
 from chaos.machines.docker.root_shell import RootShell
 from chaos.machines.node_package import package_digest, package_folder, packages_of
 from chaos.machines.procfs import listeners
@@ -100,7 +100,7 @@ class NodeContainers:
             folder.chmod(0o755)
         for folder in (self._disk, self._trace.parent, self.machine, self.home):
             os.chown(folder, uid, gid)
-        with told():
+        with engine_errors():
             self._machine = self._client.containers.create(
                 image_name(),
                 ["infinity"],
@@ -307,10 +307,10 @@ class NodeContainers:
 
     @contextmanager
     def _engine_errors(self) -> Iterator[None]:
-        """Turn the engine's errors into ours as :func:`told` does, and say whose container is gone."""
+        """Turn the engine's errors into ours as :func:`engine_errors` does, and say whose container is gone."""
         from docker.errors import NotFound
 
-        with told():
+        with engine_errors():
             try:
                 yield
             except NotFound as error:

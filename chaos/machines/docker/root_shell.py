@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import DeploymentError
-from chaos.machines.docker.engine import told
+from chaos.machines.docker.engine import engine_errors
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -32,7 +32,7 @@ class RootShell:
 
     def __init__(self, client: DockerClient, container: str, node: str) -> None:
         self._node = node
-        with told():
+        with engine_errors():
             begun = client.api.exec_create(container, ["sh"], stdin=True, user="0:0")["Id"]
             stream: Any = client.api.exec_start(begun, socket=True)
         self._stream = stream  # it closes the socket when it goes

@@ -18,7 +18,7 @@ def explained(rows: Rows, context: RunContext, records: Records, at: Ints, *, ac
     found = Explained.nothing(len(records))
     if context.strict or not len(records):
         return found
-    if {Evidence.CONFIRM, Evidence.ROLES} <= context.tells and rows.memo(terms):
+    if {Evidence.CONFIRM, Evidence.ROLES} <= context.evidence and rows.memo(terms):
         traced.explain(rows, context, records, at, found, acked=acked)
     elif rows.memo(polled.reigns):
         polled.explain(rows, context, at, found, acked=acked)

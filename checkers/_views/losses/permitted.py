@@ -182,7 +182,7 @@ def note(found: Findings, rows: Rows, permits: Cuts, earlier: Ints, later: Ints 
 
 
 def _cuts(rows: Rows, context: RunContext) -> Sequence[Cut]:
-    if {Evidence.CONFIRM, Evidence.ROLES} <= context.tells and rows.memo(terms):
+    if {Evidence.CONFIRM, Evidence.ROLES} <= context.evidence and rows.memo(terms):
         found = [cut for before, term in _successions(rows) for cut in _of_term(rows, context, before, term)]
     elif rows.memo(polled.reigns):
         found = [*_of_reigns(rows, context)]
@@ -219,7 +219,7 @@ def _of_term(rows: Rows, context: RunContext, before: Term, term: Term) -> Itera
         for back_ns in _came_back(rows, term):
             yield from by_fault(weakness.ASYNC, term.node, back_ns, weakness.crashed(term.node))
     if profile.acks != "all" and term.clean is not False:
-        known = term.clean is True or Evidence.ELECTIONS not in context.tells
+        known = term.clean is True or Evidence.ELECTIONS not in context.evidence
         yield cut(weakness.acks(profile), f"the switch to {who}", certain=known, confirmed=False)
     if profile.min_in_sync < 2 and rows.memo(elections).alone(term, before.node):
         yield from by_fault(weakness.ONE_IN_SYNC, before.node, now_ns, weakness.lost_disk(before.node))

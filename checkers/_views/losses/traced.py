@@ -67,7 +67,7 @@ class _Cut:
         self._profile, self._every, self._line = context.profile, every, line
         self._term, self._held = every[number], line.at_terms[number]
         self._time = rows.column("time_ns")
-        self._elections_reported = Evidence.ELECTIONS in context.tells
+        self._elections_reported = Evidence.ELECTIONS in context.evidence
 
     def explain(self, mine: Ints, *, acked: bool) -> None:
         """Try each weakness of the profile on these records."""

@@ -102,7 +102,7 @@ def test_an_engine_without_addresses_for_one_more_network_says_how_to_get_some()
 
     refusal = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign"
     with pytest.raises(DeploymentError, match=f"refused: {refusal}.*; `stormproof heal --machine` removes"):
-        with dockerengine.told():
+        with dockerengine.engine_errors():
             raise APIError("500", explanation=refusal)
 
 

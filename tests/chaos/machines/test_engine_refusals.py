@@ -9,11 +9,11 @@ from docker.errors import APIError
 
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow
-from chaos.machines.docker.engine import CONFLICT, not_now, told
+from chaos.machines.docker.engine import CONFLICT, engine_errors, not_now
 
 
 def refused(status: int, words: str) -> None:
-    with told(), not_now("it is paused already"):
+    with engine_errors(), not_now("it is paused already"):
         raise APIError("refused", response=SimpleNamespace(status_code=status, url=""), explanation=words)
 
 

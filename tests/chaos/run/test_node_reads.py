@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from chaos.driver import CanReadThroughNodes, Evidence, tells
+from chaos.driver import CanReadThroughNodes, Evidence, evidence_of
 from chaos.errors import BadInput
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.run import node_reads
@@ -146,10 +146,10 @@ def test_the_power_declares_its_evidence_and_no_word_does_without_it() -> None:
             return ("a",)
 
     class Liar:
-        def tells(self) -> list[str]:
+        def evidence(self) -> list[str]:
             return ["node-reads"]
 
     assert isinstance(Able(), CanReadThroughNodes)
-    assert tells(cast(Any, Able())) == {Evidence.OPERATIONS, Evidence.NODE_READS}
+    assert evidence_of(cast(Any, Able())) == {Evidence.OPERATIONS, Evidence.NODE_READS}
     with pytest.raises(BadInput, match=r"node-reads needs the power CanReadThroughNodes, a method holders\(queue\)"):
-        tells(cast(Any, Liar()))
+        evidence_of(cast(Any, Liar()))

@@ -94,7 +94,7 @@ def _stale_maximum(rows: Rows, context: RunContext, begin: plain.Row, end: plain
             continue
         is_send = rows.text("f", call.begin.at) == "send"
         value = call.end.offset + 1 if is_send else call.end.number("maximum")
-        counts = call.ok and Evidence.CONFIRM in context.tells if is_send else call.end.type in ("ok", "fail")
+        counts = call.ok and Evidence.CONFIRM in context.evidence if is_send else call.end.type in ("ok", "fail")
         if counts and value >= 0:
             shown.append((call.end.time_ns, value, call.end.at))
     shown.sort()

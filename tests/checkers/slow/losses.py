@@ -89,7 +89,7 @@ class _Loss:
             found.append(self._struck(self.new, Effect.MAY_CRASH, max([took[self.record], *before]), crash))
         if profile.acks != "all" and self._stood(copies) and not self._is_copy(copies, role, crash) | self._dropped():
             known = {True: Lost.PERMITTED, False: Lost.UNEXPLAINED, None: Lost.UNDECIDED}
-            found.append(known[clean if Evidence.ELECTIONS in self.context.tells else clean is not False])
+            found.append(known[clean if Evidence.ELECTIONS in self.context.evidence else clean is not False])
         if (
             profile.min_in_sync < 2
             and profile.acks in ("all", "master")

@@ -54,7 +54,7 @@ class Read:
                 message=int(rows.column("message")[one]),
             )
         later = Findings(PROMISE)
-        if Evidence.CONFIRM in context.tells:
+        if Evidence.CONFIRM in context.evidence:
             _ends_do_not_fall(rows, later, of=ANSWERS, by=ANSWERS, slaves=True)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, later, of=SHOWN, by=SHOWN)

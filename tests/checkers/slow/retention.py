@@ -44,7 +44,7 @@ def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | 
     for at in rows.where(kind="trace", f="retention"):
         minimums = rows.value(at).get("minimums") or {}
         floor = max(floor, int(minimums.get(str(queue), 0)))
-    return floor, Evidence.RETENTION in context.tells and rows.memo(_is_traced)
+    return floor, Evidence.RETENTION in context.evidence and rows.memo(_is_traced)
 
 
 def _is_traced(rows: Rows) -> bool:
@@ -104,7 +104,7 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
         told = rows.value(at)
         tiered = bool((told.get("inputs") or {}).get("tiered"))
         _by_option(rows, at, told, found)
-        if Evidence.TIER not in context.tells:
+        if Evidence.TIER not in context.evidence:
             continue
         for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
             queue = int(queue_text)

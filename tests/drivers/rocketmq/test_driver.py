@@ -324,7 +324,7 @@ def test_controllers_may_be_nodes_of_a_package() -> None:
     assert (one.role, one.package, one.program) == ("controller", "reference", None)
     names = [f"controller-{number}" for number in range(3)]
     assert one.options == {"controllers": names, "broker_timeout_ms": 3000, "unclean": True, "mode": "classic"}
-    assert isinstance(driver, CanHoldObjects) and Evidence.ELECTIONS in driver.tells()
+    assert isinstance(driver, CanHoldObjects) and Evidence.ELECTIONS in driver.evidence()
     assert not isinstance(create(Options()), CanHoldObjects) and driver.nodes.node_at("controller-2") == "controller-2"
     with pytest.raises(ValueError, match="there is no package 'refrence'"):
         create(Options(controller_package="refrence")).cluster("")

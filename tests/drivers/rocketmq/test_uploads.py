@@ -61,6 +61,6 @@ def test_each_broker_tells_the_sizes_in_its_own_notes() -> None:
 
 
 def test_only_of_a_tier_that_all_share_it_is_told_who_uploads() -> None:
-    assert Evidence.UPLOADS in create(Options(tier=True, shared_tier=True)).tells()
-    assert Evidence.UPLOADS not in create(Options(tier=True)).tells()
+    assert Evidence.UPLOADS in create(Options(tier=True, shared_tier=True)).evidence()
+    assert Evidence.UPLOADS not in create(Options(tier=True)).evidence()
     assert polled(FakeNetwork(), Uploads()) == {}

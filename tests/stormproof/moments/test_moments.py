@@ -278,7 +278,7 @@ def test_options_that_do_not_fit_are_refused(failing: Path, words: list[str], wh
 
 def curve_of(*chances: int, name: str = "lost") -> Curve:
     moments = [
-        Moment(row=10 * place, at_s=float(place), told="broker-0: append", same=share, alike=share)
+        Moment(row=10 * place, at_s=float(place), event="broker-0: append", same=share, alike=share)
         for place, share in enumerate(Share(hits=hits, tries=10) for hits in chances)
     ]
     return Curve(run=Path("r"), law="durability", name=name, number=1, text="It is gone.", about="message 0/1",
