@@ -7,11 +7,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "checkers"))
 
-from histories import History
-
 from benchmarks.coverage import page
 from benchmarks.coverage.branches import branches, taken, tracing
 from benchmarks.coverage.moments import Meeting, Phase, meetings
+from tests.checkers.histories import History
 
 POLICY = """\
 def judge(number, seen):

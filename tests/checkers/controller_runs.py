@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from histories import BROKERS, History
+from tests.checkers.histories import BROKERS, History
 
 CONTROLLERS = ("controller-0", "controller-1", "controller-2")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from recorded import BROKERS, Recording, Row
+from tests.checkers.recorded import BROKERS, Recording, Row
 
 Harm = Callable[[Recording, Random], None]
 #: Harm → the anomaly that must tell of it.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-import tier_harms  # noqa: F401  (notes its harms)
-from harming import EMPTIED as EMPTIED
-from harming import HARMS as HARMS
-from harming import Harm as Harm
-from harming import found_as, in_lives, other, proves_nothing, read_early, slave, two_of_a_queue
-from names import A
-from recorded import BROKERS, Recording, Row
+from tests.checkers import tier_harms  # noqa: F401  (notes its harms)
+from tests.checkers.harming import EMPTIED as EMPTIED
+from tests.checkers.harming import HARMS as HARMS
+from tests.checkers.harming import Harm as Harm
+from tests.checkers.harming import found_as, in_lives, other, proves_nothing, read_early, slave, two_of_a_queue
+from tests.checkers.names import A
+from tests.checkers.recorded import BROKERS, Recording, Row
 
 # Messages
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from histories import table_of
 
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.recorder import read_rows
 from chaos.judging.run import Prepared, prepare
+from tests.checkers.histories import table_of
 from tests.manifests import whole
 
 Row = dict[str, Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from names import A, L
-from recorded import Recording, record
 
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine, RunVerdict, Validity
+from tests.checkers.names import A, L
+from tests.checkers.recorded import Recording, record
 
 WHAT = "broker-0, life 1, ended by SIGKILL; its log is empty; the kernel killed it for want of memory"
 EXPERIMENT = """\

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import BROKERS, SIZE, History, table_of
-from names import A, L
-from test_in_sync import begun
 
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 from checkers._views.nodes.acks import highest_appends
+from tests.checkers.histories import BROKERS, SIZE, History, table_of
+from tests.checkers.names import A, L
+from tests.checkers.test_in_sync import begun
 
 LAW = L.IN_SYNC
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.histories import History
+from tests.checkers.names import A, L
 
 ANSWERS = L.ANSWERS
 

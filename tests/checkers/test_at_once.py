@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from names import A, L
-from test_tier import Tiered
+
+from tests.checkers.names import A, L
+from tests.checkers.test_tier import Tiered
 
 LAW = L.TIER_CONTINUITY
 

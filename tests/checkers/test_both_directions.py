@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from test_questions_of_readers import WHY, named
+from tests.checkers.test_questions_of_readers import WHY, named
 
 TABLE: dict[str, dict[str, str]] = {
     "topics: what clients asked for ↔ what name servers answer": {

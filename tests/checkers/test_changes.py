@@ -6,14 +6,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from histories import History
-from recorded import Recording, recording
 
 from chaos.judging.outcome import judge
 from chaos.judging.shard import Shard
 from chaos.verdict import Engine, RunVerdict, Validity
 from checkers._views import retention
 from reference.objectstore.changes import Traced
+from tests.checkers.histories import History
+from tests.checkers.recorded import Recording, recording
 
 
 def by_changes(run: Recording) -> list[dict[str, object]]:

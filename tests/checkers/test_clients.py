@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from histories import BROKERS, TELLS, History, m
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, TELLS, History, m
+from tests.checkers.names import A, L
 
 ORDER, CONSUMERS, AVAILABILITY = L.ORDER, L.CONSUMERS, L.AVAILABILITY
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from histories import History
 from rich.console import Console
 
 from chaos.history.run_meta import RunMeta
@@ -17,6 +16,7 @@ from chaos.verdict import RunVerdict, Validity
 from reports.run_report import junit
 from reports.summary import summarise
 from stormproof.commands import _console
+from tests.checkers.histories import History
 
 TIME = re.compile(r"\b(?:at|by|from) (-?\d+\.\d+) s\b")
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS
-from recorded import recording
-from test_sieves import partial_of, whole
 
 from chaos.history import shards
 from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.law import RunContext
 from checkers import agreement
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.test_sieves import partial_of, whole
 
 LAW = agreement.Metadata()
 NODES = ("a", "b", "c")

@@ -7,14 +7,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from harms import HARMS
-from names import LAWS
-from recorded import EXPERIMENT, Recording, record
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.registry import registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
+from tests.checkers.harms import HARMS
+from tests.checkers.names import LAWS
+from tests.checkers.recorded import EXPERIMENT, Recording, record
 
 #: They are held to it beside their own histories.
 WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "watched-views")

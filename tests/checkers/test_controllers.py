@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from controller_runs import CONTROLLERS, Run, death, run
-from histories import BROKERS
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import CONTROLLERS, Run, death, run
+from tests.checkers.histories import BROKERS
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History, content, m
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 from checkers.deliveries.given import Given
+from tests.checkers.histories import History, content, m
+from tests.checkers.names import A, L
 
 DELIVERIES, DURABILITY = L.DELIVERIES, L.DURABILITY
 GROUP, POP = "library-push", "library-pop"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_runs import Run, run
-from names import A, L
-
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import Run, run
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from histories import BROKERS, SIZE, History, table_of
-from names import A, L
 
 from chaos.judging.shard import Shard
 from chaos.testing.laws import check_law
 from checkers.roles.disks import Disks, decisive_rows
 from checkers.roles.elections import Elections
+from tests.checkers.histories import BROKERS, SIZE, History, table_of
+from tests.checkers.names import A, L
 
 LAW = L.ROLES
 NODE = "broker-1"

@@ -8,20 +8,20 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from histories import TELLS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import Recording, Row, recording
-from slow.deliveries import Deliveries
-from slow.random_receivers import receivers
-from test_given import KERNELS, USES, together
-from test_given import told as told_of_deliveries
-from test_kernels import DEPLOYMENTS, PAIRS, check_alike
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Partial, RunContext
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import Recording, Row, recording
+from tests.checkers.slow.deliveries import Deliveries
+from tests.checkers.slow.random_receivers import receivers
+from tests.checkers.test_given import KERNELS, USES, together
+from tests.checkers.test_given import told as told_of_deliveries
+from tests.checkers.test_kernels import DEPLOYMENTS, PAIRS, check_alike
 
 #: Columns that an edit takes from another row of the same kind.
 COLUMNS = ("queue", "offset", "message", "hash", "position", "epoch", "node", "process", "type")

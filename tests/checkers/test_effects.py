@@ -6,14 +6,14 @@ import dataclasses
 from random import Random
 
 import pytest
-from histories import Effects, History
-from names import A, L
-from test_clients import over, sending, storm
 
 from chaos import plugins
 from chaos.judging.engine import judge_rows
 from chaos.plugins import PluginKind
 from chaos.verdict import Validity, Verdict
+from tests.checkers.histories import Effects, History
+from tests.checkers.names import A, L
+from tests.checkers.test_clients import over, sending, storm
 from tests.views import one_group
 
 BROKERS = ("broker-0", "broker-1", "broker-2")

@@ -9,8 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from names import L
-from recorded import Recording, Row, recording
 
 from chaos import plugins
 from chaos.driver import SELDOM_TOLD, Evidence, evidence_of
@@ -19,6 +17,8 @@ from chaos.judging.outcome import judge
 from chaos.plugins import PluginKind
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
+from tests.checkers.names import L
+from tests.checkers.recorded import Recording, Row, recording
 
 #: Who tells the first tells the second too.
 TIERS = {Evidence.TIER, Evidence.TIER_CONTENT}

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 import pytest
-from names import ANOMALIES, A
+
+from tests.checkers.names import ANOMALIES, A
 
 HERE = Path(__file__).parent
 EXPIRES = {

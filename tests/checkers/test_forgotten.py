@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from histories import SIZE, History
-from names import A, L
+
+from tests.checkers.histories import SIZE, History
+from tests.checkers.names import A, L
 
 LAW = L.DURABILITY
 #: What is kept at least, and the most that a segment holds.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from names import A, L
-from test_tier import Tiered
 
 from chaos.verdict import Validity
+from tests.checkers.names import A, L
+from tests.checkers.test_tier import Tiered
 
 LAW = L.TIER_CONTINUITY
 KEY = "k9-of-epoch-1"

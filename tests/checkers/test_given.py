@@ -7,12 +7,6 @@ from functools import reduce
 from random import Random
 
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS
-from recorded import recording
-from slow.deliveries import Deliveries
-from slow.random_receivers import receivers
-from test_ranges import MOST, MOST_OF_A_RUN, RELAXED, check
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
@@ -23,6 +17,12 @@ from chaos.law import Partial, RunContext
 from chaos.verdict import Validity
 from checkers.deliveries import PROMISE, in_order, missing
 from checkers.deliveries.in_order import InOrder
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.slow.deliveries import Deliveries
+from tests.checkers.slow.random_receivers import receivers
+from tests.checkers.test_ranges import MOST, MOST_OF_A_RUN, RELAXED, check
 
 KERNELS = [law for law in registry().kernels.values() if law.promise.name == PROMISE.name]
 USES = ["queues", "deliveries"]

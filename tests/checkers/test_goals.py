@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import History
 
 from chaos import plugins
 from chaos.errors import BadInput
@@ -15,6 +14,7 @@ from chaos.judging import goals
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.plugins import PluginKind, spoken
+from tests.checkers.histories import History
 
 Story = Callable[[History], object]
 

@@ -13,8 +13,6 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from harms import EMPTIED, HARMS, Harm
-from recorded import BROKERS, Recording, recording
 
 from chaos.history import directory as store
 from chaos.history import shards
@@ -24,6 +22,8 @@ from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.run import prepare
 from chaos.verdict import Engine, RunVerdict, Validity
+from tests.checkers.harms import EMPTIED, HARMS, Harm
+from tests.checkers.recorded import BROKERS, Recording, recording
 
 SEEDS = 1
 MANY = 12

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import BROKERS, SIZE, History
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, SIZE, History
+from tests.checkers.names import A, L
 
 LAW = L.IN_SYNC
 

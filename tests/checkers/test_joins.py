@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from histories import BROKERS, SIZE, History
-from names import A, L
-from test_in_sync import begun, counts, entry
 
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, SIZE, History
+from tests.checkers.names import A, L
+from tests.checkers.test_in_sync import begun, counts, entry
 
 LAW = L.IN_SYNC
 Hinders = Callable[[History], object]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from controller_runs import Run, run
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import Run, run
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 

@@ -15,21 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harms import EMPTIED, HARMS
-from histories import BROKERS, TELLS
-from recorded import recording
-from slow import agreement as slow_agreement
-from slow import availability as slow_availability
-from slow import consumers as slow_consumers
-from slow import durability as slow_durability
-from slow import no_rollback as slow_no_rollback
-from slow import order as slow_order
-from slow import progress as slow_progress
-from slow import reads as slow_reads
-from slow.random_clients import clients, consumers
-from slow.random_rows import replicas
-from slow.random_storms import readers, storms
-from slow.steady_rows import steady
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
@@ -49,6 +34,21 @@ from checkers.durability.queues import Queues
 from checkers.progress import Progress as Answering
 from checkers.progress import held
 from checkers.progress.answered import Answered
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import BROKERS, TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.slow import agreement as slow_agreement
+from tests.checkers.slow import availability as slow_availability
+from tests.checkers.slow import consumers as slow_consumers
+from tests.checkers.slow import durability as slow_durability
+from tests.checkers.slow import no_rollback as slow_no_rollback
+from tests.checkers.slow import order as slow_order
+from tests.checkers.slow import progress as slow_progress
+from tests.checkers.slow import reads as slow_reads
+from tests.checkers.slow.random_clients import clients, consumers
+from tests.checkers.slow.random_rows import replicas
+from tests.checkers.slow.random_storms import readers, storms
+from tests.checkers.slow.steady_rows import steady
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import BROKERS, History, content, m
-from names import A, L
+
+from tests.checkers.histories import BROKERS, History, content, m
+from tests.checkers.names import A, L
 
 LAW = L.AVAILABILITY
 

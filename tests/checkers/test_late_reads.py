@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from controller_runs import Run, run
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import Run, run
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 BOUND_S = 0.7

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.histories import History
+from tests.checkers.names import A, L
 
 ROLES = L.ROLES
 

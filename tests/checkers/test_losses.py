@@ -10,9 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from histories import BROKERS, SIZE, TELLS, History
-from names import A, L
-from slow import losses as slow
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.shard import Shard
@@ -20,6 +17,9 @@ from chaos.law import RunContext
 from chaos.verdict import Validity, Verdict
 from checkers._views.claims import acknowledged
 from checkers._views.losses import Lost, Records, explained
+from tests.checkers.histories import BROKERS, SIZE, TELLS, History
+from tests.checkers.names import A, L
+from tests.checkers.slow import losses as slow
 
 LAW = L.DURABILITY
 WEAK: dict[str, dict[str, Any]] = {

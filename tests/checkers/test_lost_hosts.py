@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from recorded import Recording, Row, record
 
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine, RunVerdict, Validity
+from tests.checkers.recorded import Recording, Row, record
 
 #: So much of the traces may be lost: they are fetched in turns.
 LOST_MS = (0, 50, 500, 2000)

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from histories import History
 
 from chaos.judging.shard import Shard
 from checkers._views import retention, tier
 from checkers._views.manifests.segments import extended, part, places, size, without
 from checkers._views.tier import Version, Versions
 from reference.objectstore.changes import Traced
+from tests.checkers.histories import History
 
 #: What a manifest may list besides segments that tell all that they should.
 ODD: Sequence[Any] = ("k0", None, 7, {}, {"key": 3}, {"key": "k1", "base": 1, "count": True}, {"base": 2, "count": 1})

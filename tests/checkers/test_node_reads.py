@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History, content, m
-from names import A, L
 
 from chaos.driver import Evidence
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 from checkers.agreement import NodeReads
+from tests.checkers.histories import History, content, m
+from tests.checkers.names import A, L
 
 NODES = ("queue-0", "queue-1", "queue-2")
 TELLS = {"tells": [Evidence.OPERATIONS, Evidence.NODE_READS], "brokers": list(NODES)}

@@ -9,11 +9,6 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from histories import BROKERS, History
-from names import A, L
-from test_own_tiers import META
-from test_ranges import KERNELS, OFFSETS, check, merged
-from test_tier import Tiered, good
 
 from chaos.history import shards
 from chaos.history.run_meta import RunMeta
@@ -26,6 +21,11 @@ from chaos.law import Law, Partial, RunContext
 from chaos.verdict import Validity
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.objects import OF_ALL, OF_EACH, TierContent, is_complete
+from tests.checkers.histories import BROKERS, History
+from tests.checkers.names import A, L
+from tests.checkers.test_own_tiers import META
+from tests.checkers.test_ranges import KERNELS, OFFSETS, check, merged
+from tests.checkers.test_tier import Tiered, good
 
 QUEUES = 3
 

@@ -11,10 +11,6 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS, History
-from recorded import recording
-from test_sieves import chosen, partial_of, whole
 
 from chaos.history import shards
 from chaos.history.parted import lived
@@ -28,6 +24,10 @@ from checkers import in_sync, no_rollback
 from checkers._views.nodes import lives, own_logs
 from checkers._views.reads import own
 from checkers.roles.remembered import Remembered
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS, History
+from tests.checkers.recorded import recording
+from tests.checkers.test_sieves import chosen, partial_of, whole
 
 LAWS: dict[tuple[str, int], Law] = {
     ("in_sync", 0): in_sync.OwnLog(),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from histories import BROKERS, SIZE, TELLS, History, content, m
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, SIZE, TELLS, History, content, m
+from tests.checkers.names import A, L
 
 LAWS = (L.UPLOAD_BOUND, L.TIER_CONTINUITY, L.TIER_METADATA)
 TOLD = {*TELLS, "tier-content"} - {"tier", "confirm", "roles"}

@@ -11,12 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS
-from recorded import recording
-from slow.random_clients import clients
-from test_ranges import MOST, OFFSETS, RELAXED, merged, told
-from test_ranges import check as check_shards
 
 from chaos.history.parted.places import Places
 from chaos.history.run_meta import RunMeta
@@ -25,6 +19,12 @@ from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
 from checkers import durability
 from checkers.durability import tops
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.slow.random_clients import clients
+from tests.checkers.test_ranges import MOST, OFFSETS, RELAXED, merged, told
+from tests.checkers.test_ranges import check as check_shards
 
 T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]

@@ -6,12 +6,6 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
-from harms import EMPTIED, HARMS
-from histories import BROKERS
-from recorded import recording
-from slow import in_sync as slow_in_sync
-from slow import sets as slow_sets
-from slow.random_rows import replicas
 
 from chaos.judging.findings import Findings, cap
 from chaos.judging.shard import Shard
@@ -23,6 +17,12 @@ from checkers._views import committed
 from checkers.roles import elections
 from checkers.roles.group import Group
 from checkers.roles.promise import PROMISE
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import BROKERS
+from tests.checkers.recorded import recording
+from tests.checkers.slow import in_sync as slow_in_sync
+from tests.checkers.slow import sets as slow_sets
+from tests.checkers.slow.random_rows import replicas
 
 RANDOM, MORE = range(60), range(60, 700)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from histories import History
-from names import A, L
-
 from chaos.driver import Evidence
 from chaos.verdict import Validity
+from tests.checkers.histories import History
+from tests.checkers.names import A, L
 
 META = {
     "deployment": "netns",

@@ -8,19 +8,6 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from harms import HARMS, Harm
-from prefixes import (
-    Name,
-    as_processes,
-    context,
-    in_the_end,
-    joined,
-    names,
-    process_prefixes,
-    simulated_prefixes,
-    so_far,
-)
-from recorded import recording
 
 from chaos.history import sharding, shards, spool
 from chaos.history.directory import read_meta
@@ -34,6 +21,19 @@ from chaos.law import RunContext
 from stormproof import scenario_run
 from stormproof.scenarios import Scenario
 from stormproof.shipped import experiments
+from tests.checkers.harms import HARMS, Harm
+from tests.checkers.prefixes import (
+    Name,
+    as_processes,
+    context,
+    in_the_end,
+    joined,
+    names,
+    process_prefixes,
+    simulated_prefixes,
+    so_far,
+)
+from tests.checkers.recorded import recording
 from tests.stormproof.small_runs import planted
 
 #: Planted bugs, an example that shows each, and what must be found of it before the run has ended.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from controller_runs import CONTROLLERS, Run, death, run
-from histories import BROKERS
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import CONTROLLERS, Run, death, run
+from tests.checkers.histories import BROKERS
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 

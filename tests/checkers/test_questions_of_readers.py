@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from names import L
-
 from chaos.judging.registry import registry
+from tests.checkers.names import L
 
 SLAVES = "are answers of slaves judged?"
 HIGH, LOW = "is a bound judged that is too high?", "is a bound judged that is too low?"
@@ -119,8 +118,8 @@ def test_each_law_that_reads_what_readers_are_answered_is_in_the_table() -> None
 
 
 def test_the_order_of_what_a_slave_gives_is_judged() -> None:
-    from histories import History
-    from names import A
+    from tests.checkers.histories import History
+    from tests.checkers.names import A
 
     history = History()
     for sequence in range(3):

@@ -13,12 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS
-from recorded import recording
-from slow.random_clients import RandomClients, clients, consumers, history
-from slow.random_storms import storms
-from slow.random_uploaders import uploaders
 
 from chaos.history import shards
 from chaos.history.columns import BESIDE, VALUE
@@ -35,6 +29,12 @@ from checkers._views import clients as clients_view
 from checkers._views.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
+from tests.checkers.slow.random_storms import storms
+from tests.checkers.slow.random_uploaders import uploaders
 
 OF_QUEUES = (Key.OFFSET, Key.MESSAGE, Key.CALL)
 

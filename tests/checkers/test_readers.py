@@ -11,14 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from harms import EMPTIED, HARMS
-from histories import TELLS
-from recorded import recording
-from slow.random_clients import RandomConsumers, history
-from slow.random_storms import readers
-from slow.random_waiters import waiters
-from slow.steady_rows import steady
-from test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
 
 from benchmarks.laws import histories as made_histories
 from chaos.history import shards
@@ -36,6 +28,14 @@ from checkers.consumers.promise import DOUBLE_OWNER
 from checkers.progress import Progress, held, waiting
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import TELLS
+from tests.checkers.recorded import recording
+from tests.checkers.slow.random_clients import RandomConsumers, history
+from tests.checkers.slow.random_storms import readers
+from tests.checkers.slow.random_waiters import waiters
+from tests.checkers.slow.steady_rows import steady
+from tests.checkers.test_ranges import MOST, MOST_OF_A_RUN, OFFSETS, RELAXED, joined, merged, told
 
 KERNELS = {law.needs.part: law for law in registry().kernels.values() if law.promise.name == "progress"}
 (FORWARD,) = (law for law in KERNELS.values() if isinstance(law, Progress))

@@ -9,14 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from histories import TELLS
-from slow import bounds as slow_bounds
-from slow import copies as slow_copies
-from slow import waiting as slow_waiting
-from slow.random_bounds import bounds
-from slow.random_storms import readers
-from slow.random_waiters import waiters
-from test_sieves import GROUP, whole
 
 from chaos.driver import Evidence
 from chaos.history.run_meta import RunMeta
@@ -27,6 +19,14 @@ from chaos.law import Law, Partial, RunContext
 from checkers.durability.copies import Copies
 from checkers.progress.bounds import Bounds
 from checkers.progress.waiting import Waiting
+from tests.checkers.histories import TELLS
+from tests.checkers.slow import bounds as slow_bounds
+from tests.checkers.slow import copies as slow_copies
+from tests.checkers.slow import waiting as slow_waiting
+from tests.checkers.slow.random_bounds import bounds
+from tests.checkers.slow.random_storms import readers
+from tests.checkers.slow.random_waiters import waiters
+from tests.checkers.test_sieves import GROUP, whole
 
 
 @pytest.fixture(autouse=True)

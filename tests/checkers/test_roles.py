@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import BROKERS, TELLS, History
-from names import A, L
 
 from chaos.driver import Evidence
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, TELLS, History
+from tests.checkers.names import A, L
 
 LAW = L.ROLES
 

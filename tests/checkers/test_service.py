@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History
-from names import A, L
-from test_clients import over, sending, storm
 
 from chaos.verdict import Validity
+from tests.checkers.histories import History
+from tests.checkers.names import A, L
+from tests.checkers.test_clients import over, sending, storm
 
 AVAILABILITY = L.AVAILABILITY
 

@@ -12,9 +12,6 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from harms import EMPTIED, HARMS
-from histories import table_of
-from recorded import recording
 
 from chaos.driver import Evidence
 from chaos.history import shards
@@ -33,6 +30,9 @@ from checkers._views.nodes.logs import first_confirms
 from checkers._views.reads import own
 from checkers._views.tier import Timeline
 from checkers.roles.elections import Elections
+from tests.checkers.harms import EMPTIED, HARMS
+from tests.checkers.histories import table_of
+from tests.checkers.recorded import recording
 
 NODES = ("a", "b", "")
 EVENTS = ("append", "append", "confirm", "confirm", "confirm", "truncate", "recovered", "bootstrap", "tier_commit")

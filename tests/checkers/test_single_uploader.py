@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from names import A
-from test_tier import UPLOADER, Tiered, good
 
 from chaos.verdict import Validity
+from tests.checkers.names import A
+from tests.checkers.test_tier import UPLOADER, Tiered, good
 
 
 def test_a_late_manifest_of_an_old_epoch_is_found() -> None:

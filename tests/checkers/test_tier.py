@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from histories import BROKERS, SIZE, History, content, m
-from names import A, L
 
 from chaos.verdict import Validity
+from tests.checkers.histories import BROKERS, SIZE, History, content, m
+from tests.checkers.names import A, L
 
 BOUND, UPLOADER = L.UPLOAD_BOUND, L.SINGLE_UPLOADER
 CONTINUITY, METADATA = L.TIER_CONTINUITY, L.TIER_METADATA

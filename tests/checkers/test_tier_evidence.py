@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from histories import content, m
-from names import A
-from test_own_tiers import held
-from test_tier import BOUND, CONTINUITY, METADATA, UPLOADER, Tiered, good, stored
 
 from chaos.verdict import Validity
+from tests.checkers.histories import content, m
+from tests.checkers.names import A
+from tests.checkers.test_own_tiers import held
+from tests.checkers.test_tier import BOUND, CONTINUITY, METADATA, UPLOADER, Tiered, good, stored
 
 
 def changed(row: dict[str, Any], **told: Any) -> None:

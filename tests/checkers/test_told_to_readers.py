@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History
-from names import A, L
-from test_progress import LOOSE, ask
-from test_roles import switched
-from test_tier import Tiered
-from test_watched_views import Run, finished, run
 
 from chaos.verdict import Validity
+from tests.checkers.histories import History
+from tests.checkers.names import A, L
+from tests.checkers.test_progress import LOOSE, ask
+from tests.checkers.test_roles import switched
+from tests.checkers.test_tier import Tiered
+from tests.checkers.test_watched_views import Run, finished, run
 
 
 def told(history: History, offset: int, *sequences: int, node: str = "broker-1", **value: Any) -> int:

@@ -4,11 +4,11 @@ in a newer epoch; and by nothing else."""
 from __future__ import annotations
 
 import pytest
-from histories import SIZE
-from names import A, L
-from test_losses import Cluster
 
 from chaos.verdict import Validity
+from tests.checkers.histories import SIZE
+from tests.checkers.names import A, L
+from tests.checkers.test_losses import Cluster
 
 BOTH = 2 * SIZE
 #: What is found where replicas confirmed both.

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from names import L
-from test_tier import Tiered, good
 
 from chaos.verdict import Validity
+from tests.checkers.names import L
+from tests.checkers.test_tier import Tiered, good
 
 MISSING = object()
 LAWS = (L.TIER_CONTINUITY, L.TIER_METADATA, L.UPLOAD_BOUND, L.SINGLE_UPLOADER, L.DURABILITY)

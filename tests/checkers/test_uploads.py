@@ -6,16 +6,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from histories import TELLS
-from names import A, L
-from test_kernels import check_as_many, steps
-from test_tier import Tiered
 
 from chaos.history.run_meta import RunMeta
 from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Validity
 from checkers._views import uploads
+from tests.checkers.histories import TELLS
+from tests.checkers.names import A, L
+from tests.checkers.test_kernels import check_as_many, steps
+from tests.checkers.test_tier import Tiered
 
 LAW = L.TIER_CONTINUITY
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from controller_runs import CONTROLLERS, Run, run
-from names import A, L
 
 from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
+from tests.checkers.controller_runs import CONTROLLERS, Run, run
+from tests.checkers.names import A, L
 
 LAW = L.CONTROLLERS
 FIVE = [f"controller-{number}" for number in range(5)]

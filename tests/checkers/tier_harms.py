@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from harming import applied, found_as, in_lives, other
-from names import A
-from recorded import Recording
+from tests.checkers.harming import applied, found_as, in_lives, other
+from tests.checkers.names import A
+from tests.checkers.recorded import Recording
 
 
 @found_as(A.TIER_MISSING_OBJECT)

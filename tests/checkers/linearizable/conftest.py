@@ -1,10 +1,9 @@
-"""Lets the tests of this folder import ``brute_force`` and ``random_histories``, and compiles the tests in Java."""
+"""Compiles the checker in Java and its tests."""
 
 import fcntl
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from chaos.judging.class_archive import JVM_OPTIONS
 from checkers.linearizable import jar
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
 
 
 @pytest.fixture(scope="session")

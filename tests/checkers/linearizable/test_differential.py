@@ -13,14 +13,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from brute_force import linearizable
-from random_histories import mixed
 
 from checkers.linearizable import checker
 from checkers.linearizable.certificate import verify
 from checkers.linearizable.history import NIL, Argument, Function, History, Operation, Result
 from checkers.linearizable.models import MODELS, restricts_nothing
 from checkers.linearizable.python.checker import examine
+from tests.checkers.linearizable.brute_force import linearizable
+from tests.checkers.linearizable.random_histories import mixed
 
 F = Function
 HISTORIES = 500

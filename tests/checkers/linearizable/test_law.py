@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from histories import History
 
 from chaos.errors import MachineError
 from chaos.law import Partial
@@ -13,6 +12,7 @@ from chaos.testing.laws import check_law
 from chaos.verdict import Anomaly, Validity
 from checkers.linearizable.history import Result, Undecided
 from checkers.linearizable.law import Linearizable
+from tests.checkers.histories import History
 from tests.checkers.names import A, L
 
 LAW = L.LINEARIZABLE

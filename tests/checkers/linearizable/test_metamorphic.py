@@ -13,14 +13,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from random_histories import Shape, arbitrary, damaged, lawful, numbered
-from test_differential import ENGINES, keys
 
 from checkers.linearizable import checker
 from checkers.linearizable.certificate import verify
 from checkers.linearizable.history import NIL, Argument, Function, History, Operation, Result
 from checkers.linearizable.models import MODELS
 from checkers.linearizable.python.checker import examine
+from tests.checkers.linearizable.random_histories import Shape, arbitrary, damaged, lawful, numbered
+from tests.checkers.linearizable.test_differential import ENGINES, keys
 
 F = Function
 Change = Callable[[History, Random], History]

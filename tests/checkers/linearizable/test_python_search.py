@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 
 import pytest
-from brute_force import linearizable
-from random_histories import Shape, lawful, numbered
 
 from chaos.errors import BadInput
 from checkers.linearizable.certificate import verify
 from checkers.linearizable.history import NIL, Argument, Function, History, Operation
 from checkers.linearizable.python.checker import examine
+from tests.checkers.linearizable.brute_force import linearizable
+from tests.checkers.linearizable.random_histories import Shape, lawful, numbered
 
 F = Function
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from brute_force import linearizable
-from random_histories import Shape, arbitrary, damaged, lawful
 
 from chaos.errors import BadInput
 from chaos.verdict import Validity
@@ -18,6 +16,8 @@ from checkers.linearizable import total_queue
 from checkers.linearizable.checker import check, examine
 from checkers.linearizable.formats.files import of_events, read
 from checkers.linearizable.history import NIL, Function, History, Operation
+from tests.checkers.linearizable.brute_force import linearizable
+from tests.checkers.linearizable.random_histories import Shape, arbitrary, damaged, lawful
 
 F = Function
 ENGINES = ["jvm", "python"]

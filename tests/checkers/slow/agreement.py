@@ -20,7 +20,7 @@ from checkers.agreement import (
     _report_epoch,
     describe,
 )
-from slow.claims import conflicts
+from tests.checkers.slow.claims import conflicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from chaos.law import Rows, RunContext
 from checkers import _views as views
 from checkers._views.faults import were_calm
 from checkers.progress.promise import STALE_MAXIMUM, STALE_MINIMUM
-from slow import plain
+from tests.checkers.slow import plain
 
 #: (name, rows, queue, offset) of each anomaly.
 Found = list[tuple[str, tuple[int, ...], int, int]]

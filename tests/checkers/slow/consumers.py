@@ -27,7 +27,7 @@ from checkers.consumers.promise import (
     SKIPPED,
 )
 from checkers.consumers.reached import NEEDS as REACHED
-from slow import retention
+from tests.checkers.slow import retention
 
 KERNELS = (COMMITTED, REACHED, PASSED, MESSAGES)
 ALL = Needs(

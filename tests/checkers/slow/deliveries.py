@@ -25,7 +25,7 @@ from checkers.deliveries.promise import (
     TOO_EARLY,
     WITHHELD,
 )
-from slow.plain import Call, Row, calls, read, row
+from tests.checkers.slow.plain import Call, Row, calls, read, row
 
 CLIENTS = ("send", "delay", "transact", "receive", "receive_again", "ack", "pull", "delivered", "drain", "caught_up")
 NEEDS = Needs(

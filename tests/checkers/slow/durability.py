@@ -27,7 +27,7 @@ from checkers.durability.promise import (
     UNEXPECTED,
 )
 from checkers.durability.queues import NEEDS as QUEUES
-from slow import retention
+from tests.checkers.slow import retention
 
 #: What the kernels need that this is the oracle of, of whole queues.
 ALL = replace(

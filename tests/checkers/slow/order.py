@@ -12,7 +12,7 @@ from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from checkers._views import losses
 from checkers.order import CONSUMER_REORDER, DELIVERED, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER, STORED
-from slow.plain import Call, Row, calls, read
+from tests.checkers.slow.plain import Call, Row, calls, read
 
 #: What both kernels need that this is the oracle of.
 BOTH = replace(STORED, rows=(*STORED.rows, *DELIVERED.rows), columns=(*STORED.columns, "hash"))

@@ -18,8 +18,8 @@ from checkers._views.service import Stretch
 from checkers.progress import advance
 from checkers.progress.polls import POLLS, Stall, after_recovery, bound_ns
 from checkers.progress.promise import PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
-from slow import retention
-from slow.ends import KnownEnds
+from tests.checkers.slow import retention
+from tests.checkers.slow.ends import KnownEnds
 
 ALL = replace(
     advance.NEEDS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pyarrow as pa
-from histories import BROKERS
 
-from slow.random_storms import RandomStorm, storms
+from tests.checkers.histories import BROKERS
+from tests.checkers.slow.random_storms import RandomStorm, storms
 
 
 class RandomBounds(RandomStorm):

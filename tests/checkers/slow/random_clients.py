@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from histories import BROKERS, content, m
 
-from slow.random_rows import RandomRows
+from tests.checkers.histories import BROKERS, content, m
+from tests.checkers.slow.random_rows import RandomRows
 
 
 class RandomClients(RandomRows):

@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from histories import content, m
 
-from slow.random_clients import RandomClients, history
+from tests.checkers.histories import content, m
+from tests.checkers.slow.random_clients import RandomClients, history
 
 GROUPS = ("push", "pop", "orderly")
 

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from histories import BROKERS, table_of
 
 from chaos.history.columns import INTEGERS, VALUE, WORDS
+from tests.checkers.histories import BROKERS, table_of
 
 #: What nodes tell, and how often.
 TRACES = {

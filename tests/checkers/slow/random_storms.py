@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pyarrow as pa
-from histories import BROKERS, EFFECTS, History, content, m
+
+from tests.checkers.histories import BROKERS, EFFECTS, History, content, m
 
 FAULTS = [*EFFECTS, "partition", "own"]
 LEAPS = (0.0, 0.0, 0.0, 0.2, 1.0, 4.0, 11.0)

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from histories import BROKERS
 
 from chaos.history.columns import VALUE
-from slow.random_clients import RandomClients, history
+from tests.checkers.histories import BROKERS
+from tests.checkers.slow.random_clients import RandomClients, history
 
 #: So many bytes of the log a record takes up, and so much time passes from row to row.
 SIZE, EACH_NS = 10, 1_000_000_000

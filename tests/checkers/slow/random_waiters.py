@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pyarrow as pa
-from histories import BROKERS, content, m
 
-from slow.random_storms import RandomReaders, storms
+from tests.checkers.histories import BROKERS, content, m
+from tests.checkers.slow.random_storms import RandomReaders, storms
 
 WAYS: tuple[dict[str, object], ...] = ({}, {"from": "broker-1"}, {"from": "broker-1"}, {"demand": "tier"})
 SOURCES = ("local", "local", "tier", "")

@@ -15,8 +15,8 @@ from checkers import _views as views
 from checkers._views.arrays import Flags, Ints
 from checkers._views.reads import RETENTION, own
 from checkers.no_rollback import ANSWERS, CONTENT, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
-from slow import retention
-from slow.claims import conflicts
+from tests.checkers.slow import retention
+from tests.checkers.slow.claims import conflicts
 
 #: What both kernels need that this is the oracle of.
 BOTH = replace(READ, rows=(*READ.rows, own("op", "drain"), *RETENTION, *CONTENT.rows))

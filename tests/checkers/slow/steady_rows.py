@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from histories import BROKERS, SIZE, content, m
 
-from slow.random_rows import Table
+from tests.checkers.histories import BROKERS, SIZE, content, m
+from tests.checkers.slow.random_rows import Table
 
 #: Where logs begin, so that all positions are written with as many digits.
 START = 1_000_000_000

@@ -10,7 +10,7 @@ from chaos.law import Rows, RunContext
 from checkers import _views as views
 from checkers._views.faults import calm_times, were_calm
 from checkers.progress.promise import STALLED, WOKEN_LATE
-from slow import plain
+from tests.checkers.slow import plain
 
 #: (name, rows, queue) of each anomaly.
 Found = list[tuple[str, tuple[int, ...], int]]
