@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent / "checkers"))
 
 from benchmarks.coverage import page
 from benchmarks.coverage.branches import branches, taken, tracing
 from benchmarks.coverage.moments import Meeting, Phase, meetings
+from chaos.history.run_meta import RunMeta
 from tests.checkers.histories import History
 
 POLICY = """\
@@ -64,7 +62,7 @@ def test_a_fault_meets_the_role_that_its_node_had_and_the_phases_that_it_overlap
     it.trace("broker-2", "bootstrap", position=100)
     it.inject("late", "broker-1", effects={"may_crash": ["broker-1"]})
     meta = {"nodes": [{"name": "store-0", "role": "objectstore"}]}
-    found = meetings(it.table(), meta)
+    found = meetings(it.table(), RunMeta.of(meta))
     assert found == {
         Meeting(fault="jolt", role="slave", phase=Phase.REPLICATION),
         Meeting(fault="jolt", role="objectstore", phase=Phase.REPLICATION),
