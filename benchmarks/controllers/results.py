@@ -28,7 +28,7 @@ AREAS: Mapping[str, tuple[str, ...]] = {
         "reference/controller/liveness",
         "reference/controller/heartbeats",
     ),
-    "Raft": ("reference/controller/",),
+    "Raft": ("reference/raft/",),
 }
 
 

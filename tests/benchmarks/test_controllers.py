@@ -111,7 +111,7 @@ def test_standings_are_read_from_both_kinds_of_json() -> None:
 
 
 def test_recorded_bugs_are_those_of_the_controllers() -> None:
-    rows = "| `votes-twice` | linearizable | two_leaders | 2 | 3/5 | – | a story |\n"
+    rows = "| `votes-twice` | linearizable | split_vote | 2 | 3/5 | – | a story |\n"
     rows += "| `joins-behind` | in-sync | quickstart | 1 | 5/5 | – | another |\n"
     assert correctness.found_bugs(f"# Page\n\n{rows}") == [
         ["`votes-twice`", "linearizable", "split_vote", "2", "3/5", "–", "a story"]
