@@ -20,10 +20,11 @@ from chaos.history import spool
 from chaos.history.prefix import read_prefix
 from chaos.history.recorder import Recorder
 from chaos.history.spool import Spool
+from chaos.judging import following
 from chaos.judging.following import State, conclude, follow, is_at_work, pause_s
 from chaos.judging.so_far import able, wanted
 from chaos.verdict import Engine, Validity
-from stormproof import cli, following
+from stormproof import cli
 from tests.stormproof.conftest import Begin
 from tests.stormproof.growing import Growing
 from tests.stormproof.small_runs import ANOMALY, planted
