@@ -57,7 +57,7 @@ def server(folder: Path, port: int) -> Server:
     """Return a server of this folder of runs, which listens already; 0 is any free port. Raises :class:`BadInput` when
     there is no such folder, or the port is taken."""
     if not folder.is_dir():
-        raise BadInput(f"{folder} is no folder")
+        raise BadInput(f"{folder} is not a folder")
     try:
         return Server((LOOPBACK, port), partial(_Handler, folder.resolve()))
     except OSError as error:

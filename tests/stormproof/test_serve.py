@@ -223,5 +223,5 @@ def test_it_listens_on_the_loopback_alone_and_says_what_it_cannot_do(port: int, 
         socket.create_connection(("127.0.0.2", port), timeout=5)
     with pytest.raises(BadInput, match="try another --port"):
         server(folder, port)
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         server(folder / "nothing", 0)
