@@ -14,12 +14,23 @@ from chaos import api
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (ROOT / "chaos/api.py").read_text("utf-8")
-PAGE = (ROOT / "docs/api.md").read_text("utf-8")
+PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/api").glob("*.md")}
+#: So many names a page may have: a reader learns a page at a time.
+MOST_NAMES = 40
 
 
 def test_each_name_stands_once_with_a_line_of_its_own() -> None:
     listed = re.findall(r'^    "(\w+)",  # \S.*$', SOURCE, re.MULTILINE)
     assert listed == api.__all__ and len(set(listed)) == len(listed)
+
+
+def mentioned(name: str) -> list[str]:
+    return [page for page, text in PAGES.items() if re.search(rf"`{name}\b", text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_few_names(page: str) -> None:
+    assert sum(page in mentioned(name) for name in api.__all__) <= MOST_NAMES
 
 
 @pytest.mark.parametrize("name", api.__all__)
@@ -28,7 +39,7 @@ def test_each_name_is_explained_where_it_is_defined_and_mentioned_in_the_docs(na
     if inspect.isclass(found) or inspect.isfunction(found):
         text = (vars(found).get("__doc__") if inspect.isclass(found) else found.__doc__) or ""
         assert text.strip() and not text.startswith(f"{name}("), f"{found.__module__}.{name} has no docstring"
-    assert re.search(rf"`{name}\b", PAGE), f"docs/api.md does not mention {name}"
+    assert mentioned(name), f"no page of docs/api mentions {name}"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
