@@ -48,7 +48,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "ours"), [("chaos.node", {"chaos", "chaos.node", "chaos.program"}), ("chaos.api", None)]
+    ("module", "ours"), [("chaos.node", {"chaos", "chaos.events", "chaos.node", "chaos.program"}), ("chaos.api", None)]
 )
 def test_importing_it_loads_the_standard_library_only(module: str, ours: set[str] | None) -> None:
     """``-S``: without the site packages, as on a bare host."""

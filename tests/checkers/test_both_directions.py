@@ -54,7 +54,7 @@ def test_each_cell_names_a_test_that_there_is_or_says_why_not() -> None:
             for name in named(cell):
                 module, _, test = name.partition(".")
                 assert (Path(__file__).parent / f"{module}.py").is_file(), name
-                assert callable(getattr(importlib.import_module(module), test, None)), name
+                assert callable(getattr(importlib.import_module(f"tests.checkers.{module}"), test, None)), name
 
 
 def test_each_comparison_is_asked_in_two_directions_or_more() -> None:

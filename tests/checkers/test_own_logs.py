@@ -35,7 +35,7 @@ LAWS: dict[tuple[str, int], Law] = {
     ("roles", 0): Remembered(),
 }
 NODES = ("a", "b", "c", "")
-PLAN = plan(LAWS, {})
+PLAN = plan(LAWS, RunMeta.of({}))
 (SIEVE,) = {one for part in PLAN for one in part.sifted}
 EVENTS = {"append": 30, "acked": 12, "synced": 8, "confirm": 14, "set": 3, "role": 3, "truncate": 1, "recovered": 1}
 EVENTS |= {"bootstrap": 1, "tier_commit": 1, "start": 3, "retention": 2}
@@ -263,7 +263,7 @@ def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
 
 def test_a_law_that_wants_the_rows_otherwise_leaves_nothing_out() -> None:
     other = SimpleNamespace(needs=Needs(key=Key.NODE, rows=(own("trace", "confirm"),), columns=()))
-    (part,) = plan({**LAWS, ("other", 0): cast(Law, other)}, {})
+    (part,) = plan({**LAWS, ("other", 0): cast(Law, other)}, RunMeta.of({}))
     assert not part.sifted
     assert all(any(f in one.f for one in part.own) for f in own_logs.OFTEN)
 

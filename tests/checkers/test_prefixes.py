@@ -66,7 +66,7 @@ def check_subset(table: pa.Table, told: RunContext, rng: Random, count: int) -> 
         early |= so_far(prefix, told)
     assert early <= known, sorted(early - known)
 
-    told = context({**told.meta, "deployment": "process"})
+    told = context({**told.meta.json, "deployment": "process"})
     stream, traces = as_processes(table)
     known = in_the_end(joined(stream, traces), told)
     found = so_far(joined(stream, traces), told)
@@ -193,7 +193,7 @@ def test_harmed_runs_show_the_same_from_files(tmp_path: Path) -> None:
         stream, traces = as_processes(run.table())
         for name, table, context_ in (
             ("simulated", run.table(), told),
-            ("processes", joined(stream, traces), context({**told.meta, "deployment": "process"})),
+            ("processes", joined(stream, traces), context({**told.meta.json, "deployment": "process"})),
         ):
             known = names(judge_so_far(table, context_))
             assert names(from_files(table, context_, tmp_path / f"{name}-{number}")) == known, harm

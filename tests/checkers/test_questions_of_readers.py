@@ -102,7 +102,7 @@ def test_each_cell_names_a_test_that_there_is_or_says_why_not() -> None:
             for name in named(cell):
                 module, _, test = name.partition(".")
                 assert (Path(__file__).parent / f"{module}.py").is_file(), name
-                assert callable(getattr(importlib.import_module(module), test, None)), name
+                assert callable(getattr(importlib.import_module(f"tests.checkers.{module}"), test, None)), name
 
 
 def test_each_law_that_reads_what_readers_are_answered_is_in_the_table() -> None:

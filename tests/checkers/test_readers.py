@@ -251,7 +251,7 @@ def test_owners_are_found_in_parts_of_hundreds_of_histories() -> None:
 def check_few(table: pa.Table, most: int) -> None:
     """What stands in whole queues of a table with one queue is less than a tenth of its rows."""
     few, rows = 0, int(pc.sum(pc.greater_equal(table["queue"], 0)).as_py())
-    parts = dict(shards.parts(table, plan(registry().kernels, {"deployment": "process"}), most))
+    parts = dict(shards.parts(table, plan(registry().kernels, RunMeta.of({"deployment": "process"})), most))
     for name, part in parts.items():
         if name.startswith("queue.whole"):
             few += int(pc.sum(pc.greater_equal(part["queue"], 0)).as_py())

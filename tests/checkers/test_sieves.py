@@ -369,7 +369,7 @@ def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatc
     table = whole(told)
     (sieve,) = (one.sieve for one in reads.CONFIRMED_BY_OTHERS if one.sieve is not None)
     needs = Needs(key=Key.RUN, rows=reads.CONFIRMED_BY_OTHERS, columns=sieve.columns)
-    (part,) = plan({("law", 0): SimpleNamespace(needs=needs)}, {"deployment": "process"})  # type: ignore[dict-item]
+    (part,) = plan({("law", 0): SimpleNamespace(needs=needs)}, RunMeta.of({"deployment": "process"}))  # type: ignore[dict-item]
 
     def blocks(columns: list[str]) -> Iterable[pa.Table]:
         return (table.select(columns).slice(begin, 50) for begin in range(2_950, -50, -50))
@@ -383,7 +383,7 @@ def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatc
 def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
     rows = [{"kind": "trace", "f": "confirm", "node": "a", "epoch": 1, "position": 5, "time_ns": 0} for _ in range(9)]
     table = whole([row | {"value": '{"set":5}'} for row in rows])
-    parts = plan({("no_rollback", 0): no_rollback.Others()}, {"deployment": "process"})
+    parts = plan({("no_rollback", 0): no_rollback.Others()}, RunMeta.of({"deployment": "process"}))
     (held,) = [part for name, part in shards.parts(table, parts, 100) if name.startswith("run")]
     assert held.num_rows == 9
 
@@ -392,6 +392,6 @@ def test_one_clock_leaves_nothing_out() -> None:
     table = replicated(Random(5), 150)
     number = int(chosen(table, [own("trace", "confirm", "synced")]).sum())
     for one_clock, deployment in ((False, "process"), (True, "sim")):
-        parts = plan({("no_rollback", 0): no_rollback.Others()}, {"deployment": deployment})
+        parts = plan({("no_rollback", 0): no_rollback.Others()}, RunMeta.of({"deployment": deployment}))
         (held,) = [part for name, part in shards.parts(table, parts, 1_000) if name.startswith("run")]
         assert (int(chosen(held, [own("trace", "confirm", "synced")]).sum()) == number) is one_clock

@@ -48,7 +48,7 @@ def test_a_switch_that_is_told_as_it_was_is_valid() -> None:
 
 def test_a_switch_that_was_refused_and_done() -> None:
     verdict = switched("fail", ("broker-1", 4)).expect(ROLES, A.REFUSED_SWITCH_DONE, validity=Validity.INVALID)
-    assert "told at" in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 4
+    assert "got the answer" in verdict.anomalies[0].explanation and len(verdict.anomalies[0].rows) == 4
 
 
 def test_a_switch_that_was_refused_and_done_late() -> None:

@@ -59,7 +59,8 @@ def test_the_examples_can_be_run(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     text = file.read_text("utf-8")
     (deployment,) = {word.split()[0] for word in text.split("--on ")[1:]}
     experiment = load(file, deployment=deployment)
-    assert f"stormproof run {file.relative_to(ROOT)} --on {deployment}" in text
+    shown = file.relative_to(ROOT).as_posix() if "examples" in file.parts else f"etcd/{file.stem}"
+    assert f"stormproof run {shown} --on {deployment}" in text
     assert experiment.system.name == "etcd"
 
 

@@ -31,7 +31,7 @@ class Availability:
         found.count("sends", len(sends.invoke))
         found.count("acked", int(sends.ok.sum()))
         availability.check_harness(rows, context, found)
-        bound_s = float((context.meta.get("bounds") or {}).get("available_s", availability.AVAILABLE_S))
+        bound_s = float(context.meta.bounds.get("available_s", availability.AVAILABLE_S))
         assert bound_s >= availability.SILENCE_S
         owed = service.stretches(rows, context, int(bound_s * 1e9))
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
