@@ -322,7 +322,7 @@ def test_a_topic_with_as_many_queues_as_a_creation_of_unknown_outcome_asked_for_
 
 def unasked(*, refused: bool = False, shown: bool = False, **meta: Any) -> History:
     """The last master lists a topic u beside those that were created, and the one that it had from the beginning."""
-    history = run(**{"queues": [{"topic": "first", "queue_id": 0}], **meta})
+    history = run(**{"queues": [{"index": 0, "topic": "first", "queue_id": 0}], **meta})
     create(history)
     if refused:
         create(history, "u", type="fail")
