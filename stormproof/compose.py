@@ -32,8 +32,9 @@ _BARE = re.compile(r"0|[1-9]\d*|[A-Za-z/][\w./=:-]*( [\w./=:-]+)*", re.ASCII)
 _NO_TEXT = re.compile(r"true|false|yes|no|on|off|null|y|n|.*:( .*)?", re.IGNORECASE)
 
 HEAD = """\
-# {name}: its servers in containers, for experiments by hand. Made by `{command}`;
-# to change it, change that experiment or the command, and run it again.
+# {name}: its servers in containers, for experiments by hand. To change it, change the experiment or the command
+# that made it, and run that again:
+#   {command}
 #
 #   stormproof image                             once: build the image of the nodes
 #   docker compose up -d                         or docker-compose up -d

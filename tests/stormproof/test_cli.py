@@ -192,7 +192,7 @@ def test_list_prints_json_or_a_table(capsys, kind):
 
 def test_init_copies_the_examples_and_overwrites_nothing(capsys, tmp_path):
     code, out, _ = call(capsys, "init", tmp_path / "new")
-    assert code == 0 and str(tmp_path / "new" / "quickstart.yaml") in out
+    assert code == 0 and str(tmp_path / "new" / "start" / "quickstart.yaml") in out
     code, _, err = call(capsys, "init", tmp_path / "new")
     assert code == 3 and "already has" in err
 

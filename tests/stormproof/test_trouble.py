@@ -184,7 +184,9 @@ def test_a_torn_run_json_is_unknown_and_says_why(capsys, run, text, words):
     assert code == 3 and out == "" and words in err and len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("text", "words"), [("{}", "'verdict' must be"), ('{"a', "is no JSON"), (None, "not judged")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("{}", "it has no 'verdict'"), ('{"a', "is no JSON"), (None, "not judged")]
+)
 def test_a_verdict_that_is_none_makes_no_report(capsys, run, text, words):
     (run / "verdict.json").unlink()
     if text is not None:

@@ -78,7 +78,7 @@ def test_a_crash_of_all_replicas_is_undecided_or_explained_by_what_the_profile_l
     for profile, expected in (("{flush: async}", "UNKNOWN"), ("{flush: async, unclean: true}", "VALID")):
         folder = tmp_path / expected
         folder.mkdir()
-        assert ran(folder, ALL_CRASH, profile, "--on", "sim")["verdict"] == expected
+        assert ran(folder, ALL_CRASH, profile, "--on", "sim").validity == expected
 
 
 @pytest.mark.full

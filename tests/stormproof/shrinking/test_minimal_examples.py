@@ -97,4 +97,4 @@ def test_each_has_a_picture_in_the_docs() -> None:
     page = (ROOT / "docs" / "shrink.md").read_text("utf-8")
     assert FILES
     for file in FILES:
-        assert f"examples/minimal/{file.name}" in page and f"(minimal/{told(file).mutant}.svg)" in page
+        assert f"tests/scenarios/minimal/{file.name}" in page and f"(minimal/{told(file).mutant}.svg)" in page
