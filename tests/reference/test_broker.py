@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,17 +10,7 @@ import pytest
 from chaos.node import Message
 from reference.broker.records import decode_all
 from reference.wire.codes import Request, Response
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(HERE))
-    import broker_cluster  # type: ignore[import-not-found]
-
-    assert isinstance(sys.modules["broker_cluster"], ModuleType)
-    return broker_cluster  # type: ignore[no-any-return]
+from tests.reference import broker_cluster as cluster
 
 
 def bodies(answer: Message | None) -> list[bytes]:
@@ -31,7 +18,7 @@ def bodies(answer: Message | None) -> list[bytes]:
     return [record.body for record in decode_all(answer.body)]
 
 
-def test_one_broker_takes_sends_and_gives_them_back_in_order(cluster: ModuleType) -> None:
+def test_one_broker_takes_sends_and_gives_them_back_in_order() -> None:
     group = cluster.Cluster(brokers=1)
 
     async def test() -> None:
@@ -44,7 +31,7 @@ def test_one_broker_takes_sends_and_gives_them_back_in_order(cluster: ModuleType
     group.run(test)
 
 
-def test_all_replicas_hold_the_same_log(cluster: ModuleType) -> None:
+def test_all_replicas_hold_the_same_log() -> None:
     group = cluster.Cluster()
 
     async def test() -> None:
@@ -75,7 +62,7 @@ async def committed(group: Any, node: str, name: str = "g") -> Message:
     return answer
 
 
-def test_a_group_keeps_its_offset_through_a_switch_and_never_goes_back(cluster: ModuleType) -> None:
+def test_a_group_keeps_its_offset_through_a_switch_and_never_goes_back() -> None:
     group = cluster.Cluster()
 
     async def test() -> None:
@@ -97,7 +84,7 @@ def test_a_group_keeps_its_offset_through_a_switch_and_never_goes_back(cluster: 
     group.run(test)
 
 
-def test_a_send_is_refused_while_too_few_replicas_are_in_sync(cluster: ModuleType) -> None:
+def test_a_send_is_refused_while_too_few_replicas_are_in_sync() -> None:
     group = cluster.Cluster()
 
     async def test() -> None:
@@ -114,7 +101,7 @@ def test_a_send_is_refused_while_too_few_replicas_are_in_sync(cluster: ModuleTyp
     group.run(test)
 
 
-def test_a_send_that_no_replica_confirms_ends_unclear_not_refused(cluster: ModuleType) -> None:
+def test_a_send_that_no_replica_confirms_ends_unclear_not_refused() -> None:
     group = cluster.Cluster(max_lag_ms=10_000)
 
     async def test() -> None:
@@ -128,7 +115,7 @@ def test_a_send_that_no_replica_confirms_ends_unclear_not_refused(cluster: Modul
     group.run(test)
 
 
-def test_a_held_pull_is_answered_when_a_message_comes_or_its_time_is_over(cluster: ModuleType) -> None:
+def test_a_held_pull_is_answered_when_a_message_comes_or_its_time_is_over() -> None:
     group = cluster.Cluster(brokers=1)
     wait = {"sysFlag": "2", "suspendTimeoutMillis": "1000"}
 
@@ -146,7 +133,7 @@ def test_a_held_pull_is_answered_when_a_message_comes_or_its_time_is_over(cluste
     group.run(test)
 
 
-def test_topics_and_queues_are_created_once_and_found_after_a_restart(cluster: ModuleType) -> None:
+def test_topics_and_queues_are_created_once_and_found_after_a_restart() -> None:
     group = cluster.Cluster(brokers=1)
     create = {"topic": "more", "writeQueueNums": "3", "readQueueNums": "3", "perm": "6"}
 
@@ -168,7 +155,7 @@ def test_topics_and_queues_are_created_once_and_found_after_a_restart(cluster: M
     group.run(test)
 
 
-def test_nobody_collects_half_a_log(cluster: ModuleType) -> None:
+def test_nobody_collects_half_a_log() -> None:
     group = cluster.Cluster(brokers=1)
 
     async def test() -> None:
@@ -190,7 +177,7 @@ def test_nobody_collects_half_a_log(cluster: ModuleType) -> None:
     group.run(test)
 
 
-def test_requests_that_make_no_sense_are_refused_and_change_nothing(cluster: ModuleType) -> None:
+def test_requests_that_make_no_sense_are_refused_and_change_nothing() -> None:
     group = cluster.Cluster(brokers=1)
 
     async def test() -> None:
@@ -205,9 +192,7 @@ def test_requests_that_make_no_sense_are_refused_and_change_nothing(cluster: Mod
 
 
 @pytest.mark.parametrize(("acks", "flush"), [("master", "sync"), ("2", "sync"), ("all", "async")])
-def test_other_policies_acknowledge_earlier_but_show_only_what_is_confirmed(
-    cluster: ModuleType, acks: str, flush: str
-) -> None:
+def test_other_policies_acknowledge_earlier_but_show_only_what_is_confirmed(acks: str, flush: str) -> None:
     group = cluster.Cluster(acks=acks, flush=flush)
 
     async def test() -> None:
@@ -222,7 +207,7 @@ def test_other_policies_acknowledge_earlier_but_show_only_what_is_confirmed(
         assert flush == "async" or row["position"] <= row["value"]["confirm"] or acks != "all"
 
 
-def test_a_replica_whose_durable_log_is_damaged_comes_back_as_a_new_one(cluster: ModuleType) -> None:
+def test_a_replica_whose_durable_log_is_damaged_comes_back_as_a_new_one() -> None:
     group = cluster.Cluster()
 
     async def test() -> None:
@@ -245,7 +230,7 @@ def test_a_replica_whose_durable_log_is_damaged_comes_back_as_a_new_one(cluster:
 
 
 @pytest.mark.parametrize("harm", ["log", "small files"])
-def test_a_replica_that_lost_what_it_held_is_not_elected(cluster: ModuleType, harm: str) -> None:
+def test_a_replica_that_lost_what_it_held_is_not_elected(harm: str) -> None:
     """Nobody else lives when it comes back: the group waits for the one that has everything."""
     group = cluster.Cluster(brokers=2)
 
@@ -275,7 +260,7 @@ def test_a_replica_that_lost_what_it_held_is_not_elected(cluster: ModuleType, ha
     group.run(test)
 
 
-def test_a_replica_keeps_its_place_when_one_copy_of_a_small_file_is_damaged(cluster: ModuleType) -> None:
+def test_a_replica_keeps_its_place_when_one_copy_of_a_small_file_is_damaged() -> None:
     group = cluster.Cluster()
 
     async def test() -> None:
@@ -296,7 +281,7 @@ def test_a_replica_keeps_its_place_when_one_copy_of_a_small_file_is_damaged(clus
     group.run(test)
 
 
-def test_a_record_that_is_damaged_in_mid_life_is_not_served(cluster: ModuleType) -> None:
+def test_a_record_that_is_damaged_in_mid_life_is_not_served() -> None:
     """The master stops when a client asks for it, and begins anew with what a slave has."""
     group = cluster.Cluster()
 
@@ -318,7 +303,7 @@ def test_a_record_that_is_damaged_in_mid_life_is_not_served(cluster: ModuleType)
     group.run(test)
 
 
-def test_a_disk_that_went_back_in_time_is_known_also_after_a_life_that_nobody_heard_of(cluster: ModuleType) -> None:
+def test_a_disk_that_went_back_in_time_is_known_also_after_a_life_that_nobody_heard_of() -> None:
     """It counts as many lives then as if nothing had happened."""
     group = cluster.Cluster()
 

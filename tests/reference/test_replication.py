@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,16 +12,7 @@ from chaos.effects.links import Drop, LinkRule
 from chaos.fault import NotNow, Undo, Verb
 from reference.broker.records import decode_all, message_number
 from reference.wire.codes import Response
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(HERE))
-    import broker_cluster  # type: ignore[import-not-found]
-
-    return broker_cluster  # type: ignore[no-any-return]
+from tests.reference import broker_cluster as cluster
 
 
 class Load:
@@ -99,7 +88,7 @@ async def check_logs(group: Any, load: Load) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_was_acknowledged_survives_kills_pauses_and_partitions(cluster: ModuleType, seed: int) -> None:
+def test_what_was_acknowledged_survives_kills_pauses_and_partitions(seed: int) -> None:
     group = cluster.Cluster(seed=seed)
     rng = Random(f"faults/{seed}")
     load = Load(group, rng)
@@ -140,7 +129,7 @@ async def read_all(group: Any, node: str, queue: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_replica_serves_all_history_from_tier_and_log(cluster: ModuleType, seed: int) -> None:
+def test_every_replica_serves_all_history_from_tier_and_log(seed: int) -> None:
     group = cluster.Cluster(seed=seed, tier=True, retain_bytes=8192, segment_bytes=2048)
     rng = Random(f"tier/{seed}")
     load = Load(group, rng)
@@ -172,7 +161,7 @@ def test_every_replica_serves_all_history_from_tier_and_log(cluster: ModuleType,
     assert any(row["position"] > 0 for row in group.rows("bootstrap"))
 
 
-def test_a_lost_proposal_of_a_replica_that_died_again_does_not_hold_the_group_up(cluster: ModuleType) -> None:
+def test_a_lost_proposal_of_a_replica_that_died_again_does_not_hold_the_group_up() -> None:
     """The controller never hears that a returning slave shall join, and the slave is gone before it could be asked
     again: the set stays as it is, and still the master must learn that the slave doesn't count."""
     group = cluster.Cluster()

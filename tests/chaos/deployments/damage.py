@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 from chaos.deployment import CanHarmDisks, CanRollBackDisks, CanTearWrites
 from chaos.driver import Disconnected
 from chaos.effects.corruption import Harm, Kind
 from chaos.fault import NotNow, Verb
-from tests.chaos.deployments.toy_nodes import READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 FLIP = Harm(kind=Kind.FLIP, draw=3, count=2)
 

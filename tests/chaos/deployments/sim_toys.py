@@ -19,6 +19,7 @@ from chaos.node import ONEWAY, Env, Message, NodeSpec
 from chaos.tasks import Group, gather
 from tests.free_events import Free
 
+PACKAGE = "tests.chaos.deployments.sim_toys"
 ECHO, WRITE, GOSSIP, FAIL, LATER, COUNT = range(1, 7)
 
 
@@ -100,7 +101,7 @@ class NoCodec:
 def cluster(role: str = "echo", count: int = 1) -> ClusterSpec:
     names = [f"{role}-{i}" for i in range(count)]
     specs = [
-        NodeSpec(name=n, role=role, package="sim_toys", options={"peers": [p for p in names if p != n]}) for n in names
+        NodeSpec(name=n, role=role, package=PACKAGE, options={"peers": [p for p in names if p != n]}) for n in names
     ]
     return ClusterSpec(nodes=specs, codec=NoCodec())
 

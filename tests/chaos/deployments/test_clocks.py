@@ -5,31 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_nodes import ECHO, SYNC_FIRST, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from storms import effective, judged  # noqa: E402
-from test_docker import World  # noqa: E402
-from toy_nodes import ECHO, SYNC_FIRST, WRITE  # noqa: E402
-
-from chaos.deployment import CanSkewClocks  # noqa: E402
-from chaos.errors import MachineError  # noqa: E402
-from chaos.fault import NotNow, Verb  # noqa: E402
-from chaos.history.directory import runs  # noqa: E402
-from chaos.machines.docker.engine import image_name  # noqa: E402
-from chaos.machines.real_time import ask_clocks  # noqa: E402
-from chaos.shell import clocks as _clocks  # noqa: E402
-from chaos.shell.clocks import Clocks, Skew  # noqa: E402
-from chaos.shell.node_files import put  # noqa: E402
-from chaos.tasks import gather  # noqa: E402
+from chaos.deployment import CanSkewClocks
+from chaos.errors import MachineError
+from chaos.fault import NotNow, Verb
+from chaos.history.directory import runs
+from chaos.machines.docker.engine import image_name
+from chaos.machines.real_time import ask_clocks
+from chaos.shell import clocks as _clocks
+from chaos.shell.clocks import Clocks, Skew
+from chaos.shell.node_files import put
+from chaos.tasks import gather
+from tests.chaos.deployments.storms import effective, judged
+from tests.chaos.deployments.test_docker import World
 
 S = 10**9
 

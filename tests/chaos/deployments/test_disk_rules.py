@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 from chaos.deployment import CanLoseUnsynced, CanRuleDisks, CanTearWrites
 from chaos.driver import Disconnected
@@ -27,7 +28,6 @@ from chaos.effects.disks import (
 from chaos.fault import NotNow, Verb
 from tests.chaos.deployments import damage
 from tests.chaos.deployments.test_process import World
-from tests.chaos.deployments.toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
 pytestmark = pytest.mark.process
 

@@ -18,27 +18,22 @@ from random import Random
 from typing import Any
 
 import pytest
+from toy_nodes import ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from toy_nodes import ECHO, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
-
-from chaos.deployment import CanKill, CanPause, CanProbe, CanRuleLinks, CanWipe, Deployment  # noqa: E402
-from chaos.deployments import docker  # noqa: E402
-from chaos.driver import ClusterSpec  # noqa: E402
-from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Pass, Reach, Reset, Stall, Throttle  # noqa: E402
-from chaos.errors import DeploymentError  # noqa: E402
-from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
-from chaos.history.directory import runs  # noqa: E402
-from chaos.machines.docker import engine as dockerengine  # noqa: E402
-from chaos.machines.docker.heal import heal  # noqa: E402
-from chaos.node import Message, NodeSpec  # noqa: E402
-from chaos.program import LogSays, Program  # noqa: E402
-from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.chaos.deployments import damage  # noqa: E402
-from tests.chaos.deployments.storms import (  # noqa: E402
+from chaos.deployment import CanKill, CanPause, CanProbe, CanRuleLinks, CanWipe, Deployment
+from chaos.deployments import docker
+from chaos.driver import ClusterSpec
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Pass, Reach, Reset, Stall, Throttle
+from chaos.errors import DeploymentError
+from chaos.fault import NotNow, Undo, Verb, pressed
+from chaos.history.directory import runs
+from chaos.machines.docker import engine as dockerengine
+from chaos.machines.docker.heal import heal
+from chaos.node import Message, NodeSpec
+from chaos.program import LogSays, Program
+from reference.wire.codec import RemotingCodec
+from tests.chaos.deployments import damage
+from tests.chaos.deployments.storms import (
     EFFECTIVE,
     ROOT,
     STORM,
@@ -48,7 +43,7 @@ from tests.chaos.deployments.storms import (  # noqa: E402
     stormproof,
     wait_for_fault,
 )
-from tests.stormproof.machine_state import CLOCK_S, of_containers, state, wall_clock_s  # noqa: E402
+from tests.stormproof.machine_state import CLOCK_S, of_containers, state, wall_clock_s
 
 ZERO, ONE = frozenset({"toy-0"}), frozenset({"toy-1"})
 #: TCP sends again what a cut has held back after as long a time as the cut has lasted, at most.

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from test_docker import AGAIN_S, World, effective, left_of, stormproof  # noqa: E402
-from toy_nodes import ECHO, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
-
-from chaos.deployment import CanHangIo, CanLimitDescriptors, CanLimitMemory, CanLoseUnsynced, CanRuleDisks  # noqa: E402
-from chaos.driver import Disconnected  # noqa: E402
-from chaos.effects.disks import DiskRule, FailSync, Full, SlowDisk  # noqa: E402
-from chaos.fault import NotNow, Verb, pressed  # noqa: E402
+from chaos.deployment import CanHangIo, CanLimitDescriptors, CanLimitMemory, CanLoseUnsynced, CanRuleDisks
+from chaos.driver import Disconnected
+from chaos.effects.disks import DiskRule, FailSync, Full, SlowDisk
+from chaos.fault import NotNow, Verb, pressed
+from tests.chaos.deployments.test_docker import AGAIN_S, World, effective, left_of, stormproof
 
 pytestmark = pytest.mark.docker
 

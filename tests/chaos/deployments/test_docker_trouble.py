@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_nodes import FORWARD
 
 from chaos.deployments import docker
 from chaos.driver import ClusterSpec
@@ -83,7 +84,6 @@ def set_up(directory: Path) -> str:
 def test_a_container_that_dies_during_set_up_is_named(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     create = NodeContainers.create
 
     def create_and_lose(self: NodeContainers) -> None:
@@ -113,9 +113,7 @@ def test_an_engine_without_addresses_for_one_more_network_says_how_to_get_some()
 def test_rules_act_together_in_either_flavour_of_the_packet_filter(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flavour: str
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     monkeypatch.setattr(iptables, "FLAVOURS", (flavour,))
-    from toy_nodes import FORWARD
 
     async def fate(it: docker.DockerDeployment) -> str:
         """What becomes of a request that toy-0 passes on to toy-1."""
@@ -199,7 +197,6 @@ def lossy(engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def test_an_engine_that_ends_during_set_up_is_one_sentence_and_heal_removes_what_is_left(
     engine: Any, lossy: Lossy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: int
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     lossy.asks_left = asks
     told = set_up(tmp_path / "run")
     assert told.startswith("Docker's engine ") and "`stormproof heal" in told and len(told.splitlines()) == 1, told

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
+from toy_nodes import ECHO, FORWARD
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from test_process import World  # noqa: E402
-from toy_nodes import ECHO, FORWARD  # noqa: E402
-
-from chaos.driver import Disconnected  # noqa: E402
-from chaos.effects.links import (  # noqa: E402
+from chaos.driver import Disconnected
+from chaos.effects.links import (
     Action,
     Corrupt,
     Delay,
@@ -32,8 +25,9 @@ from chaos.effects.links import (  # noqa: E402
     SlowClose,
     Throttle,
 )
-from chaos.fault import Verb  # noqa: E402
-from chaos.node import Message  # noqa: E402
+from chaos.fault import Verb
+from chaos.node import Message
+from tests.chaos.deployments.test_process import World
 
 pytestmark = pytest.mark.process
 ALL = frozenset({"*"})

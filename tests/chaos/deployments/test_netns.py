@@ -36,7 +36,7 @@ from chaos.machines import iptables
 from chaos.machines.lifecycle import trials
 from chaos.node import Message, NodeSpec
 from tests.chaos.deployments.storms import EFFECTIVE, ROOT, STORM, effective
-from tests.chaos.deployments.test_process import ECHO, FORWARD, HERE, SYNC_FIRST, WRITE, World, left_of
+from tests.chaos.deployments.test_process import ECHO, FORWARD, SYNC_FIRST, WRITE, World, harness_environment, left_of
 from tests.ordinary_user import as_ordinary_user, folder_of_an_ordinary_user
 
 pytestmark = pytest.mark.netns
@@ -170,8 +170,7 @@ def test_the_kernel_does_what_the_filter_of_an_ordinary_user_asks(world: World, 
 HARNESS_SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-sys.path.insert(0, {here!r})
-from test_process import toys
+from tests.chaos.deployments.test_process import toys
 from chaos.deployments import netns
 
 async def main():
@@ -190,8 +189,10 @@ netns.create(run_id="x", directory=Path({directory!r}), seed=1).execute(main())
 @pytest.mark.usefixtures("abandoned")
 def test_heal_ends_what_a_killed_harness_left_and_the_namespaces_go_with_it(tmp_path: Path) -> None:
     directory = tmp_path / f"run-{os.getpid()}-{time.monotonic_ns()}"
-    script = HARNESS_SCRIPT.format(here=str(HERE), directory=str(directory))
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as popen:
+    script = HARNESS_SCRIPT.format(directory=str(directory))
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=harness_environment(), stdout=subprocess.PIPE, text=True
+    ) as popen:
         assert popen.stdout is not None and popen.stdout.readline() == "paused\n"
         (sentence,) = netns.heal(directory)
         assert sentence.endswith(f"is still driven by process {popen.pid}; stop that first")

@@ -15,23 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from toy_nodes import COUNT, DROP_ME, ECHO, FAIL, FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
-
-from chaos.deployment import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment  # noqa: E402
-from chaos.deployments import docker, netns, process, sim  # noqa: E402
-from chaos.driver import ClusterSpec, Disconnected  # noqa: E402
-from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall  # noqa: E402
-from chaos.errors import DeploymentError  # noqa: E402
-from chaos.fault import NotNow, Undo, Verb  # noqa: E402
-from chaos.machines import procfs  # noqa: E402
-from chaos.node import Message, NodeSpec  # noqa: E402
-from chaos.tasks import gather  # noqa: E402
-from reference.wire.codec import RemotingCodec  # noqa: E402
+from chaos.deployment import CanKill, CanPause, CanRuleLinks, CanWipe, Deployment
+from chaos.deployments import docker, netns, process, sim
+from chaos.driver import ClusterSpec, Disconnected
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
+from chaos.errors import DeploymentError
+from chaos.fault import NotNow, Undo, Verb
+from chaos.machines import procfs
+from chaos.node import Message, NodeSpec
+from chaos.tasks import gather
+from reference.wire.codec import RemotingCodec
 
 pytestmark = pytest.mark.process
 ALL = frozenset({"*"})
@@ -389,11 +384,15 @@ def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> Non
     assert left_of(processes.directory) == []
 
 
+def harness_environment() -> dict[str, str]:
+    """Return the environment of a harness that is a program of its own and finds what this one finds."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 HARNESS_SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-sys.path.insert(0, {here!r})
-from test_process import toys
+from tests.chaos.deployments.test_process import toys
 from chaos.deployments import process
 
 async def main():
@@ -415,8 +414,14 @@ process.create(run_id="x", directory=Path({directory!r}), seed=1).execute(main()
 
 def harness(directory: Path) -> subprocess.Popen[str]:
     """A harness of its own, in the middle of a pause when this returns."""
-    script = HARNESS_SCRIPT.format(here=str(HERE), directory=str(directory))
-    popen = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    script = HARNESS_SCRIPT.format(directory=str(directory))
+    popen = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=harness_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert popen.stdout is not None
     assert popen.stdout.readline() == "paused\n"
     return popen

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,18 +19,11 @@ from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.node import Message
+from tests.chaos.deployments import sim_toys as toys
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
 MS = 1_000_000
 ALL = frozenset({"*"})
-
-
-@pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(HERE))
-    import sim_toys  # type: ignore[import-not-found]
-
-    return sim_toys
 
 
 def rule(source: str, target: str, action: Any) -> LinkRule:
@@ -49,12 +41,12 @@ def test_the_simulator_has_every_power() -> None:
     world.loop.close()
 
 
-def test_one_seed_is_one_history_in_every_process(toys: ModuleType) -> None:
+def test_one_seed_is_one_history_in_every_process() -> None:
     def fresh(seed: int, hash_seed: int) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(HERE.parents[2])}
-        command = [sys.executable, "sim_toys.py", str(seed)]
+        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+        command = [sys.executable, "-m", toys.__name__, str(seed)]
         return subprocess.run(
-            command, cwd=HERE, env=environment, check=True, capture_output=True, text=True, timeout=60
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60
         ).stdout.strip()
 
     digests = {fresh(5, hash_seed) for hash_seed in (0, 1, 77, 4_000_000_000)} | {toys.digest(5)}
@@ -62,7 +54,7 @@ def test_one_seed_is_one_history_in_every_process(toys: ModuleType) -> None:
     assert toys.digest(6) not in digests
 
 
-def test_requests_take_virtual_time(toys: ModuleType) -> None:
+def test_requests_take_virtual_time() -> None:
     async def script(world: Any) -> None:
         assert (await world.ask("echo-0", toys.ECHO, b"hello")).body == b"hello"
         first_ns = world.sim.now_ns()
@@ -75,7 +67,7 @@ def test_requests_take_virtual_time(toys: ModuleType) -> None:
     assert [(row["incarnation"], row["step"]) for row in world.rows] == [(1, 1), (1, 2), (1, 3)]
 
 
-def test_unanswered_requests_time_out_and_late_answers_meet_nobody(toys: ModuleType) -> None:
+def test_unanswered_requests_time_out_and_late_answers_meet_nobody() -> None:
     async def script(world: Any) -> None:
         with pytest.raises(TimeoutError, match=r"echo-0 within 0\.01 s"):
             await world.ask("echo-0", toys.LATER, timeout_s=0.01, delay_ns="20000000")
@@ -86,7 +78,7 @@ def test_unanswered_requests_time_out_and_late_answers_meet_nobody(toys: ModuleT
     assert len(world.of("timer")) == 1
 
 
-def test_a_killed_node_refuses_and_its_connections_break(toys: ModuleType) -> None:
+def test_a_killed_node_refuses_and_its_connections_break() -> None:
     async def script(world: Any) -> None:
         await world.ask("echo-0", toys.GOSSIP, b"meet")
         pending = world.ask("echo-0", toys.LATER, delay_ns=str(10**10))
@@ -115,7 +107,7 @@ def test_a_killed_node_refuses_and_its_connections_break(toys: ModuleType) -> No
     assert world.of("timer") == [], "a kill drops timers"
 
 
-def test_acknowledged_writes_survive_kills_and_unsynced_ones_may_not(toys: ModuleType) -> None:
+def test_acknowledged_writes_survive_kills_and_unsynced_ones_may_not() -> None:
     lost = 0
     for seed in range(30):
         acked: list[str] = []
@@ -144,7 +136,7 @@ def test_acknowledged_writes_survive_kills_and_unsynced_ones_may_not(toys: Modul
     assert 3 < lost < 30, "some kills hit a write between its step and its sync, and some of those lose it"
 
 
-def test_an_answer_held_for_a_sync_never_overtakes_the_sync(toys: ModuleType) -> None:
+def test_an_answer_held_for_a_sync_never_overtakes_the_sync() -> None:
     async def script(world: Any) -> None:
         await toys.gather(*(world.ask("writer-0", toys.WRITE, b"x") for _ in range(20)))
 
@@ -152,7 +144,7 @@ def test_an_answer_held_for_a_sync_never_overtakes_the_sync(toys: ModuleType) ->
     assert [row["value"]["token"] for row in world.of("synced")] == list(range(1, 21))
 
 
-def test_a_pause_in_the_busy_window_holds_the_sends_until_resume(toys: ModuleType) -> None:
+def test_a_pause_in_the_busy_window_holds_the_sends_until_resume() -> None:
     async def script(world: Any) -> None:
         await world.ask("echo-0", toys.ECHO)
         hit = asyncio.Event()
@@ -173,7 +165,7 @@ def test_a_pause_in_the_busy_window_holds_the_sends_until_resume(toys: ModuleTyp
     toys.World(toys.cluster()).run(script)
 
 
-def test_a_kill_in_the_busy_window_may_lose_the_sends_of_the_step(toys: ModuleType) -> None:
+def test_a_kill_in_the_busy_window_may_lose_the_sends_of_the_step() -> None:
     outcomes = set()
 
     async def script(world: Any) -> None:
@@ -197,7 +189,7 @@ def test_a_kill_in_the_busy_window_may_lose_the_sends_of_the_step(toys: ModuleTy
     assert outcomes == {"b'got it'", "broken"}
 
 
-def test_backlog_and_overdue_timers_come_in_any_order_after_a_pause(toys: ModuleType) -> None:
+def test_backlog_and_overdue_timers_come_in_any_order_after_a_pause() -> None:
     orders = set()
 
     async def script(world: Any) -> None:
@@ -216,7 +208,7 @@ def test_backlog_and_overdue_timers_come_in_any_order_after_a_pause(toys: Module
     assert orders == {"T123", "1T23", "12T3", "123T"}
 
 
-def test_dropped_bytes_wait_and_flow_in_order_when_the_rule_goes(toys: ModuleType) -> None:
+def test_dropped_bytes_wait_and_flow_in_order_when_the_rule_goes() -> None:
     async def script(world: Any) -> None:
         sim = world.sim
         await world.ask("echo-0", toys.GOSSIP, b"0")
@@ -237,7 +229,7 @@ def test_dropped_bytes_wait_and_flow_in_order_when_the_rule_goes(toys: ModuleTyp
     assert world.of("closed") == []
 
 
-def test_a_rule_also_stops_what_is_under_way(toys: ModuleType) -> None:
+def test_a_rule_also_stops_what_is_under_way() -> None:
     async def script(world: Any) -> None:
         await world.ask("echo-0", toys.ECHO)
         world.sim.connect("client", "echo-0").oneway(Message(code=toys.ECHO))
@@ -248,7 +240,7 @@ def test_a_rule_also_stops_what_is_under_way(toys: ModuleType) -> None:
     toys.World(toys.cluster()).run(script)
 
 
-def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it(toys: ModuleType) -> None:
+def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it() -> None:
     async def script(world: Any) -> None:
         sim = world.sim
         await world.ask("echo-0", toys.GOSSIP, b"meet")
@@ -271,7 +263,7 @@ def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it(toys: ModuleType) ->
     assert [row["value"]["text"] for row in world.of("got", "echo-1")] == ["meet", "anew"]
 
 
-def test_the_harness_is_never_cut_off(toys: ModuleType) -> None:
+def test_the_harness_is_never_cut_off() -> None:
     async def script(world: Any) -> None:
         await world.sim.set_rule("wall", LinkRule(ALL, ALL, Drop()))
         answer = await world.sim.connect(HARNESS, "echo-0").request(Message(code=toys.ECHO, body=b"x"), 1)
@@ -282,7 +274,7 @@ def test_the_harness_is_never_cut_off(toys: ModuleType) -> None:
     toys.World(toys.cluster()).run(script)
 
 
-def test_delay_stall_and_reset(toys: ModuleType) -> None:
+def test_delay_stall_and_reset() -> None:
     async def took_ms(world: Any) -> float:
         before = world.sim.now_ns()
         await world.ask("echo-0", toys.ECHO, timeout_s=5)
@@ -309,7 +301,7 @@ def test_delay_stall_and_reset(toys: ModuleType) -> None:
     assert [row["value"]["peer"] for row in world.of("closed")] == ["client"]
 
 
-def test_a_wipe_leaves_an_empty_disk(toys: ModuleType) -> None:
+def test_a_wipe_leaves_an_empty_disk() -> None:
     async def script(world: Any) -> None:
         await world.ask("writer-0", toys.WRITE, b"gone")
         proof = await world.sim.wipe("writer-0")
@@ -320,7 +312,7 @@ def test_a_wipe_leaves_an_empty_disk(toys: ModuleType) -> None:
     assert [row["position"] for row in world.of("start")] == [-1, -1]
 
 
-def test_the_clock_of_a_node_that_is_down_shows_nothing(toys: ModuleType) -> None:
+def test_the_clock_of_a_node_that_is_down_shows_nothing() -> None:
     async def script(world: Any) -> None:
         await world.sim.kill("echo-1")
         with pytest.raises(NotNow, match="is not running"):
@@ -329,7 +321,7 @@ def test_the_clock_of_a_node_that_is_down_shows_nothing(toys: ModuleType) -> Non
     toys.World(toys.cluster(count=2)).run(script)
 
 
-def test_clocks_drift_and_jump_and_are_reset(toys: ModuleType) -> None:
+def test_clocks_drift_and_jump_and_are_reset() -> None:
     async def script(world: Any) -> None:
         clock = world.sim._nodes["echo-0"].clock
         mono, wall = clock.mono_ns(), clock.wall_ns()
@@ -347,7 +339,7 @@ def test_clocks_drift_and_jump_and_are_reset(toys: ModuleType) -> None:
     toys.World(toys.cluster()).run(script)
 
 
-def test_a_node_that_raises_dies_and_says_why(toys: ModuleType) -> None:
+def test_a_node_that_raises_dies_and_says_why() -> None:
     async def script(world: Any) -> None:
         with pytest.raises(Disconnected):
             await world.ask("echo-0", toys.FAIL)
@@ -360,7 +352,7 @@ def test_a_node_that_raises_dies_and_says_why(toys: ModuleType) -> None:
     assert str(world.sim.crashes[0]).startswith("echo-0, life 1, step 2: ValueError: asked to fail at sim_toys.py:")
 
 
-def test_an_error_of_the_recorder_is_no_crash_of_the_node(toys: ModuleType) -> None:
+def test_an_error_of_the_recorder_is_no_crash_of_the_node() -> None:
     def broken(row: object) -> None:
         raise OSError("disk full")
 
@@ -375,7 +367,7 @@ def test_an_error_of_the_recorder_is_no_crash_of_the_node(toys: ModuleType) -> N
     assert world.sim.crashes == []
 
 
-def test_bad_clusters_are_refused_with_a_reason(toys: ModuleType) -> None:
+def test_bad_clusters_are_refused_with_a_reason() -> None:
     async def main(world: Any) -> int:
         await world.sim.start(world.spec, print)
         return 0
@@ -392,7 +384,7 @@ def test_bad_clusters_are_refused_with_a_reason(toys: ModuleType) -> None:
     toys.World(toys.cluster()).run(stranger)
 
 
-def test_ctrl_c_cancels_the_run_once_so_that_it_can_heal(toys: ModuleType) -> None:
+def test_ctrl_c_cancels_the_run_once_so_that_it_can_heal() -> None:
     healed = []
 
     async def main() -> int:
@@ -410,7 +402,7 @@ def test_ctrl_c_cancels_the_run_once_so_that_it_can_heal(toys: ModuleType) -> No
     assert healed == [True] and signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_stuck_run_still_heals_and_says_that_it_was_stuck(toys: ModuleType) -> None:
+def test_a_stuck_run_still_heals_and_says_that_it_was_stuck() -> None:
     healed = []
 
     async def main() -> int:

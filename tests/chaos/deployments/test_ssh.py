@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -18,14 +17,9 @@ from typing import Any
 
 import paramiko
 import pytest
+from toy_nodes import FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from toy_nodes import FORWARD, READ, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
-
-from chaos.deployment import (  # noqa: E402
+from chaos.deployment import (
     CanHangIo,
     CanKill,
     CanLoseUnsynced,
@@ -37,22 +31,22 @@ from chaos.deployment import (  # noqa: E402
     CanWipe,
     Deployment,
 )
-from chaos.deployments import ssh  # noqa: E402
-from chaos.driver import ClusterSpec  # noqa: E402
-from chaos.effects.disks import DiskRule, SlowDisk  # noqa: E402
-from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reach, Reset  # noqa: E402
-from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError  # noqa: E402
-from chaos.experiment.inventory import Host  # noqa: E402
-from chaos.fault import NotNow, Undo, Verb, pressed  # noqa: E402
-from chaos.history.directory import runs  # noqa: E402
-from chaos.machines.node_package import node_wheel  # noqa: E402
-from chaos.machines.procfs import Process  # noqa: E402
-from chaos.machines.ssh.host import SshHost  # noqa: E402
-from chaos.node import Message, NodeSpec  # noqa: E402
-from reference.wire.codec import RemotingCodec  # noqa: E402
-from tests.chaos.deployments import damage, ssh_hosts  # noqa: E402
-from tests.chaos.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts  # noqa: E402
-from tests.chaos.deployments.storms import (  # noqa: E402
+from chaos.deployments import ssh
+from chaos.driver import ClusterSpec
+from chaos.effects.disks import DiskRule, SlowDisk
+from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reach, Reset
+from chaos.errors import BadInput, ChaosError, DeploymentError, HostLost, MachineError
+from chaos.experiment.inventory import Host
+from chaos.fault import NotNow, Undo, Verb, pressed
+from chaos.history.directory import runs
+from chaos.machines.node_package import node_wheel
+from chaos.machines.procfs import Process
+from chaos.machines.ssh.host import SshHost
+from chaos.node import Message, NodeSpec
+from reference.wire.codec import RemotingCodec
+from tests.chaos.deployments import damage, ssh_hosts
+from tests.chaos.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts
+from tests.chaos.deployments.storms import (
     EFFECTIVE,
     ROOT,
     STORM,

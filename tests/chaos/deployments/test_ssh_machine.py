@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from toy_nodes import ECHO, SYNC_FIRST, SYNC_NOT, WRITE
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from ssh_hosts import Hosts  # noqa: E402
-from storms import STORM, command, effective, judged, stormproof, wait_for_fault  # noqa: E402
-from test_ssh import AGAIN_S, NOTHING, World, never, on  # noqa: E402
-from toy_nodes import ECHO, SYNC_FIRST, SYNC_NOT, WRITE  # noqa: E402
-
-from chaos.deployment import CanLimitDescriptors, CanLimitMemory, CanSkewClocks, CanSlowProcessors  # noqa: E402
-from chaos.driver import Disconnected  # noqa: E402
-from chaos.errors import MachineError  # noqa: E402
-from chaos.fault import NotNow, Verb, pressed  # noqa: E402
-from chaos.history.directory import runs  # noqa: E402
-from chaos.machines.real_time import ask_clocks  # noqa: E402
-from chaos.machines.ssh.host import SshHost  # noqa: E402
+from chaos.deployment import CanLimitDescriptors, CanLimitMemory, CanSkewClocks, CanSlowProcessors
+from chaos.driver import Disconnected
+from chaos.errors import MachineError
+from chaos.fault import NotNow, Verb, pressed
+from chaos.history.directory import runs
+from chaos.machines.real_time import ask_clocks
+from chaos.machines.ssh.host import SshHost
+from tests.chaos.deployments.ssh_hosts import Hosts
+from tests.chaos.deployments.storms import STORM, command, effective, judged, stormproof, wait_for_fault
+from tests.chaos.deployments.test_ssh import AGAIN_S, NOTHING, World, never, on
 
 pytestmark = pytest.mark.ssh
 

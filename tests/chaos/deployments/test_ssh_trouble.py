@@ -49,7 +49,6 @@ def cut(directory: Path, inventory: Inventory) -> int:
 def test_what_an_inventory_says_is_never_a_word_of_a_shell(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     monkeypatch.chdir(tmp_path)
     odd = tuple(replace(host, name=f"{host.name}{EVIL}", directory=EVIL) for host in hosts.inventory())
     assert cut(tmp_path / "run $(touch pwned)", odd) > 0
@@ -65,7 +64,6 @@ def test_what_an_inventory_says_is_never_a_word_of_a_shell(
 def test_a_host_that_dies_during_set_up_is_named_and_nothing_is_left_on_the_others(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
     begin = PacketFilter.begin
 
     async def die_and_begin(self: PacketFilter, *arguments: object) -> None:

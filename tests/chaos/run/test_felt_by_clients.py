@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_nodes import ECHO
 
 from chaos.deployments.sim import SimDeployment, create
 from chaos.effects.links import Delay, Drop, LinkRule
 from chaos.experiment.model import Schedule
 from chaos.run.runner import run
 from tests.chaos.run.test_runner import Rows, ToyDriver, experiment, fault
-
-DEPLOYMENTS = Path(__file__).parents[1] / "deployments"
-if str(DEPLOYMENTS) not in sys.path:
-    sys.path.insert(0, str(DEPLOYMENTS))
-
-from toy_nodes import ECHO  # noqa: E402
 
 
 class Telling(SimDeployment):
@@ -64,7 +58,7 @@ def test_a_deployment_that_can_not_tell_proves_it_for_all(tmp_path: Path) -> Non
 
 @pytest.mark.process
 def test_the_proxies_know_whom_they_hit(tmp_path: Path) -> None:
-    from test_process import World
+    from tests.chaos.deployments.test_process import World
 
     nodes = frozenset({"toy-0", "toy-1"})
 

@@ -14,10 +14,10 @@ from chaos.fault import Fault
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
+from tests.chaos.deployments import sim_toys
 from tests.chaos.run.journals import pending
 from tests.views import one_group
 
-TOYS = str(Path(__file__).parents[1] / "deployments")
 NODES = tuple(f"echo-{number}" for number in range(5))
 VIEW = one_group(brokers=NODES, master="echo-0", in_sync=NODES, settled=True)
 SHAPES = ("isolate", "one_way", "halves", "apart", "majorities_ring")
@@ -70,9 +70,6 @@ class Expected:
 def test_overlapping_faults_on_links_and_nodes_end_independently_in_any_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
 ) -> None:
-    monkeypatch.syspath_prepend(TOYS)
-    import sim_toys  # type: ignore[import-not-found]
-
     rng = Random(seed)
 
     async def script(world: Any) -> None:
