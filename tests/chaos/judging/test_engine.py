@@ -443,6 +443,7 @@ def test_spark_gives_the_local_verdicts_even_beside_a_foreign_checkers_folder(tm
     script = f"""
 import sys
 from pathlib import Path
+from chaos.history.run_meta import RunMeta
 from chaos.law import RunContext
 from chaos.judging.engine import RunInput, Session, judge
 runs = [
