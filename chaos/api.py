@@ -47,7 +47,6 @@ from chaos.driver import (
     ClientCommand,
     ClusterSpec,
     ClusterView,
-    Codec,
     Connection,
     DeclaresExposure,
     Dials,
@@ -102,8 +101,9 @@ from chaos.fault import (
     pressed,
     together,
 )
-from chaos.node import Disk, DiskFull, Env, Message, Node, NodeSpec
+from chaos.node import Codec, Disk, DiskFull, Env, Malformed, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
+from chaos.plain import PlainCodec, PlainMessage
 from chaos.program import Answers, LogSays, PortAccepts, Program
 from chaos.recipe import Recipe, Step
 from chaos.run.probes import must_answer, severance, silence
@@ -165,7 +165,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Dials",  # how it reaches those that are programs: by streams of bytes
     "Connection",  # one client's connection with one node
     "Disconnected",  # a connection broke, or could not be opened
-    "Message",  # a request or a response
+    "Message",  # what a request or an answer of a system has to say of itself
     "Codec",  # messages to bytes of the wire protocol and back
     "Record",  # takes a row for the history
     "HARNESS",  # the name of the client that no fault touches
@@ -295,6 +295,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Env",  # all that it may do
     "Disk",  # its private directory
     "DiskFull",  # its disk has no room
+    "Malformed",  # a message makes no sense to it
+    "PlainMessage",  # a message for systems that have no protocol of their own
+    "PlainCodec",  # its frames
     # A law: what the history must satisfy
     "Law",  # what a law implements: one kernel of a promise
     "Promise",  # the law's name, what it demands, what it can find

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from chaos.errors import BadInput
-from chaos.node import Address, Message, NodeSpec
+from chaos.node import Address, Codec, M, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
 
 if TYPE_CHECKING:  # it takes long to load, and most commands need no network
@@ -28,8 +28,8 @@ class Disconnected(ConnectionError):
 class Connection(Protocol):
     """A client's connection to one node. Opened by the first request, opened again after a break."""
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
-        """Send a request (``opaque`` is filled in here) and await its response.
+    async def request(self, message: M, timeout_s: float) -> M:
+        """Send a request (its number is filled in here) and await its response.
 
         Raises ``TimeoutError`` when none came in time, :class:`Disconnected` when the connection broke.
         """
@@ -41,15 +41,15 @@ class Connection(Protocol):
 
 
 #: Makes the bytes of a request, in pieces.
-MakeFrame = Callable[[Message], Sequence[bytes]]
+MakeFrame = Callable[[M], Sequence[bytes]]
 
 
 @runtime_checkable
 class TakesFrames(Connection, Protocol):
     """A connection over which a client may send bytes that it has made itself; the simulator's can."""
 
-    async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
-        """As ``request`` does, but ``frame`` makes the bytes of the request (``opaque`` is filled in by then), and they
+    async def exchange(self, request: M, frame: MakeFrame[M], timeout_s: float) -> M:
+        """As ``request`` does, but ``frame`` makes the bytes of the request (its number is filled in by then), and they
         arrive one piece after the other. Who does so counts as a client from outside of the cluster, which knows nodes
         by address."""
 
@@ -77,15 +77,6 @@ class Dials(Network, Protocol):
     async def endpoint(self, client: str, node: str, port: str = "") -> Address:
         """Host and port at which a client library that dials by itself reaches this port of the node, as this client;
         the same for every call. What it finds there when the node refuses is a connection that closes at once."""
-
-
-class Codec(Protocol):
-    """Turns messages into frames of the system's wire protocol and back."""
-
-    def encode(self, message: Message) -> bytes: ...
-
-    def decode(self, buffer: bytearray) -> list[Message]:
-        """Take all complete frames off the front of ``buffer``. Raises ``ValueError`` on bytes that are no frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,77 +10,82 @@ drivers all build on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 from chaos.events import Event
 from chaos.program import Program
 
-RESPONSE = 1
-ONEWAY = 2
-
-NO_FIELDS: Mapping[str, str] = {}
+#: A message of the system's own class.
+M = TypeVar("M", bound="Message")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One RocketMQ ``RemotingCommand``; the codec that turns it into a frame sits in the shells.
+class Message(Protocol):
+    """What shells, links and connections ask of a message of whatever class a system has; all else stands between its
+    nodes, its driver and its :class:`Codec`. :mod:`chaos.plain` has one for systems without a protocol of their own.
 
-    ``flags``: bit 0 response, bit 1 one-way. ``opaque`` pairs a response with its request on one connection.
-    ``fields`` are the ``extFields``: names and values are strings. Never change a message after it was sent: the
-    simulator hands the same object to the receiver.
+    Never change a message after it was sent: the simulator hands the same object to the receiver.
     """
 
-    code: int
-    flags: int = 0
-    opaque: int = 0
-    fields: Mapping[str, str] = field(default_factory=lambda: NO_FIELDS)
-    body: bytes = b""
-    remark: str = ""
+    @property
+    def kind(self) -> int:
+        """Return what a request asks, as the system numbers it; it is recorded where a message is refused."""
 
     @property
-    def is_response(self) -> bool:
-        return bool(self.flags & RESPONSE)
+    def number(self) -> int:
+        """Return what pairs an answer with its request on one connection."""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of its content; simulated links take longer for more."""
+
+    @property
+    def is_response(self) -> bool: ...
 
     @property
     def is_oneway(self) -> bool:
-        return bool(self.flags & ONEWAY)
+        """Return whether it is a request that wants no answer."""
 
-    def numbered(self, opaque: int, flags: int = 0) -> Message:
-        """Return the same message under this number, with these flags besides."""
-        return Message(
-            code=self.code,
-            flags=self.flags | flags,
-            opaque=opaque,
-            fields=self.fields,
-            body=self.body,
-            remark=self.remark,
-        )
+    def numbered(self, number: int, *, oneway: bool = False) -> Self:
+        """Return the same request under this number; ``oneway``: as one that wants no answer."""
 
-    def reply(
-        self, code: int = 0, fields: Mapping[str, str] = NO_FIELDS, body: bytes = b"", remark: str = ""
-    ) -> Message:
-        """Answer this request: same ``opaque``, response bit set."""
-        return Message(code=code, flags=RESPONSE, opaque=self.opaque, fields=fields, body=body, remark=remark)
+    def refused(self, error: Exception) -> Message:
+        """Return the answer that this request failed: :class:`Malformed`, :class:`Forbidden`, or anything else that
+        the answer names. Called of an answer that makes no frame, return what is answered instead."""
 
 
-#: RocketMQ's codes for a request that failed, that its sender may not make, and that can't be understood.
-SYSTEM_ERROR, NO_PERMISSION, INVALID_PARAMETER = 1, 16, 29
+class Codec(Protocol):
+    """Turns messages into frames of the system's wire protocol and back. No frame begins with ``{``."""
+
+    def encode(self, message: Any) -> bytes:
+        """Make the frame of a message of the system's class. Raises ``ValueError`` where it would be too large."""
+
+    def decode(self, buffer: bytearray) -> Sequence[Message]:
+        """Take all complete frames off the front of ``buffer``. Raises ``ValueError`` on bytes that are no frame."""
+
+
+#: So much is said of what is wrong with a message.
+REFUSAL_CHARACTERS = 300
 
 
 class Malformed(ValueError):
     """A message that its receiver can't understand: fields are missing, of the wrong type, or out of all bounds.
 
-    :meth:`Node.message` raises it before the step has had any effect. Then a request is answered with ``code`` and the
-    text, and the connection over which anything else came is dropped; the node lives on. Every other exception is an
-    error of the node's own and ends its life, and so does this one after the step has sent or traced something.
+    :meth:`Node.message` raises it before the step has had any effect. Then a request is answered with the text and
+    ``code``, one of the system's own or 0 for its usual one, and the connection over which anything else came is
+    dropped; the node lives on. Every other exception is an error of the node's own and ends its life, and so does this
+    one after the step has sent or traced something.
     """
 
-    def __init__(self, text: str, code: int = INVALID_PARAMETER) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text[:REFUSAL_CHARACTERS])
         self.code = code
+
+
+class Forbidden(ValueError):
+    """A request that only nodes of the cluster and the harness may send, from somebody else."""
 
 
 class DiskFull(OSError):
@@ -187,9 +192,10 @@ class Node(Protocol):
     def start(self, env: Env) -> None:
         """Begin a life on whatever the disk holds. Long recovery goes on in timers of delay 0."""
 
-    def message(self, env: Env, source: str, message: Message) -> None:
-        """Take one message from a node or a client; answer with ``env.send(source, …)``, now or later. Raises
-        :class:`Malformed`, before anything else happens, for one that can't be understood."""
+    def message(self, env: Env, source: str, message: Any) -> None:
+        """Take one :class:`Message`, of the system's own class, from a node or a client; answer with
+        ``env.send(source, …)``, now or later. Raises :class:`Malformed`, before anything else happens, for one that
+        can't be understood."""
 
     def timer(self, env: Env, name: str) -> None: ...
 

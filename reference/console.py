@@ -15,12 +15,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.node import Message
 from chaos.shell.environment import TOKEN, addresses_in
 from chaos.shell.launch import address
 from reference.broker import records
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 ANSWER_S = 5.0
 PULLED = 32
@@ -39,7 +39,7 @@ class Console:
         self._addresses = addresses
         self._codec = RemotingCodec()
 
-    def ask(self, node: str, message: Message) -> Message:
+    def ask(self, node: str, message: Command) -> Command:
         """Send a request and return its answer. Raises :class:`NoAnswer`, also when the answer is anything but
         success."""
         hello = {"from": f"console-{socket.gethostname()}-{os.getpid()}", "to": node, "token": self._token}
@@ -60,12 +60,12 @@ class Console:
 
     def describe(self, node: str) -> dict[str, Any]:
         """Return what a node says of itself."""
-        description: dict[str, Any] = json.loads(self.ask(node, Message(code=Request.DESCRIBE)).body)
+        description: dict[str, Any] = json.loads(self.ask(node, Command(code=Request.DESCRIBE)).body)
         return description
 
     def master(self, topic: str) -> str:
         """Return the broker that takes the topic's messages, as the first name server that answers knows it."""
-        request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+        request = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
         problem = NoAnswer("this cluster has no name server")
         for node in self._of("nameserver"):
             try:
@@ -91,7 +91,7 @@ class Console:
             "flag": "0",
         }
         master = self.master(topic)
-        answer = self.ask(master, Message(code=Request.SEND_MESSAGE, fields=fields, body=text.encode()))
+        answer = self.ask(master, Command(code=Request.SEND_MESSAGE, fields=fields, body=text.encode()))
         return f"{master} has it at offset {answer.fields['queueOffset']}"
 
     def read(self, topic: str, queue: int, offset: int) -> list[str]:
@@ -107,7 +107,7 @@ class Console:
             "suspendTimeoutMillis": "0",
             "subVersion": "0",
         }
-        answer = self.ask(self.master(topic), Message(code=Request.PULL_MESSAGE, fields=fields))
+        answer = self.ask(self.master(topic), Command(code=Request.PULL_MESSAGE, fields=fields))
         found = records.decode_all(answer.body)
         return [f"{record.offset} {record.body.decode('utf-8', 'replace')}" for record in found]
 
@@ -133,7 +133,7 @@ class Console:
             "brokerId": broker_id,
             "designateElect": "true",
         }
-        answer = self.ask(controller, Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields))
+        answer = self.ask(controller, Command(code=Request.CONTROLLER_ELECT_MASTER, fields=fields))
         return f"{broker} is the master of epoch {answer.fields['masterEpoch']}"
 
     def _of(self, role: str) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.node import Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.controller.node import Controller
 from reference.nameserver import SCAN, NameServer, Routes
 from reference.wire.codes import Request
+from reference.wire.command import Command
 from reference.wire.fields import to_json
 
 
@@ -26,7 +27,7 @@ class NameServerWithController:
         self.controller.start(env)
         self.nameserver.start(env)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.DESCRIBE and not message.is_response and not message.is_oneway:
             description = self.nameserver.describe() | self.controller.describe(env)
             env.send(source, message.reply(body=to_json(description)))

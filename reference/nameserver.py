@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos import events
-from chaos.node import Env, Malformed, Message, NodeSpec
+from chaos.node import Env, Malformed, NodeSpec
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import as_object, item, optional_text, read_object, text, to_json, whole
 
 MASTER_ID = 0
@@ -143,14 +144,14 @@ class NameServer:
             Request.DESCRIBE: self._on_describe,
         }
 
-    def takes(self, message: Message) -> bool:
+    def takes(self, message: Command) -> bool:
         """Return whether this is a request for a name server."""
         return not message.is_response and message.code in self._handlers
 
     def start(self, env: Env) -> None:
         env.set_timer(SCAN, SCAN_NS)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.is_response:
             return
         handler = self._handlers.get(message.code)  # type: ignore[call-overload]
@@ -185,7 +186,7 @@ class NameServer:
 
     # Requests
 
-    def _on_register(self, env: Env, source: str, message: Message) -> Message:
+    def _on_register(self, env: Env, source: str, message: Command) -> Command:
         fields = message.fields
         address, broker = text(fields, "brokerAddr", _CODE), whole(fields, "brokerId", code=_CODE)
         group, cluster = text(fields, "brokerName", _CODE), optional_text(fields, "clusterName", code=_CODE)
@@ -202,13 +203,13 @@ class NameServer:
         answer = {"haServerAddr": master, "masterAddr": master} if broker != MASTER_ID and master else {}
         return message.reply(fields=answer)
 
-    def _on_unregister(self, env: Env, source: str, message: Message) -> Message:
+    def _on_unregister(self, env: Env, source: str, message: Command) -> Command:
         fields = message.fields
         group, address = text(fields, "brokerName", _CODE), text(fields, "brokerAddr", _CODE)
         self.routes.unregister(group, address, whole(fields, "brokerId", code=_CODE))
         return message.reply()
 
-    def _on_route(self, env: Env, source: str, message: Message) -> Message:
+    def _on_route(self, env: Env, source: str, message: Command) -> Command:
         topic = text(message.fields, "topic", _CODE)
         queues, brokers = [], []
         for group, route in sorted(self.routes.groups.items()):
@@ -222,7 +223,7 @@ class NameServer:
         body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues, "topicQueueMappingByBroker": {}}
         return message.reply(body=to_json(body))
 
-    def _on_cluster(self, env: Env, source: str, message: Message) -> Message:
+    def _on_cluster(self, env: Env, source: str, message: Command) -> Command:
         table: dict[str, Any] = {}
         clusters: dict[str, list[str]] = {}
         for group, route in sorted(self.routes.groups.items()):
@@ -231,11 +232,11 @@ class NameServer:
                 clusters.setdefault(route.cluster, []).append(group)
         return message.reply(body=to_json({"brokerAddrTable": table, "clusterAddrTable": clusters}))
 
-    def _on_topics(self, env: Env, source: str, message: Message) -> Message:
+    def _on_topics(self, env: Env, source: str, message: Command) -> Command:
         found = {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
         return message.reply(body=to_json({"topicList": sorted(found)}))
 
-    def _on_describe(self, env: Env, source: str, message: Message) -> Message:
+    def _on_describe(self, env: Env, source: str, message: Command) -> Command:
         return message.reply(body=to_json(self.describe()))
 
     def describe(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "chaos": (),
     "chaos.node": ("chaos.program", "chaos.events"),
     "chaos.events": (),
+    "chaos.plain": ("chaos.node",),
     "chaos.program": (),
     "benchmarks": ("stormproof", "reports", "checkers", "nemesis", "workloads", "drivers", "reference", "chaos"),
     "examples": (),
@@ -49,6 +50,7 @@ CORE = (
         "chaos.guarded",
         "chaos.node",
         "chaos.ops",
+        "chaos.plain",
         "chaos.program",
         "chaos.tasks",
         "chaos.verdict",
@@ -81,6 +83,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
     "chaos.node",
+    "chaos.plain",
     "chaos.program",
     "chaos.events",
     "chaos.ops",

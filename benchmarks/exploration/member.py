@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from chaos import events
-from chaos.node import NOWHERE, Address, Env, Message
+from chaos.node import NOWHERE, Address, Env
 from reference.raft.log import RaftLog
 from reference.raft.member import Raft
 from reference.raft.options import RaftOptions
@@ -23,6 +23,7 @@ from reference.raft.read_index import Readable
 from reference.raft.roles import ELECTION, HEARTBEAT
 from reference.raft.state import LEADER
 from reference.raft.state_machine import StateMachine
+from reference.wire.command import Command
 
 #: An entry as a log holds it: term and data. The first one has the index 1.
 Logged = tuple[int, bytes]
@@ -160,7 +161,7 @@ class ModelEnv:
         self.due = False
         self.did = Done()
 
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+    def send(self, to: str, message: Any, *, after: int | None = None) -> None:
         waits = after if after in self.disk.syncs else None
         self.held.setdefault(to, []).append((waits, number_of(message)))
         self.release()
@@ -221,11 +222,11 @@ class Member:
 
 # Messages by number, so that states are small and quickly compared
 
-_MESSAGES: list[Message] = []
+_MESSAGES: list[Command] = []
 _NUMBERS: dict[Hashable, int] = {}
 
 
-def number_of(message: Message) -> int:
+def number_of(message: Command) -> int:
     key = (message.code, tuple(message.fields.items()), message.body)
     number = _NUMBERS.setdefault(key, len(_MESSAGES))
     if number == len(_MESSAGES):
@@ -233,7 +234,7 @@ def number_of(message: Message) -> int:
     return number
 
 
-def message_of(number: int) -> Message:
+def message_of(number: int) -> Command:
     return _MESSAGES[number]
 
 

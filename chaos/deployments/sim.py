@@ -23,14 +23,14 @@ from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.deployments._sim.network import JITTER_NS, Piece, Pipe, SimNet
 from chaos.deployments._sim.node import CPU, DESCRIPTORS, IO, Crash, SimNode
 from chaos.draws import Draws
-from chaos.driver import ClusterSpec, Codec, Disconnected, MakeFrame, OnTrace
+from chaos.driver import ClusterSpec, Disconnected, MakeFrame, OnTrace
 from chaos.effects.corruption import AtDisk, at_disk
 from chaos.effects.disks import DiskRule
 from chaos.effects.links import ACTIONS, LinkRule
 from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines.disk_corruption import HarmsDisks
-from chaos.node import ONEWAY, Message, NodeSpec
+from chaos.node import Codec, M, Message, NodeSpec
 from chaos.shell.address_rewriting import AddressRewriter
 
 #: What every node's options say besides its own: to wait costs nothing here, each step does.
@@ -317,7 +317,7 @@ class SimDeployment(HarmsDisks):
 
 
 class SimClient:
-    """All connections of one client. ``opaque`` numbers never repeat, so a late answer meets nobody."""
+    """All connections of one client. Numbers of requests never repeat, so a late answer meets nobody."""
 
     is_client = True
     alive = True
@@ -327,7 +327,7 @@ class SimClient:
         self.pipes: dict[str, Pipe] = {}
         self.loop = loop
         self.net = net
-        self.opaque = 0
+        self.number = 0
         self._connections: dict[str, SimConnection] = {}
 
     def connection(self, node: str) -> SimConnection:
@@ -340,9 +340,9 @@ class SimClient:
         if message.is_response:
             self.connection(source).answered(message)
 
-    def next_opaque(self) -> int:
-        self.opaque += 1
-        return self.opaque
+    def next_number(self) -> int:
+        self.number += 1
+        return self.number
 
     def lost(self, peer: str, refused: bool) -> None:
         self.connection(peer).broken(sent=not refused)
@@ -360,37 +360,42 @@ class SimConnection:
         self._node = node
         self._waiting: dict[int, asyncio.Future[Message]] = {}
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
-        return await self._answered(self._send(message, message.flags), timeout_s)
-
-    async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
+    async def request(self, message: M, timeout_s: float) -> M:
         client = self._client
-        asked = request.numbered(client.next_opaque())
+        number = client.next_number()
+        client.net.send(client, self._node, message.numbered(number))
+        return cast(M, await self._answered(number, timeout_s))
+
+    async def exchange(self, request: M, frame: MakeFrame[M], timeout_s: float) -> M:
+        client = self._client
+        asked = request.numbered(client.next_number())
         rewriter = AddressRewriter(client.net.codec, client.net.addresses())
         rewriter.asks(asked)
         for piece in frame(asked):
             client.net.send(client, self._node, Piece(piece))
-        answer = client.net.codec.encode(await self._answered(asked.opaque, timeout_s))
-        return rewriter.rewritten(client.net.codec.decode(bytearray(answer))[0])  # such a client gets bytes, too
+        answer = client.net.codec.encode(await self._answered(asked.number, timeout_s))
+        (read,) = client.net.codec.decode(bytearray(answer))  # such a client gets bytes, too
+        return cast(M, rewriter.rewritten(read))
 
-    async def _answered(self, opaque: int, timeout_s: float) -> Message:
+    async def _answered(self, number: int, timeout_s: float) -> Message:
         loop = self._client.loop
-        answer = self._waiting[opaque] = loop.create_future()
-        loop.post(max(0, round(timeout_s * 1e9)), self._expired, opaque, timeout_s)
+        answer = self._waiting[number] = loop.create_future()
+        loop.post(max(0, round(timeout_s * 1e9)), self._expired, number, timeout_s)
         try:
             return await answer
         finally:
-            self._waiting.pop(opaque, None)
+            self._waiting.pop(number, None)
 
     def oneway(self, message: Message) -> None:
-        self._send(message, message.flags | ONEWAY)
+        client = self._client
+        client.net.send(client, self._node, message.numbered(client.next_number(), oneway=True))
 
     def close(self) -> None:
         self._client.net.close(self._client, self._node)
         self.broken(sent=True)
 
     def answered(self, message: Message) -> None:
-        waiting = self._waiting.pop(message.opaque, None)
+        waiting = self._waiting.pop(message.number, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
 
@@ -403,27 +408,10 @@ class SimConnection:
                     Disconnected(f"connection of {self._client.name} with {self._node} {how}", sent=sent)
                 )
 
-    def _expired(self, opaque: int, timeout_s: float) -> None:
-        answer = self._waiting.pop(opaque, None)
+    def _expired(self, number: int, timeout_s: float) -> None:
+        answer = self._waiting.pop(number, None)
         if answer is not None and not answer.done():
             answer.set_exception(TimeoutError(f"no answer from {self._node} within {timeout_s:g} s"))
-
-    def _send(self, message: Message, flags: int) -> int:
-        client = self._client
-        opaque = client.next_opaque()
-        client.net.send(
-            client,
-            self._node,
-            Message(
-                code=message.code,
-                flags=flags,
-                opaque=opaque,
-                fields=message.fields,
-                body=message.body,
-                remark=message.remark,
-            ),
-        )
-        return opaque
 
 
 @contextmanager

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
+from typing import cast
 
-from chaos.driver import Codec, Disconnected
+from chaos.driver import Disconnected
 from chaos.machines.machine import Streams
 from chaos.machines.proxy import CONNECTED, HOST, preamble
-from chaos.node import ONEWAY, Message
+from chaos.node import Codec, M, Message
 
 #: The error of a driver that asks for messages of a cluster that has none.
 NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its programs by `dial` and `endpoint`"
 
 
 class ProcessConnection(asyncio.Protocol):
-    """Implements :class:`chaos.driver.Connection`. ``opaque`` numbers never repeat, so a late answer meets nobody. One
+    """Implements :class:`chaos.driver.Connection`. Numbers of requests never repeat, so a late answer meets nobody. One
     timer serves all requests: nearly all are answered before it looks for those that are late."""
 
     def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
@@ -23,33 +24,33 @@ class ProcessConnection(asyncio.Protocol):
         self._node = node
         self._proxy_port = proxy_port
         self._codec = codec
-        self._opaque = 0
-        #: By ``opaque``: the answer (None: it is late), and until when it is waited for, by the loop's clock.
+        self._number = 0
+        #: By number: the answer (None: it is late), and until when it is waited for, by the loop's clock.
         self._waiting: dict[int, tuple[asyncio.Future[Message | None], float]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._link: _Link | None = None
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: M, timeout_s: float) -> M:
         loop = asyncio.get_running_loop()
-        self._opaque += 1
-        opaque = self._opaque
+        self._number += 1
+        number = self._number
         answer: asyncio.Future[Message | None] = loop.create_future()
         until_s = loop.time() + timeout_s
-        self._waiting[opaque] = answer, until_s
+        self._waiting[number] = answer, until_s
         try:
             if self._timer is None or until_s < self._timer.when():
                 self._look_at(until_s)
-            self._send(message.numbered(opaque))
+            self._send(message.numbered(number))
             found = await answer
         finally:
-            self._waiting.pop(opaque, None)
+            self._waiting.pop(number, None)
         if found is None:
             raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s")
-        return found
+        return cast(M, found)
 
     def oneway(self, message: Message) -> None:
-        self._opaque += 1
-        self._send(message.numbered(self._opaque, ONEWAY))
+        self._number += 1
+        self._send(message.numbered(self._number, oneway=True))
 
     def close(self) -> None:
         if self._timer is not None:
@@ -63,7 +64,7 @@ class ProcessConnection(asyncio.Protocol):
     def answered(self, message: Message) -> None:
         if not message.is_response:  # a request of the node's own, whose number may be one of ours
             return
-        answer, _ = self._waiting.pop(message.opaque, (None, inf))
+        answer, _ = self._waiting.pop(message.number, (None, inf))
         if answer is not None and not answer.done():
             answer.set_result(message)
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-from chaos.driver import ClusterSpec, Codec, Connection
+from chaos.driver import ClusterSpec, Connection
 from chaos.effects.corruption import AtDisk
 from chaos.effects.links import LinkRule, Reach
 from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
-from chaos.node import NodeSpec
+from chaos.node import Codec, NodeSpec
 from chaos.program import Installation
 from chaos.shell.launch import Launch
 from chaos.shell.node_files import NodeFile

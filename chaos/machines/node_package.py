@@ -27,9 +27,15 @@ from chaos.node import NodeSpec
 from chaos.version import VERSION
 
 NAME = "stormproof_node"
-#: What is run of ``chaos``, besides what these import: a node's shell, what acts for the harness on a host that is
-#: reached through SSH, and what limits a process.
-ROOTS = ("chaos.shell.node_process", "chaos.shell.exec_program", "chaos.machines.ssh.agent", "chaos.machines.rlimits")
+#: What is run of ``chaos``, besides what these import: a node's shell, the message of systems without a protocol, what
+#: acts for the harness on a host that is reached through SSH, and what limits a process.
+ROOTS = (
+    "chaos.shell.node_process",
+    "chaos.plain",
+    "chaos.shell.exec_program",
+    "chaos.machines.ssh.agent",
+    "chaos.machines.rlimits",
+)
 #: What no package need bring.
 _ALWAYS_THERE = sys.stdlib_module_names | {"chaos"}
 #: The oldest time that a zip archive can hold, for all files.
@@ -71,8 +77,8 @@ def node_wheel(packages: tuple[str, ...] = ()) -> NodeWheel:
 
 def packages_of(nodes: Iterable[NodeSpec]) -> tuple[str, ...]:
     """Return the packages that these nodes need: those that hold the modules they name, and what these import in turn,
-    as long as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node` and their shell. Raises
-    :class:`BadInput` when one that is named is not there."""
+    as long as it is Python alone. Of ``chaos``, nodes may import :mod:`chaos.node`, :mod:`chaos.plain` and their shell.
+    Raises :class:`BadInput` when one that is named is not there."""
     found: dict[str, None] = {}
     waiting = sorted({spec.package.partition(".")[0] for spec in nodes if spec.package})
     while waiting:

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from chaos.driver import Codec
 from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass, Reach
 from chaos.errors import BadInput, DeploymentError, HostLost, KernelLacks
 from chaos.machines import iptables, netem
@@ -24,6 +23,7 @@ from chaos.machines.machine import Dial, Streams
 from chaos.machines.packet_filter import PacketFilter
 from chaos.machines.proxy import HOST, Proxy, try_link
 from chaos.machines.traffic_control import Shaper
+from chaos.node import Codec
 
 #: What rules can do to links between nodes, for which part of it the kernel must know netem, and what to those of
 #: clients.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from chaos.node import Message
 
@@ -14,8 +14,8 @@ MAX_ASKED = 65_536
 class CanReaddress(Protocol):
     """Optional power of a codec whose messages hold addresses."""
 
-    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
-        """Return the answer to a request of this code, with these addresses in the place of nodes' names."""
+    def readdress(self, request: int, answer: Any, addresses: Mapping[str, str]) -> Message:
+        """Return the answer to a request of this kind, with these addresses in the place of nodes' names."""
 
 
 class AddressRewriter:
@@ -29,11 +29,11 @@ class AddressRewriter:
     def asks(self, request: Message) -> None:
         """Remember what the client's request was about, until the answer."""
         if not request.is_response and not request.is_oneway:
-            self._asked[request.opaque] = request.code
+            self._asked[request.number] = request.kind
             if len(self._asked) > MAX_ASKED:
                 del self._asked[next(iter(self._asked))]
 
     def rewritten(self, message: Message) -> Message:
-        request = self._asked.pop(message.opaque, None) if message.is_response else None
+        request = self._asked.pop(message.number, None) if message.is_response else None
         able = cast("CanReaddress | None", self._codec if hasattr(self._codec, "readdress") else None)
         return message if request is None or able is None else able.readdress(request, message, self._addresses)

@@ -14,9 +14,9 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from chaos.node import NO_PERMISSION, NOWHERE, Address, Message
+from chaos.node import NOWHERE, Address, Codec, Forbidden, Message
 from chaos.shell import clocks
 from chaos.shell.address_rewriting import AddressRewriter
 from chaos.shell.launch import Launch
@@ -38,18 +38,10 @@ MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 MAX_CONNECTIONS, DESCRIPTORS_SHARE = 4096, 0.5
 
 
-class Codec(Protocol):
-    """:class:`chaos.driver.Codec`, for a shell that may not import it."""
-
-    def encode(self, message: Message) -> bytes: ...
-
-    def decode(self, buffer: bytearray) -> list[Message]: ...
-
-
 class CanTellInternal(Protocol):
     """Optional power of a codec whose messages are not all for everybody."""
 
-    def is_internal(self, message: Message) -> bool:
+    def is_internal(self, message: Any) -> bool:
         """Return whether only nodes of the cluster and the harness may say this."""
 
 
@@ -378,8 +370,7 @@ class _Accepted(Connection):
             if message.is_oneway:
                 self.abort()
             else:
-                remark = f"request code {message.code} is for nodes of the cluster only"
-                refusal = message.reply(NO_PERMISSION, remark=remark)
+                refusal = message.refused(Forbidden(f"request code {message.kind} is for nodes of the cluster only"))
                 self.connections.send(source, self.connections.codec.encode(refusal))
             return
         if self._rewriter is not None:

@@ -22,9 +22,9 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from chaos.node import SYSTEM_ERROR, Address, Message, Node, NodeSpec
+from chaos.node import Address, Codec, Message, Node, NodeSpec
 from chaos.shell import clocks
-from chaos.shell.connections import Codec, Connections, Listener
+from chaos.shell.connections import Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
 from chaos.shell.launch import HOST, Launch
 from chaos.shell.parent import die_with
@@ -166,8 +166,7 @@ class Shell:
         except ValueError as error:
             if not message.is_response:
                 raise
-            refused = Message(code=SYSTEM_ERROR, flags=message.flags, opaque=message.opaque, remark=str(error))
-            return self.connections.frame(to, refused)
+            return self.connections.frame(to, message.refused(error))
 
     def crash(self, error: Exception) -> None:
         """End the process on an exception of the node's own code, or of its disk; nothing of this step leaves, nor of

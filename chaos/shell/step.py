@@ -25,8 +25,6 @@ Event = tuple[Any, ...]
 CRASH_FRAMES = 4
 #: How many refused messages a life traces: who sends more of them must not fill the disk.
 REFUSALS_TRACED = 100
-#: So much of what is wrong with a message is shown.
-SHOWN_CHARACTERS = 300
 
 
 class Host(Protocol):
@@ -59,7 +57,7 @@ class Outbox:
     """What a node has sent and no shell has taken yet, in order.
 
     ``sends``: messages that leave when the step is over. ``held``: by peer, messages that wait, each with the token of
-    the sync that must be done before (0: it only waits for those before it). ``sent_bytes`` counts the bodies of all
+    the sync that must be done before (0: it only waits for those before it). ``sent_bytes`` counts the sizes of all
     messages ever sent, held ones included.
     """
 
@@ -170,14 +168,13 @@ class Life:
 def refuse(node: Node, env: Env, source: str, message: Message, error: Malformed, *, traced: bool = True) -> None:
     """Refuse a message that the node can't understand: answer a request, end the connection otherwise. ``traced``:
     trace it."""
-    text = str(error)[:SHOWN_CHARACTERS]
     if traced:
-        env.trace(events.MalformedMessage(source=source, code=message.code, error=text))
+        env.trace(events.MalformedMessage(source=source, code=message.kind, error=str(error)))
     if message.is_response or message.is_oneway:
         env.close(source)
         node.closed(env, source)
     else:
-        env.send(source, message.reply(error.code, remark=text))
+        env.send(source, message.refused(error))
 
 
 class StepEnv:
@@ -199,11 +196,8 @@ class StepEnv:
         self.wall_ns = clock.wall_ns
 
     def send(self, to: str, message: Message, *, after: int | None = None) -> None:
-        for name, value in message.fields.items():
-            if value.__class__ is not str:
-                raise TypeError(f"message {message.code} to {to}: field {name} is {value!r}, but fields are strings")
         outbox = self._outbox
-        outbox.sent_bytes += len(message.body)
+        outbox.sent_bytes += message.size
         if after is None and not outbox.held:
             outbox.sends.append((to, message))
         else:

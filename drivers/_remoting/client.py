@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.workload import body_hash
 from drivers._remoting import records
 from drivers._remoting.json_text import loads
 from drivers._remoting.requests import Asks, ask, number
 from drivers._remoting.wire import Request, Response
+from reference.wire.command import Command
 
 REQUEST_S = 2.0
 PULL_MAY_WAIT, PULL_SUBSCRIBED = 2, 4
@@ -78,7 +78,7 @@ class QueueClient:
             for one in records.decode_all(body)
         ]
 
-    async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
+    async def _limits(self, queue: QueueRef, node: str, answer: Command) -> tuple[int, int]:
         """Return the queue's minimum and maximum, after the node has answered for the maximum."""
         return number(answer.fields, "minOffset"), number(answer.fields, "offset")
 
@@ -109,7 +109,7 @@ class QueueClient:
             "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
         }
         node = await self._master(queue)
-        answer = await self._request(queue, node, Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
+        answer = await self._request(queue, node, Command(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
             return self._sent(node, _answer(node, queue, answer, offset=offset, position=position))
@@ -146,7 +146,7 @@ class QueueClient:
             fields["maxMsgBytes"] = str(max_bytes)
         fields |= self._extra(node, source)
         asked = node or await self._master(queue)
-        answer = await self._request(queue, asked, Message(code=Request.PULL_MESSAGE, fields=fields), wait_s)
+        answer = await self._request(queue, asked, Command(code=Request.PULL_MESSAGE, fields=fields), wait_s)
         result = _answer(
             asked,
             queue,
@@ -188,7 +188,7 @@ class QueueClient:
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
         fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "committed": "true", **self._extra(node, "")}
         asked = node or await self._master(queue)
-        answer = await self._request(queue, asked, Message(code=Request.GET_MAX_OFFSET, fields=fields))
+        answer = await self._request(queue, asked, Command(code=Request.GET_MAX_OFFSET, fields=fields))
         result = _answer(asked, queue, answer)
         if answer.code == Response.SUCCESS:
             minimum, maximum = await self._limits(queue, asked, answer)
@@ -201,13 +201,13 @@ class QueueClient:
     def close(self) -> None:
         """Close nothing of its own: a connection belongs to the network, one for each client and node."""
 
-    async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Message]:
+    async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Command]:
         fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
         node = await self._master(queue)
         await self._ready(queue, node, group)
-        return node, await self._request(queue, node, Message(code=code, fields=fields))
+        return node, await self._request(queue, node, Command(code=code, fields=fields))
 
-    async def _request(self, queue: QueueRef, node: str, message: Message, wait_s: float = 0.0) -> Message:
+    async def _request(self, queue: QueueRef, node: str, message: Command, wait_s: float = 0.0) -> Command:
         """Send a request and return the answer. ``wait_s``: for so long the node may hold its answer back."""
         try:
             return await ask(self._network.connect(self._name, node), message, self._timeout_s + wait_s)
@@ -228,7 +228,7 @@ class QueueClient:
         key = self._key(queue)
         if key not in self._masters:
             server = self._next_server()
-            request = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": queue.topic})
+            request = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": queue.topic})
             try:
                 answer = await ask(self._server(server), request, self._timeout_s)
             except Unknown as error:
@@ -264,17 +264,17 @@ def _masters(route: bytes, group: str) -> list[str]:
     return [str(one["brokerAddrs"]["0"]) for one in brokers if "0" in one["brokerAddrs"]]
 
 
-def _outcome(answer: Message, result: Answer) -> Failed | Unknown:
+def _outcome(answer: Command, result: Answer) -> Failed | Unknown:
     """Return what a refused write means: it was surely not stored, or its outcome is unknown."""
     sure = answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark
     return Failed(_reason(answer), result) if sure else Unknown(_reason(answer), result)
 
 
-def _reason(answer: Message) -> str:
+def _reason(answer: Command) -> str:
     return f"code {answer.code}: {answer.remark}"
 
 
-def _answer(node: str, queue: QueueRef, answer: Message, **more: Any) -> Answer:
+def _answer(node: str, queue: QueueRef, answer: Command, **more: Any) -> Answer:
     return Answer(
         node=node,
         incarnation=number(answer.fields, "incarnation"),

@@ -10,8 +10,9 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import cast
 
-from chaos.driver import Codec, Dials, Disconnected, Network
-from chaos.node import Message
+from chaos.driver import Dials, Disconnected, Network
+from reference.wire.codec import RemotingCodec
+from reference.wire.command import Command
 
 PIECE_BYTES = 1 << 16
 
@@ -24,16 +25,16 @@ class DialledConnection:
     client: str
     node: str
     port: str
-    codec: Codec
+    codec: RemotingCodec
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._request(replace(message, opaque=1))
         except TimeoutError:
             raise TimeoutError(f"no answer from {self.node} within {timeout_s:g} s") from None
 
-    async def _request(self, message: Message) -> Message:
+    async def _request(self, message: Command) -> Command:
         frame = self.codec.encode(message)
         reader, writer = await cast(Dials, self.network).dial(self.client, self.node, self.port)
         try:

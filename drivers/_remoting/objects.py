@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from chaos.services import FIRST_TEXT, set_key
 from drivers._remoting.requests import ask
+from reference.wire.command import Command
 
 REQUEST_S = 1.0
 CLUSTER = "unattended"
@@ -89,7 +89,7 @@ class ControllerObjects:
             addresses = {replica["brokerId"]: replica["brokerAddress"] for replica in replicas}
             return Answer(node=node, value={"value": addresses.get(OUTSIDE)})
 
-    async def _read(self, name: str, node: str, code: int, body: bytes = b"") -> Message:
+    async def _read(self, name: str, node: str, code: int, body: bytes = b"") -> Command:
         """Send a read and return the answer. Raises :class:`Failed` whatever goes wrong: a read has no effect."""
         try:
             answer = await self._request(name, node, code, {}, body)
@@ -101,7 +101,7 @@ class ControllerObjects:
 
     async def _write(
         self, name: str, node: str, code: int, fields: dict[str, str], body: bytes = b"", *, also: int = SUCCESS
-    ) -> Message:
+    ) -> Command:
         answer = await self._request(name, node, code, fields, body)
         if answer.code in (SUCCESS, also):
             return answer
@@ -111,8 +111,8 @@ class ControllerObjects:
             raise Failed(reason, Answer(node=node, value=refused))
         raise Unknown(reason, Answer(node=node))
 
-    async def _request(self, name: str, node: str, code: int, fields: dict[str, str], body: bytes) -> Message:
-        message = Message(code=code, fields={"clusterName": CLUSTER, "brokerName": name, **fields}, body=body)
+    async def _request(self, name: str, node: str, code: int, fields: dict[str, str], body: bytes) -> Command:
+        message = Command(code=code, fields={"clusterName": CLUSTER, "brokerName": name, **fields}, body=body)
         return await ask(self._network.connect(self._name, node), message, REQUEST_S)
 
 
@@ -130,7 +130,7 @@ def _whole() -> Iterator[None]:
         raise Unknown(f"damaged answer: {type(error).__name__}: {error}") from error
 
 
-def _body(answer: Message) -> dict[str, Any]:
+def _body(answer: Command) -> dict[str, Any]:
     """Return the answer's JSON object. Raises :class:`Unknown` for anything else: its meaning is unknown."""
     try:
         found = json.loads(answer.body)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from chaos.driver import Disconnected
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
+from reference.wire.command import Command
 
 #: No number of 64 bits has more, its sign counted.
 MOST_DIGITS = 20
@@ -18,11 +18,11 @@ SURE_DIGITS = 19
 class Asks(Protocol):
     """What takes requests: a :class:`chaos.driver.Connection`, or less than that."""
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         """Do as :meth:`chaos.driver.Connection.request`."""
 
 
-async def ask(connection: Asks, message: Message, timeout_s: float) -> Message:
+async def ask(connection: Asks, message: Command, timeout_s: float) -> Command:
     """Send one request and return the answer. Raises :class:`Failed` when it surely never left, :class:`Unknown` when
     no answer came."""
     try:

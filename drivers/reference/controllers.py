@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from chaos.driver import Network
 from chaos.effects.links import HARNESS
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.requests import ask
 from drivers.reference.snapshots import describe
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 #: How long a new leader has to say that it leads.
 LEADS_S = 5.0
@@ -71,12 +71,12 @@ async def _voters(network: Network, leader: str) -> list[str]:
     return [peer.partition(":")[0] for peer in answer.fields.get("peers", "").split(";") if peer]
 
 
-async def _request(network: Network, leader: str, code: Request, fields: Mapping[str, str]) -> Message:
+async def _request(network: Network, leader: str, code: Request, fields: Mapping[str, str]) -> Command:
     """Send the leader a request and return its answer. Raises :class:`Failed` for a refusal, :class:`Unknown` where the
     leader can't say what became of it."""
     if not leader:
         raise Failed("no controller leads")
-    answer = await ask(network.connect(HARNESS, leader), Message(code=code, fields=fields), REQUEST_S)
+    answer = await ask(network.connect(HARNESS, leader), Command(code=code, fields=fields), REQUEST_S)
     if answer.code == Response.SYSTEM_ERROR:
         raise Unknown(f"{leader}: {answer.remark}")
     if answer.code != Response.SUCCESS:

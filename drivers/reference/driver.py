@@ -22,7 +22,7 @@ from chaos.driver import (
     TierRule,
 )
 from chaos.effects.links import HARNESS
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
 from drivers._remoting.client import REQUEST_S
@@ -43,6 +43,7 @@ from reference import codec
 from reference.controller.dispatch import CLASSIC, mode_of
 from reference.raft.options import RaftOptions
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 GROUP = "broker-a"
 CLUSTER = "stormproof"
@@ -325,7 +326,7 @@ class Reference:
 
     async def _command(
         self, network: Network, code: Request, node: str, id_field: str, more: Mapping[str, str]
-    ) -> tuple[Message, Mapping[str, Any]]:
+    ) -> tuple[Command, Mapping[str, Any]]:
         """Send the controllers' leader a command about a broker. Returns its answer, and what it said of the group
         before. Raises :class:`Failed` when it refuses."""
         leader, group = await self._leader(network)
@@ -333,7 +334,7 @@ class Reference:
         if not leader or broker_id is None:
             raise Failed(f"no controller leads, or it doesn't know {node}")
         fields = {"clusterName": CLUSTER, "brokerName": GROUP, id_field: str(broker_id), **more}
-        answer = await ask(network.connect(HARNESS, leader), Message(code=code, fields=fields), REQUEST_S)
+        answer = await ask(network.connect(HARNESS, leader), Command(code=code, fields=fields), REQUEST_S)
         if answer.code != Response.SUCCESS:
             raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")
         return answer, group

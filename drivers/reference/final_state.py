@@ -8,13 +8,13 @@ from typing import Any
 
 from chaos.driver import Network, Record
 from chaos.effects.links import HARNESS
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.requests import ask
 from reference.broker import records
 from reference.tier.objects import content_hash, parse_key
 from reference.tier.objects import decode as decode_object
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 COLLECT_S = 5.0
 COLLECT_TRIES = 5
@@ -25,7 +25,7 @@ MAX_SLICES = 100_000
 
 async def collect_broker(network: Network, node: str, record: Record) -> bool:
     """Record the state of one broker; return whether it could be read to its end."""
-    state_answer = await _fetch(network, node, Message(code=Request.READ_STATE))
+    state_answer = await _fetch(network, node, Command(code=Request.READ_STATE))
     if state_answer is None:
         return False
     state = json.loads(state_answer.body)
@@ -38,7 +38,7 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
     record("final", f="topics", node=node, value={"topics": state["topics"]})
     position = -1
     for _ in range(MAX_SLICES):
-        answer = await _fetch(network, node, Message(code=Request.READ_LOG, fields={"position": str(position)}))
+        answer = await _fetch(network, node, Command(code=Request.READ_LOG, fields={"position": str(position)}))
         if answer is None:
             return False
         part = json.loads(answer.body)
@@ -100,7 +100,7 @@ async def _list_keys(network: Network, node: str) -> tuple[list[str], bool]:
     keys: list[str] = []
     fields = {"prefix": "", "request": "collect"}
     while True:
-        listed = await _fetch(network, node, Message(code=Request.STORE_LIST, fields=fields))
+        listed = await _fetch(network, node, Command(code=Request.STORE_LIST, fields=fields))
         if listed is None:
             return keys, False
         page = [key for key, _size in json.loads(listed.body)]
@@ -137,11 +137,11 @@ async def _collect_object(network: Network, node: str, segment: Any, queue: int,
 
 
 async def _get_object(network: Network, node: str, key: str) -> bytes | None:
-    answer = await _fetch(network, node, Message(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
+    answer = await _fetch(network, node, Command(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
     return answer.body if answer is not None and answer.code == Response.SUCCESS else None
 
 
-async def _fetch(network: Network, node: str, message: Message) -> Message | None:
+async def _fetch(network: Network, node: str, message: Command) -> Command | None:
     """Ask until there is an answer, within a bound; None when there is none."""
     for _ in range(COLLECT_TRIES):
         try:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from chaos.driver import Dials, Network, TakesFrames
-from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting import records
 from drivers._remoting.client import NOT_STORED, TOO_FEW_REPLICAS
@@ -16,6 +15,7 @@ from drivers.reference.questions import questions
 from drivers.reference.questions.messages import MESSAGES, NO_HOST, MessageQuestion
 from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_temporary
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 #: Roles of which one node is asked, whichever has it at the time.
 _ONE_OF_ALL = (MASTER, LEADER)
@@ -67,7 +67,7 @@ class LimitsClient(QueueClient):
         """Return the controller that leads. Raises :class:`Failed`: nobody was asked."""
         for turn in range(len(self._controllers)):
             node = self._controllers[(self._asked + turn) % len(self._controllers)]
-            request = Message(code=Request.CONTROLLER_GET_METADATA_INFO)
+            request = Command(code=Request.CONTROLLER_GET_METADATA_INFO)
             try:
                 answer = await ask(self._network.connect(self._name, node), request, self._timeout_s)
             except (Failed, Unknown):
@@ -100,7 +100,7 @@ class LimitsClient(QueueClient):
         says_nothing = is_temporary(answer) and said["told"] != said["expected"]
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
-    async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Message) -> str:
+    async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Command) -> str:
         """Return how a reader is given the message otherwise than it was sent, and than ``sent``, its producer's
         answer, says; "" also where no reader is given it now."""
         offset, message_id = number(sent.fields, "queueOffset"), sent.fields.get("msgId", "")
@@ -115,7 +115,7 @@ class LimitsClient(QueueClient):
         texts = {name: str(value) for name, value in fields.items()}
         try:
             answer = await self._request(
-                queue, await self._master(queue), Message(code=Request.PULL_MESSAGE, fields=texts)
+                queue, await self._master(queue), Command(code=Request.PULL_MESSAGE, fields=texts)
             )
             found = records.decode_all(answer.body) if answer.code == Response.SUCCESS else []
         except (Failed, Unknown, ValueError):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from chaos.workload import body_hash
 from drivers._remoting.requests import ask, number
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 REQUEST_S = 1.0
 #: A change that ended in one of these did not happen: it was refused before it was logged, or when it was applied.
@@ -63,7 +63,7 @@ class MetadataClient:
         """Return its kind, its value, and its version and revision. Raises :class:`Failed` whatever goes wrong."""
         kind, _, name = key.partition("/")
         try:
-            answer = await self._request(node, Message(code=Request.METADATA_GET, fields={"kind": kind, "name": name}))
+            answer = await self._request(node, Command(code=Request.METADATA_GET, fields={"kind": kind, "name": name}))
             if answer.code != Response.SUCCESS:
                 raise Failed(f"code {answer.code}: {answer.remark}", Answer(node=node))
             value = json.loads(answer.body) if answer.body else None
@@ -77,7 +77,7 @@ class MetadataClient:
         kind, _, name = key.partition("/")
         body = b"" if value is None else _canonical(KINDS[kind][0](value))
         fields = {"kind": kind, "name": name, "expectedVersion": str(expected)}
-        answer = await self._request(node, Message(code=Request.METADATA_PUT, fields=fields, body=body))
+        answer = await self._request(node, Command(code=Request.METADATA_PUT, fields=fields, body=body))
         if answer.code == Response.SUCCESS:
             return Answer(node=node, value=_versions(answer))
         reason = f"code {answer.code}: {answer.remark}"
@@ -86,14 +86,14 @@ class MetadataClient:
             raise Failed(reason, Answer(node=node, value=refused))
         raise Unknown(reason, Answer(node=node))
 
-    async def _request(self, node: str, message: Message) -> Message:
+    async def _request(self, node: str, message: Command) -> Command:
         try:
             return await ask(self._network.connect(self._name, node), message, REQUEST_S)
         except (Failed, Unknown) as error:
             raise type(error)(error.reason, Answer(node=node)) from error
 
 
-def _versions(answer: Message) -> dict[str, int]:
+def _versions(answer: Command) -> dict[str, int]:
     return {name: number(answer.fields, name) for name in ("version", "revision")}
 
 

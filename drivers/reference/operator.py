@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from drivers._remoting.requests import ask
 from drivers.reference.snapshots import take
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 REQUEST_S = 3.0
 #: Refusals after which it is unknown what became of the request.
@@ -32,7 +32,7 @@ class Operator:
         if not leader or broker is None:
             raise Failed(f"no controller leads, or it doesn't know {target}")
         fields = {"clusterName": self._cluster, "brokerName": group, "brokerId": str(broker), "designateElect": "true"}
-        message = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
+        message = Command(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
         answer = await ask(self._network.connect(self._name, leader), message, REQUEST_S)
         result = Answer(node=leader)
         if answer.code == Response.SUCCESS:

@@ -9,11 +9,11 @@ from typing import Any
 
 from chaos.driver import Network, Record
 from chaos.effects.links import HARNESS
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from chaos.tasks import gather
 from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 DESCRIBE_S = 0.5
 
@@ -76,7 +76,7 @@ async def describe(network: Network, group: str, node: str, record: Record | Non
     kind = {"broker": "state", "controller": "controller", "nameserver": "route"}[node.rpartition("-")[0]]
     op = record("poll", type="invoke", f=kind, node=node) if record else -1
     try:
-        answer = await ask(network.connect(HARNESS, node), Message(code=Request.DESCRIBE), DESCRIBE_S)
+        answer = await ask(network.connect(HARNESS, node), Command(code=Request.DESCRIBE), DESCRIBE_S)
         if answer.code != Response.SUCCESS:
             return {}
         snapshot: dict[str, Any] = json.loads(answer.body)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from chaos.driver import Network, TierRule
 from chaos.effects.links import HARNESS
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.requests import ask, number
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 ASK_S = 1.0
 MEND_TRIES = 3
@@ -51,6 +51,6 @@ async def hits(network: Network, stores: Sequence[str], rule_id: str) -> int:
     return found
 
 
-async def _ask(network: Network, store: str, code: Request, rule_id: str, body: bytes = b"") -> Message:
-    message = Message(code=code, fields={"rule": rule_id}, body=body)
+async def _ask(network: Network, store: str, code: Request, rule_id: str, body: bytes = b"") -> Command:
+    message = Command(code=code, fields={"rule": rule_id}, body=body)
     return await ask(network.connect(HARNESS, store), message, ASK_S)

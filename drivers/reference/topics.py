@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask, number
 from drivers.reference.client import QueueClient
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 
 class TopicClient(QueueClient):
@@ -25,7 +25,7 @@ class TopicClient(QueueClient):
     async def create(self, topic: str, queues: int) -> Answer:
         fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
         node = await self._master(self._home)
-        message = Message(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields)
+        message = Command(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields)
         answer = await self._request(self._home, node, message)
         incarnation, epoch = number(answer.fields, "incarnation"), number(answer.fields, "epoch")
         result = Answer(node=node, incarnation=incarnation, epoch=epoch)
@@ -39,7 +39,7 @@ class TopicClient(QueueClient):
 
     async def find(self, topic: str) -> Answer:
         server = self._next_server()
-        message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+        message = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
         try:
             answer = await ask(self._network.connect(self._name, server), message, REQUEST_S)
         except Unknown as error:

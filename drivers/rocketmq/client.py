@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting import client
 from drivers._remoting.json_text import loads
 from drivers._remoting.requests import Asks, ask, number
-from drivers._remoting.wire import Request, Response
+from drivers._remoting.wire import Command, Request, Response
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.tier_levels import TierLevels
 
@@ -86,9 +85,9 @@ class QueueClient(client.QueueClient):
             raise Failed(f"{asked} is not the master any more, so that it is unknown where the messages come from")
         return _from_tier(read, before) if source == "tier" else replace(read, source="local")
 
-    async def _limits(self, queue: QueueRef, node: str, answer: Message) -> tuple[int, int]:
+    async def _limits(self, queue: QueueRef, node: str, answer: Command) -> tuple[int, int]:
         fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
-        lowest = await self._request(queue, node, Message(code=Request.GET_MIN_OFFSET, fields=fields))
+        lowest = await self._request(queue, node, Command(code=Request.GET_MIN_OFFSET, fields=fields))
         if lowest.code != Response.SUCCESS:
             raise Failed(f"code {lowest.code}: {lowest.remark}")
         return number(lowest.fields, "offset"), number(answer.fields, "offset")
@@ -101,7 +100,7 @@ class QueueClient(client.QueueClient):
         body = json.dumps(_heartbeat(self._name, group)).encode()
         try:
             answer = await ask(
-                self._network.connect(self._name, node), Message(code=Request.HEART_BEAT, body=body), REQUEST_S
+                self._network.connect(self._name, node), Command(code=Request.HEART_BEAT, body=body), REQUEST_S
             )
         except (Failed, Unknown) as error:
             self._forget(queue)
@@ -138,7 +137,7 @@ class QueueClient(client.QueueClient):
     async def _term(self, node: str) -> int:
         """Return the epoch of a broker that says that it is the master. Raises :class:`Failed` for one that doesn't."""
         try:
-            message = Message(code=Request.GET_BROKER_EPOCH_CACHE)
+            message = Command(code=Request.GET_BROKER_EPOCH_CACHE)
             answer = await ask(self._network.connect(self._name, node), message, self._timeout_s)
             state = loads(answer.body) if answer.code == Response.SUCCESS else {}
             if state.get("brokerId") == 0:

@@ -24,13 +24,12 @@ from chaos.driver import (
 )
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
-from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Objects, Topics
 from chaos.tasks import gather
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
-from drivers._remoting.wire import RemotingCodec, Request, Response
+from drivers._remoting.wire import Command, RemotingCodec, Request, Response
 from drivers.rocketmq import java_clients, polls
 from drivers.rocketmq.client import REQUEST_S, QueueClient
 from drivers.rocketmq.cluster import CLUSTER, Cluster, ControllerType
@@ -267,7 +266,7 @@ class RocketMQ:
             "designateElect": "true",
             "invokeTime": str(time.time_ns() // 1_000_000),
         }
-        message = Message(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
+        message = Command(code=Request.CONTROLLER_ELECT_MASTER, fields=fields)
         answer = await ask(network.connect(HARNESS, leader), message, REQUEST_S)
         if answer.code != Response.SUCCESS:
             raise Failed(f"{leader} refused with {answer.code}: {answer.remark}")

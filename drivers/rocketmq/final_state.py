@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from chaos.driver import Network, Record
 from chaos.effects.links import HARNESS
-from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.workload import body_hash
 from drivers._remoting import records
 from drivers._remoting.client import PULL_SUBSCRIBED
 from drivers._remoting.requests import ask, number
-from drivers._remoting.wire import Request, Response
+from drivers._remoting.wire import Command, Request, Response
 from drivers.rocketmq.polls import Reply, fetch
 
 COLLECT_S = 5.0
@@ -130,7 +129,7 @@ async def _pull(network: Network, node: str, queue: QueueRef, offset: int) -> li
     }
     for _ in range(TRIES):
         try:
-            message = Message(code=Request.PULL_MESSAGE, fields=fields)
+            message = Command(code=Request.PULL_MESSAGE, fields=fields)
             answer = await ask(network.connect(HARNESS, node), message, COLLECT_S)
             if answer.code == Response.SUCCESS and answer.body:
                 return records.decode_all(answer.body)

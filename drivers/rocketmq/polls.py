@@ -9,12 +9,11 @@ from typing import Any
 
 from chaos.driver import Network, Record
 from chaos.effects.links import HARNESS
-from chaos.node import NO_FIELDS, Message
 from chaos.ops import Failed, Unknown
 from chaos.tasks import gather
 from drivers._remoting.json_text import loads
 from drivers._remoting.requests import Asks, ask
-from drivers._remoting.wire import Request, Response
+from drivers._remoting.wire import NO_FIELDS, Command, Request, Response
 from drivers.rocketmq.cluster import Cluster
 
 LOOK_S = 1.0
@@ -116,10 +115,10 @@ async def fetch(
     timeout_s: float = LOOK_S,
 ) -> Reply | None:
     """Send one request of the harness and return the answer; None when there was no answer that makes sense."""
-    return await _fetch(network.connect(HARNESS, node), Message(code=code, fields=fields, body=body), timeout_s)
+    return await _fetch(network.connect(HARNESS, node), Command(code=code, fields=fields, body=body), timeout_s)
 
 
-async def _fetch(connection: Asks, message: Message, timeout_s: float) -> Reply | None:
+async def _fetch(connection: Asks, message: Command, timeout_s: float) -> Reply | None:
     try:
         answer = await ask(connection, message, timeout_s)
         content = loads(answer.body) if answer.body else {}
@@ -172,7 +171,7 @@ async def _route(network: Network, cluster: Cluster, name: str, topic: str, reco
     """Return whom a name server names as the master of each group; it leaves out where it knows none."""
     node = cluster.host_of(name)
     op = record("poll", type="invoke", f="route", node=node) if record else -1
-    message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+    message = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
     reply = await _fetch(cluster.connect(network, HARNESS, name), message, LOOK_S)
     if reply is None:
         return {}

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.requests import ask
-from drivers._remoting.wire import Request, Response
+from drivers._remoting.wire import Command, Request, Response
 
 LEVEL = "tieredStorageLevel"
 #: What a reader may demand → the level with which a broker reads from there.
@@ -53,7 +52,7 @@ class TierLevels:
 
 async def put(network: Network, client: str, node: str, level: str) -> None:
     """Set the level of a broker. Raises :class:`Failed` unless it says that it has done so."""
-    message = Message(code=Request.UPDATE_BROKER_CONFIG, body=f"{LEVEL}={level}\n".encode())
+    message = Command(code=Request.UPDATE_BROKER_CONFIG, body=f"{LEVEL}={level}\n".encode())
     try:
         answer = await ask(network.connect(client, node), message, SET_S)
     except (Failed, Unknown) as error:

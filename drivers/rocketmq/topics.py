@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.driver import Network
-from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from drivers._remoting.client import NOT_STORED
 from drivers._remoting.json_text import loads
 from drivers._remoting.requests import ask
-from drivers._remoting.wire import Request, Response
+from drivers._remoting.wire import Command, Request, Response
 from drivers.rocketmq.client import REQUEST_S, QueueClient
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.polls import GET_TOPIC_CONFIG
@@ -55,7 +54,7 @@ class TopicClient(QueueClient):
                 return await self._by_master(self._home, node, result)
         except Unknown as error:
             raise Failed(error.reason, result) from error
-        message = Message(code=Request.UPDATE_AND_CREATE_TOPIC, fields=topic_fields(topic, queues))
+        message = Command(code=Request.UPDATE_AND_CREATE_TOPIC, fields=topic_fields(topic, queues))
         answer = await self._request(self._home, node, message)
         if answer.code == Response.SUCCESS:
             try:
@@ -70,7 +69,7 @@ class TopicClient(QueueClient):
         """Delete a topic as the admin tool does: at the master, and then at all name servers, which forget no topic by
         themselves."""
         node = await self._master(self._home)
-        answer = await self._request(self._home, node, Message(code=DELETE_AT_BROKER, fields={"topic": topic}))
+        answer = await self._request(self._home, node, Command(code=DELETE_AT_BROKER, fields={"topic": topic}))
         result = Answer(node=node)
         if answer.code != Response.SUCCESS:
             self._forget(self._home)
@@ -79,7 +78,7 @@ class TopicClient(QueueClient):
         try:
             result = await self._by_master(self._home, node, result)
             for server in self._cluster.nameservers:
-                message = Message(code=DELETE_AT_NAMESERVER, fields={"topic": topic})
+                message = Command(code=DELETE_AT_NAMESERVER, fields={"topic": topic})
                 answer = await ask(self._server(server), message, REQUEST_S)
                 if answer.code != Response.SUCCESS:
                     raise Unknown(f"{server} keeps the route: code {answer.code}: {answer.remark}")
@@ -103,7 +102,7 @@ class TopicClient(QueueClient):
 
     async def _queues_by(self, server: str, topic: str) -> int:
         """Return how many queues of the topic a name server says that the group has."""
-        message = Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+        message = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
         answer = await ask(self._server(server), message, REQUEST_S)
         if answer.code == Response.TOPIC_NOT_EXIST:
             return 0
@@ -115,12 +114,12 @@ class TopicClient(QueueClient):
 
     async def _queues_at(self, node: str, topic: str) -> int:
         """Return how many queues of the topic a broker says that it has."""
-        message = Message(code=GET_TOPIC_CONFIG, fields={"topic": topic, "lo": "true"})
+        message = Command(code=GET_TOPIC_CONFIG, fields={"topic": topic, "lo": "true"})
         answer = await self._request(self._home, node, message)
         return 0 if answer.code == Response.TOPIC_NOT_EXIST else int(_content(answer, node)["readQueueNums"])
 
 
-def _content(answer: Message, node: str) -> Mapping[str, Any]:
+def _content(answer: Command, node: str) -> Mapping[str, Any]:
     """Return what an answer says. Raises :class:`Failed` for one that says nothing."""
     if answer.code != Response.SUCCESS:
         raise Failed(f"code {answer.code}: {answer.remark}", Answer(node=node))

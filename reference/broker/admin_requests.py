@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from chaos.node import Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.broker.membership import Membership
 from reference.broker.parts import Replica
 from reference.broker.records import SYSTEM, body_hash, message_number
 from reference.broker.replication import Replication
 from reference.broker.retention import Retention
+from reference.wire.command import Command
 from reference.wire.fields import to_json, whole
 
 SLICE_BYTES = 256 * 1024
@@ -45,7 +46,7 @@ class AdminRequests:
         self._replication = replication
         self._retention = retention
 
-    def describe(self, env: Env, source: str, message: Message) -> None:
+    def describe(self, env: Env, source: str, message: Command) -> None:
         """9301."""
         broker, log = self._broker, self._broker.log
         master = self._replication.master
@@ -73,7 +74,7 @@ class AdminRequests:
             return broker.is_master and broker.tier.settled
         return self._replication.slave.connected
 
-    def read_log(self, env: Env, source: str, message: Message) -> None:
+    def read_log(self, env: Env, source: str, message: Command) -> None:
         """9302: one slice of records, of one segment."""
         self._broker.must_be_recovered()
         log, position = self._broker.log, whole(message.fields, "position", -1)
@@ -101,7 +102,7 @@ class AdminRequests:
             )
         self._reply(env, source, message, {"records": rows, "next": position + len(data), "end": log.end})
 
-    def read_state(self, env: Env, source: str, message: Message) -> None:
+    def read_state(self, env: Env, source: str, message: Command) -> None:
         """9303."""
         broker, log, queues = self._broker, self._broker.log, self._broker.queues
         broker.must_be_recovered()
@@ -137,7 +138,7 @@ class AdminRequests:
         }
         self._reply(env, source, message, value)
 
-    def runtime_info(self, env: Env, source: str, message: Message) -> None:
+    def runtime_info(self, env: Env, source: str, message: Command) -> None:
         """28."""
         log = self._broker.log
         table = {
@@ -149,7 +150,7 @@ class AdminRequests:
         }
         self._reply(env, source, message, {"table": table})
 
-    def ha_status(self, env: Env, source: str, message: Message) -> None:
+    def ha_status(self, env: Env, source: str, message: Command) -> None:
         """907."""
         broker, log = self._broker, self._broker.log
         slaves = [
@@ -171,7 +172,7 @@ class AdminRequests:
         }
         self._reply(env, source, message, value)
 
-    def epoch_cache(self, env: Env, source: str, message: Message) -> None:
+    def epoch_cache(self, env: Env, source: str, message: Command) -> None:
         """1007."""
         broker, log = self._broker, self._broker.log
         ends = [start for _, start in log.epochs[1:]] + [(1 << 63) - 1]
@@ -186,5 +187,5 @@ class AdminRequests:
         }
         self._reply(env, source, message, value)
 
-    def _reply(self, env: Env, source: str, message: Message, value: object) -> None:
+    def _reply(self, env: Env, source: str, message: Command, value: object) -> None:
         env.send(source, message.reply(body=to_json(value)))

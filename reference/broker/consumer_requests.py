@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.node import Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
+from reference.wire.command import Command
 from reference.wire.fields import item, listed, read_object, text, whole
 
 MAX_PULL_BYTES = 256 * 1024
@@ -27,7 +28,7 @@ class Pull:
     """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held."""
 
     source: str
-    request: Message
+    request: Command
     queue: Queue
     offset: int
     max_count: int
@@ -60,7 +61,7 @@ class ConsumerRequests:
 
     # Pull
 
-    def pull(self, env: Env, source: str, message: Message) -> None:
+    def pull(self, env: Env, source: str, message: Command) -> None:
         """11 and 361: read from an offset on; at the end the request may be held until there is more."""
         fields, broker = message.fields, self._broker
         broker.must_serve(any_replica=fields.get("anyReplica") == "true")
@@ -212,18 +213,18 @@ class ConsumerRequests:
 
     # Bounds and offsets
 
-    def maximum(self, env: Env, source: str, message: Message) -> None:
+    def maximum(self, env: Env, source: str, message: Command) -> None:
         """30; ``minOffset`` is of the same moment."""
         queue = self._asked_queue(message)
         fields = {"offset": str(self.reported_end(queue)), "minOffset": str(self._minimum(queue))}
         env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
-    def minimum(self, env: Env, source: str, message: Message) -> None:
+    def minimum(self, env: Env, source: str, message: Command) -> None:
         """31."""
         fields = {"offset": str(self._minimum(self._asked_queue(message)))}
         env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
-    def search(self, env: Env, source: str, message: Message) -> None:
+    def search(self, env: Env, source: str, message: Command) -> None:
         """29: the first local offset that was stored at or after a time (ms)."""
         queue, wanted, log = self._asked_queue(message), whole(message.fields, "timestamp"), self._broker.log
         low, high = 0, self._broker.readable_end(queue) - queue.first
@@ -236,11 +237,11 @@ class ConsumerRequests:
                 high = middle
         env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.identity_fields(env)}))
 
-    def _asked_queue(self, message: Message) -> Queue:
+    def _asked_queue(self, message: Command) -> Queue:
         self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")
         return self._broker.find_queue(text(message.fields, "topic"), whole(message.fields, "queueId"))
 
-    def committed(self, env: Env, source: str, message: Message) -> None:
+    def committed(self, env: Env, source: str, message: Command) -> None:
         """14: a group's stored offset."""
         queue, group = self._asked_queue(message), text(message.fields, "consumerGroup")
         offset = self._broker.queues.offsets.get(group, {}).get(queue.index)
@@ -250,19 +251,19 @@ class ConsumerRequests:
 
     # Clients
 
-    def heartbeat(self, env: Env, source: str, message: Message) -> None:
+    def heartbeat(self, env: Env, source: str, message: Command) -> None:
         """34: who consumes in which group."""
         value = {"consumerDataSet": [], **read_object(message.body)}
         groups = tuple(item(consumer, "groupName", str) for consumer in listed(value, "consumerDataSet", dict))
         self._clients[source] = (item(value, "clientID", str), groups)
         env.send(source, message.reply())
 
-    def unregister(self, env: Env, source: str, message: Message) -> None:
+    def unregister(self, env: Env, source: str, message: Command) -> None:
         """35."""
         self._clients.pop(source, None)
         env.send(source, message.reply())
 
-    def members(self, env: Env, source: str, message: Message) -> None:
+    def members(self, env: Env, source: str, message: Command) -> None:
         """38: client ids of a group."""
         group = text(message.fields, "consumerGroup")
         found = sorted(client for client, groups in self._clients.values() if group in groups)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos import events
-from chaos.node import ONEWAY, Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.broker.commitlog import Epochs
 from reference.broker.membership import Assignment, Membership
 from reference.broker.parts import Replica
 from reference.broker.retention import Retention
 from reference.tier.interface import View
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, read_object, text, to_json, whole
 
 TICK_NS = 100_000_000
@@ -52,7 +53,7 @@ class Peer:
 class Hello:
     """A slave's handshake: what it holds, and whose log it wants to follow."""
 
-    request: Message
+    request: Command
     epoch: int
     id: int
     session: str
@@ -63,7 +64,7 @@ class Hello:
     views: dict[int, int]
 
     @classmethod
-    def read(cls, message: Message) -> Hello:
+    def read(cls, message: Command) -> Hello:
         """Read a slave's handshake. Raises :class:`chaos.node.Malformed`."""
         fields, value = message.fields, read_object(message.body)
         return cls(
@@ -196,7 +197,7 @@ class MasterReplication:
         }
         fields = {"session": peer.session, "epoch": str(broker.epoch)}
         body = to_json(value)
-        env.send(peer.name, Message(code=Request.REPLICA_BOOTSTRAP, flags=ONEWAY, fields=fields, body=body))
+        env.send(peer.name, Command(code=Request.REPLICA_BOOTSTRAP, flags=ONEWAY, fields=fields, body=body))
 
     def opened(self, env: Env) -> None:
         """Answer the slaves that were early, now that the epoch is durable."""
@@ -251,7 +252,7 @@ class MasterReplication:
         }
         if body:
             fields["recordEpoch"] = str(broker.log.epoch_at(peer.sent))
-        env.send(peer.name, Message(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
+        env.send(peer.name, Command(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
         peer.sent += len(body)
         peer.sent_confirm = broker.log.confirm
         peer.sent_ns = env.mono_ns()
@@ -263,9 +264,9 @@ class MasterReplication:
     def _send_view(self, env: Env, peer: Peer, view: View) -> None:
         fields = {"session": peer.session, "epoch": str(self._broker.epoch), "view": "true"}
         body = to_json(view.to_json())
-        env.send(peer.name, Message(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
+        env.send(peer.name, Command(code=Request.REPLICA_APPEND, flags=ONEWAY, fields=fields, body=body))
 
-    def acknowledged(self, env: Env, source: str, message: Message) -> None:
+    def acknowledged(self, env: Env, source: str, message: Command) -> None:
         peer = self._peers.get(source)
         if peer is None or message.fields.get("session") != peer.session or not self._broker.has_master_role:
             return

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import Env
 from reference.broker.files import Completions, SmallFile, Then
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, read_object, request_number, whole
 
 TICK_NS = 250_000_000
@@ -178,7 +179,7 @@ class Membership:
         self._requests += 1
         opaque = request_number(env.incarnation, self._requests)
         known = {"clusterName": self._cluster, "brokerName": self._group, "invokeTime": str(env.wall_ns() // 1_000_000)}
-        message = Message(code=code, opaque=opaque, fields={**known, **fields}, body=body)
+        message = Command(code=code, opaque=opaque, fields={**known, **fields}, body=body)
         env.send(self._controller, message)
         return opaque
 
@@ -194,7 +195,7 @@ class Membership:
 
     # Answers
 
-    def answered(self, env: Env, source: str, message: Message) -> None:
+    def answered(self, env: Env, source: str, message: Command) -> None:
         """Take a controller's (or a name server's) response."""
         if source not in self._controllers:
             return
@@ -263,7 +264,7 @@ class Membership:
         self._altering[opaque] = self._controller
         return opaque
 
-    def _set_answered(self, env: Env, message: Message, members: frozenset[int], set_epoch: int) -> None:
+    def _set_answered(self, env: Env, message: Command, members: frozenset[int], set_epoch: int) -> None:
         assignment = None
         if message.code == 0:
             assignment = Assignment(
@@ -279,7 +280,7 @@ class Membership:
             self.poll(env)
         self._member.set_answered(env, message.opaque, message.code, assignment)
 
-    def notified(self, env: Env, message: Message) -> None:
+    def notified(self, env: Env, message: Command) -> None:
         """1008: a controller reports a role change."""
         assignment = read_assignment(message)
         if assignment is not None and self._joined:
@@ -337,7 +338,7 @@ class Membership:
         if self._spread:  # each in turn, so that one that is gone costs one heartbeat of them
             fields["passOn"] = "true"
             controllers = controllers[self._ticks % len(controllers) :][:1]
-        message = Message(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields)
+        message = Command(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields)
         for controller in controllers:
             env.send(controller, message)
 
@@ -360,11 +361,11 @@ class Membership:
         body = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}).encode()
         fields = {**self._route(route_id), "haServerAddr": self._member.name, "heartbeatTimeoutMillis": "10000"}
         for nameserver in self._nameservers:
-            env.send(nameserver, Message(code=Request.REGISTER_BROKER, flags=ONEWAY, fields=fields, body=body))
+            env.send(nameserver, Command(code=Request.REGISTER_BROKER, flags=ONEWAY, fields=fields, body=body))
 
     def _withdraw(self, env: Env) -> None:
         for nameserver in self._nameservers:
-            env.send(nameserver, Message(code=Request.UNREGISTER_BROKER, flags=ONEWAY, fields=self._route(0)))
+            env.send(nameserver, Command(code=Request.UNREGISTER_BROKER, flags=ONEWAY, fields=self._route(0)))
 
     def _route(self, route_id: int) -> dict[str, str]:
         return {
@@ -393,13 +394,13 @@ class Answer:
     assignment: Assignment | None
 
     @staticmethod
-    def read(message: Message) -> Answer:
+    def read(message: Command) -> Answer:
         """Read an answer. Raises :class:`chaos.node.Malformed`."""
         next_id = whole(message.fields, "nextBrokerId", -1)
         return Answer(code=message.code, next_id=next_id, assignment=read_assignment(message))
 
 
-def read_assignment(message: Message) -> Assignment | None:
+def read_assignment(message: Command) -> Assignment | None:
     """Return the group's state in a 1008, or in an answer to 1002, 1003 or 1004; None while the group has no master.
     Raises :class:`chaos.node.Malformed`."""
     fields = message.fields
@@ -418,7 +419,7 @@ def read_assignment(message: Message) -> Assignment | None:
     )
 
 
-def _read_set(message: Message) -> tuple[frozenset[int], int]:
+def _read_set(message: Command) -> tuple[frozenset[int], int]:
     """Return the SyncStateSet in a body and its epoch: nobody and -1 where there is none."""
     value = {"syncStateSet": [], **(read_object(message.body) if message.body else {})}
     return frozenset(listed(value, "syncStateSet", int)), item(value, "syncStateSetEpoch", int, -1)

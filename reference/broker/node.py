@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chaos import events
-from chaos.node import Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.broker.admin_requests import AdminRequests
 from reference.broker.commitlog import Base, CommitLog
 from reference.broker.consumer_requests import ConsumerRequests
@@ -37,10 +37,11 @@ from reference.broker.tier_adapter import BrokerAdapter
 from reference.tier.interface import TierInterface
 from reference.tier.null_tier import NullTier
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 FENCED, SLAVE, MASTER = "fenced", "slave", "master"
 DISPATCH_COUNT = 1000
-Handler = Callable[[Env, str, Message], None]
+Handler = Callable[[Env, str, Command], None]
 
 
 def _tier_class(options: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TierInterface]:
@@ -264,7 +265,7 @@ class Broker:
 
     # Steps
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         self.env = env
         if message.is_response:
             if source == self._objectstore and self.tier.message(env, source, message):
@@ -317,14 +318,14 @@ class Broker:
             self.tier.closed(env, peer)
         self._consumer_requests.closed(peer)
 
-    def _notified(self, env: Env, source: str, message: Message) -> None:
+    def _notified(self, env: Env, source: str, message: Command) -> None:
         if source not in self._controllers:
             raise Refused(Response.NO_PERMISSION, f"{source} is no controller")
         self.membership.notified(env, message)
         if not message.is_oneway:
             env.send(source, message.reply())
 
-    def _replicated(self, env: Env, source: str, message: Message) -> None:
+    def _replicated(self, env: Env, source: str, message: Command) -> None:
         if not self._recovering:
             self.replication.message(env, source, message)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos import events
-from chaos.node import DiskFull, Env, Message
+from chaos.node import DiskFull, Env
 from reference.broker.parts import Growing, Refused, Service
 from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, topic_body
 from reference.broker.records import (
@@ -26,6 +26,7 @@ from reference.broker.records import (
 )
 from reference.broker.replication import Replication
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import text, whole
 
 MAX_TOPIC_QUEUES = 1024
@@ -52,7 +53,7 @@ class Asked:
     size: int
 
     @classmethod
-    def read(cls, message: Message) -> Asked:
+    def read(cls, message: Command) -> Asked:
         """Read a request to send. Raises :class:`chaos.node.Malformed`."""
         fields = message.fields
         names = _SHORT if message.code == Request.SEND_MESSAGE_V2 else _LONG
@@ -95,8 +96,8 @@ class Waiting:
 
     end: int
     source: str
-    request: Message
-    answer: Message
+    request: Command
+    answer: Command
     deadline_ns: int
 
 
@@ -128,7 +129,7 @@ class ProducerRequests:
 
     # Requests
 
-    def send(self, env: Env, source: str, message: Message) -> None:
+    def send(self, env: Env, source: str, message: Command) -> None:
         """10 and 310: append one message."""
         broker = self._broker
         broker.must_serve()
@@ -176,7 +177,7 @@ class ProducerRequests:
         }
         self._wait(env, self._sends, source, message, answer)
 
-    def commit(self, env: Env, source: str, message: Message) -> None:
+    def commit(self, env: Env, source: str, message: Command) -> None:
         """15: store a group's next offset to read."""
         fields, broker = message.fields, self._broker
         broker.must_serve()
@@ -191,7 +192,7 @@ class ProducerRequests:
         self._append_system(env, OFFSET_RECORDS, body)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
-    def create_topic(self, env: Env, source: str, message: Message) -> None:
+    def create_topic(self, env: Env, source: str, message: Command) -> None:
         """17: create a topic; one that exists keeps its queues."""
         fields, broker = message.fields, self._broker
         broker.must_serve()
@@ -236,7 +237,7 @@ class ProducerRequests:
     def written(self, env: Env) -> None:
         self._broker.replication.appended(env)
 
-    def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Message, fields: Mapping[str, str]) -> None:
+    def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Command, fields: Mapping[str, str]) -> None:
         """Answer when everything that the log now holds counts."""
         deadline = env.mono_ns() + self._timeout_ns
         if not queue:
@@ -270,7 +271,7 @@ class ProducerRequests:
         """Return the replicas that hold everything below this position, as far as acknowledgements count them."""
         return {name: end for name, end in self._broker.replication.counted_ends().items() if end >= position}
 
-    def _answer(self, env: Env, waiting: Waiting, answer: Message) -> None:
+    def _answer(self, env: Env, waiting: Waiting, answer: Command) -> None:
         if not waiting.request.is_oneway:
             env.send(waiting.source, answer)
 

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.commitlog import Epochs
 from reference.broker.master_replication import Hello, MasterBroker, MasterReplication
 from reference.broker.membership import Assignment
 from reference.broker.slave_replication import SlaveBroker, SlaveReplication
 from reference.tier.interface import View
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 
 class ReplicatedBroker(MasterBroker, SlaveBroker, Protocol):
@@ -114,7 +115,7 @@ class Replication:
         self.master.stop(env)
         self.slave.start(env, master)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         """One of our own replication messages, a request or the answer to REPLICA_HELLO."""
         if message.is_response:
             self.slave.answered(env, source, message)

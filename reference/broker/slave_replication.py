@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from chaos import events
-from chaos.node import ONEWAY, Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.broker.commitlog import Base
 from reference.broker.files import Then
 from reference.broker.membership import Membership
@@ -13,6 +13,7 @@ from reference.broker.parts import Growing
 from reference.broker.records import BadRecord
 from reference.tier.interface import View
 from reference.wire.codes import Request
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, read_object, request_number, to_json, whole
 
 TICK_NS = 250_000_000
@@ -121,7 +122,7 @@ class SlaveReplication:
             "views": sorted((queue, view.version) for queue, view in broker.tier.views().items()),
         }
         body = to_json(value)
-        env.send(self.master, Message(code=Request.REPLICA_HELLO, opaque=self._opaque, fields=fields, body=body))
+        env.send(self.master, Command(code=Request.REPLICA_HELLO, opaque=self._opaque, fields=fields, body=body))
 
     @property
     def _session_word(self) -> str:
@@ -132,10 +133,10 @@ class SlaveReplication:
         """The session's number in a frame, which has 32 bits: after 2,047 lives they begin again."""
         return request_number(self._session >> _SESSION_BITS, self._session)
 
-    def _is_current(self, source: str, message: Message) -> bool:
+    def _is_current(self, source: str, message: Command) -> bool:
         return source == self.master and message.fields.get("session") == self._session_word and not self._busy
 
-    def answered(self, env: Env, source: str, message: Message) -> None:
+    def answered(self, env: Env, source: str, message: Command) -> None:
         """Take the answer to our handshake: cut the log at that point, then begin."""
         if source == self.master and message.opaque == self._opaque and message.code != 0:
             env.set_timer("follow", RETRY_NS)
@@ -162,7 +163,7 @@ class SlaveReplication:
 
         broker.log.truncate(env, point, cut)
 
-    def bootstrap(self, env: Env, source: str, message: Message) -> None:
+    def bootstrap(self, env: Env, source: str, message: Command) -> None:
         """Begin again at the base that the master gives: its log no longer joins ours."""
         if not self._is_current(source, message) or self._streaming:
             return
@@ -213,7 +214,7 @@ class SlaveReplication:
 
     # Stream
 
-    def append(self, env: Env, source: str, message: Message) -> None:
+    def append(self, env: Env, source: str, message: Command) -> None:
         """Take records, a confirm offset, or a manifest version, of the current session only."""
         if source != self.master or message.fields.get("session") != self._session_word:
             return
@@ -236,7 +237,7 @@ class SlaveReplication:
             self._ack(env)
         self._advance(env)
 
-    def _take(self, env: Env, message: Message) -> None:
+    def _take(self, env: Env, message: Command) -> None:
         log, epoch = self._broker.log, whole(message.fields, "recordEpoch")
         try:
             records = log.decode_all(message.body)
@@ -260,7 +261,7 @@ class SlaveReplication:
             "position": str(self._policy.may_ack()),
             "end": str(self._broker.log.end),
         }
-        env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
+        env.send(self.master, Command(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
 
     def _advance(self, env: Env) -> None:
         """Move the slave's confirm offset: it is the master's, as far as the own durable log goes."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaos.node import ONEWAY, Malformed, Message
+from chaos.node import Malformed
 from reference.controller.liveness import Heartbeat
 from reference.raft.messages import marked
 from reference.wire.codes import Request
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, read_json, to_json
 
 #: How long a follower gathers heartbeats before it passes them on.
@@ -47,10 +48,10 @@ class Gathered:
         return [address, one.group, one.broker, self.age_ms(one, now_ns), *one.standing]
 
 
-def pass_on(bundle: bytes, cluster_id: str) -> Message:
+def pass_on(bundle: bytes, cluster_id: str) -> Command:
     """Return the message that brings a bundle to the leader."""
     fields = marked(cluster_id)
-    return Message(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, fields=fields, body=bundle)
+    return Command(code=Request.CONTROLLER_PASS_HEARTBEATS, flags=ONEWAY, fields=fields, body=bundle)
 
 
 def read_bundle(body: bytes, now_ns: int) -> dict[str, Heartbeat]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chaos import events
-from chaos.node import ONEWAY, Env, Malformed, Message, NodeSpec
+from chaos.node import Env, Malformed, NodeSpec
 from reference.controller.dispatch import NOT_LEADER, Written, mode_of
 from reference.controller.heartbeats import GATHER_NS, Gathered, pass_on, read_bundle
 from reference.controller.liveness import Heartbeat, Heartbeats
@@ -35,6 +35,7 @@ from reference.raft.messages import check_cluster
 from reference.raft.options import RaftOptions
 from reference.raft.policy import RaftPolicy
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
 #: The cluster whose groups are entries and nothing else.
@@ -49,7 +50,7 @@ _SCAN, _LOOK_ON, _PASS_ON = "scan", "look on", "pass on"
 #: Entries whose decisions rest on who lives.
 _ABOUT_LIFE = frozenset({"elect", "alter", "clean"})
 
-Respond = Callable[[Env, Outcome], Message]
+Respond = Callable[[Env, Outcome], Command]
 
 
 class Controller:
@@ -78,7 +79,7 @@ class Controller:
         self._gathered = gathered()
         self._leader_since_ns: int | None = None
         self._electing: set[str] = set()  # groups for which an election of ours is in the log
-        self._writes: dict[int, Callable[[Env, str, Message], None]] = {
+        self._writes: dict[int, Callable[[Env, str, Command], None]] = {
             Request.CONTROLLER_ALTER_SYNC_STATE_SET: self._on_alter,
             Request.CONTROLLER_ELECT_MASTER: self._on_elect,
             Request.CONTROLLER_REGISTER_BROKER: self._on_register,
@@ -87,7 +88,7 @@ class Controller:
             Request.CONTROLLER_TRANSFER_LEADER: self._on_transfer,
             Request.CONTROLLER_CHANGE_MEMBERS: self._on_change_members,
         }
-        self._reads: dict[int, Callable[[Message], Callable[[], Message]]] = {
+        self._reads: dict[int, Callable[[Command], Callable[[], Command]]] = {
             Request.CONTROLLER_GET_NEXT_BROKER_ID: self._next_id,
             Request.CONTROLLER_GET_REPLICA_INFO: self._replica_info,
             Request.CONTROLLER_GET_SYNC_STATE_DATA: self._sync_state_data,
@@ -99,7 +100,7 @@ class Controller:
         self.raft.start(env)
         env.set_timer(_SCAN, SCAN_NS)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if self.raft.message(env, source, message):
             return
         if message.is_response:
@@ -180,7 +181,7 @@ class Controller:
 
     # Liveness
 
-    def _on_heartbeat(self, env: Env, source: str, message: Message) -> None:
+    def _on_heartbeat(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         generation = max(_whole(fields, "generation", 0), 0)
         standing = (_whole(fields, "epoch", -1), _whole(fields, "maxOffset", -1), generation)
@@ -203,7 +204,7 @@ class Controller:
         if self.raft.leader and not self.raft.is_leader:
             env.send(self.raft.leader, pass_on(body, self.raft.cluster_id))
 
-    def _on_bundle(self, env: Env, source: str, message: Message) -> None:
+    def _on_bundle(self, env: Env, source: str, message: Command) -> None:
         """Take in what a follower has heard. Who was heard here later is known better. One that was removed may not
         know it."""
         if source not in (*self.raft.others, *self.members):
@@ -316,7 +317,7 @@ class Controller:
         """Notify the group's living replicas who is master. When this is lost they learn it by polling."""
         group = self.replicas.groups[name]
         fields, body = assignment(group)
-        message = Message(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
+        message = Command(code=Request.NOTIFY_BROKER_ROLE_CHANGED, flags=ONEWAY, fields=fields, body=body)
         for broker in sorted(group.replicas):
             address = group.replicas[broker].address
             known = self._heartbeats.get(address)
@@ -325,7 +326,7 @@ class Controller:
 
     # Requests
 
-    def _request(self, env: Env, source: str, message: Message) -> None:
+    def _request(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.BROKER_HEARTBEAT:
             self._on_heartbeat(env, source, message)
             self._answer(env, source, message, message.reply())
@@ -346,7 +347,7 @@ class Controller:
         else:
             self._writes[message.code](env, source, message)
 
-    def _answer(self, env: Env, source: str, request: Message, answer: Message) -> None:
+    def _answer(self, env: Env, source: str, request: Command, answer: Command) -> None:
         if not request.is_oneway:
             env.send(source, answer)
 
@@ -362,7 +363,7 @@ class Controller:
 
         self.dispatch.write(env, ready, then, own=own)
 
-    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
+    def _write(self, env: Env, source: str, message: Command, entry: Mapping[str, Any], respond: Respond) -> None:
         def then(env: Env, outcome: Outcome | None) -> None:
             if outcome is None:
                 answer = message.reply(Response.SYSTEM_ERROR, remark="unknown outcome: this controller leads no more")
@@ -372,7 +373,7 @@ class Controller:
 
         self._propose(env, entry, then)
 
-    def _read(self, env: Env, source: str, message: Message, respond: Callable[[], Message]) -> None:
+    def _read(self, env: Env, source: str, message: Command, respond: Callable[[], Command]) -> None:
         def then(env: Env, code: int) -> None:
             if code == Response.SUCCESS:
                 answer = respond()
@@ -386,7 +387,7 @@ class Controller:
 
     # Writes
 
-    def _on_apply_id(self, env: Env, source: str, message: Message) -> None:
+    def _on_apply_id(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         cluster, group = optional_text(fields, "clusterName", code=_CODE), text(fields, "brokerName", _CODE)
         known = self.replicas.groups.get(group)
@@ -400,13 +401,13 @@ class Controller:
         }
         entry["check_code"] = text(fields, "registerCheckCode", _CODE)
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             about = {"clusterName": cluster, "brokerName": group}
             return message.reply(outcome.code, fields=about, remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
-    def _on_register(self, env: Env, source: str, message: Message) -> None:
+    def _on_register(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         asked = text(fields, "brokerName", _CODE)
         entry: dict[str, Any] = {"op": "register", "group": asked, "broker_id": _whole(fields, "brokerId")}
@@ -418,7 +419,7 @@ class Controller:
                 raise Malformed(f"lives has more than {MAX_LIVES_CHARACTERS} characters", _CODE)
             entry["lives"] = fields["lives"].split(",")
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             about = {"clusterName": fields.get("clusterName", ""), "brokerName": asked}
             if outcome.code:
                 return message.reply(outcome.code, fields=about, remark=outcome.remark)
@@ -430,7 +431,7 @@ class Controller:
 
         self._write(env, source, message, entry, respond)
 
-    def _on_elect(self, env: Env, source: str, message: Message) -> None:
+    def _on_elect(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         asked = text(fields, "brokerName", _CODE)
         broker, designate = _whole(fields, "brokerId", BY_CONTROLLER), fields.get("designateElect") == "true"
@@ -438,7 +439,7 @@ class Controller:
         if fields.get("forceElect") == "true":
             entry["forced"] = True
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             group = self.replicas.groups.get(asked)
             if group is None or outcome.code not in (0, Response.CONTROLLER_MASTER_STILL_EXIST):
                 return message.reply(outcome.code, remark=outcome.remark)
@@ -450,7 +451,7 @@ class Controller:
 
         self._write(env, source, message, entry, respond)
 
-    def _on_alter(self, env: Env, source: str, message: Message) -> None:
+    def _on_alter(self, env: Env, source: str, message: Command) -> None:
         fields, asked = message.fields, read_object(message.body or b"{}", _CODE)
         group = text(fields, "brokerName", _CODE)
         entry: dict[str, Any] = {"op": "alter", "group": group, "master_id": _whole(fields, "masterBrokerId", -1)}
@@ -462,7 +463,7 @@ class Controller:
         if len(entry["set"]) > MAX_REPLICAS:
             raise Malformed(f"a group has at most {MAX_REPLICAS} replicas", _CODE)
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             if outcome.code:
                 refused = {"newSyncStateSetEpoch": "0"}
                 return message.reply(outcome.code, fields=refused, remark=outcome.remark)
@@ -472,19 +473,19 @@ class Controller:
 
         self._write(env, source, message, entry, respond)
 
-    def _on_clean(self, env: Env, source: str, message: Message) -> None:
+    def _on_clean(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         group, parts = text(fields, "brokerName", _CODE), fields.get("brokerControllerIdsToClean", "").split(";")
         ids = [_whole({"an id to clean": part}, "an id to clean") for part in parts if part]
         entry: dict[str, Any] = {"op": "clean", "group": group, "ids": ids}
         entry["force"] = fields.get("isCleanLivingBroker") == "true"
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             return message.reply(outcome.code, remark=outcome.remark)
 
         self._write(env, source, message, entry, respond)
 
-    def _on_transfer(self, env: Env, source: str, message: Message) -> None:
+    def _on_transfer(self, env: Env, source: str, message: Command) -> None:
         target = text(message.fields, "controllerName", _CODE)
         able = [name for name in self.raft.members.voters if name != self.raft.name]
         if target not in able:
@@ -499,7 +500,7 @@ class Controller:
         else:
             self.raft.transfer(env, target, then)
 
-    def _on_change_members(self, env: Env, source: str, message: Message) -> None:
+    def _on_change_members(self, env: Env, source: str, message: Command) -> None:
         """Answered once the change is committed. Who joins is a learner then, and a voter when it has caught up."""
         name, change = text(message.fields, "controllerName", _CODE), text(message.fields, "change", _CODE)
         changes = {"add": self.raft.add_learner, "remove": self.raft.remove}
@@ -525,16 +526,16 @@ class Controller:
 
     # Each understands its request at once, and returns what makes the answer when the state may be read.
 
-    def _next_id(self, message: Message) -> Callable[[], Message]:
+    def _next_id(self, message: Command) -> Callable[[], Command]:
         fields = message.fields
         group = text(fields, "brokerName", _CODE)
         about = {"clusterName": fields.get("clusterName", ""), "brokerName": group}
         return lambda: message.reply(fields={**about, "nextBrokerId": str(self.replicas.next_id(group))})
 
-    def _replica_info(self, message: Message) -> Callable[[], Message]:
+    def _replica_info(self, message: Command) -> Callable[[], Command]:
         asked = text(message.fields, "brokerName", _CODE)
 
-        def respond() -> Message:
+        def respond() -> Command:
             group = self.replicas.groups.get(asked)
             if group is None:
                 return message.reply(Response.CONTROLLER_BROKER_METADATA_NOT_EXIST, remark=f"{asked} is unknown")
@@ -543,10 +544,10 @@ class Controller:
 
         return respond
 
-    def _sync_state_data(self, message: Message) -> Callable[[], Message]:
+    def _sync_state_data(self, message: Command) -> Callable[[], Command]:
         names = listed({"the body": read_json(message.body or b"[]", _CODE)}, "the body", str, code=_CODE)
 
-        def respond() -> Message:
+        def respond() -> Command:
             groups = {asked: self.replicas.groups[asked] for asked in names if asked in self.replicas.groups}
             table = {asked: self._sync_state(asked, group) for asked, group in groups.items()}
             return message.reply(body=to_json({"replicasInfoTable": table}))
@@ -596,7 +597,7 @@ def _is_unattended(group: Group | None) -> bool:
     return group is not None and group.cluster == UNATTENDED
 
 
-def _not_leader(message: Message) -> Message:
+def _not_leader(message: Command) -> Command:
     return message.reply(Response.CONTROLLER_NOT_LEADER, remark=NOT_LEADER.remark)
 
 

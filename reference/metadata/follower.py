@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.node import Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.metadata.catalog import Entry, Key
 from reference.metadata.watchers import POLL_NS
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import item, read_object, request_number, text, to_json, whole
 
 TIMER = "metadata"
@@ -35,7 +36,7 @@ class WatchAnswer:
     changes: Sequence[Entry]
 
     @staticmethod
-    def read(message: Message) -> WatchAnswer:
+    def read(message: Command) -> WatchAnswer:
         """Read an answer to a watch. Raises :class:`chaos.node.Malformed`."""
         body = read_object(message.body)
         rows = [Entry.read(row) for row in item(body, "entries" if "entries" in body else "changes", list)]
@@ -100,7 +101,7 @@ class Follower:
         self._call = request_number(env.incarnation, self._requests, _PART)
         after = NOTHING if self._knows_gap else self.view.revision
         fields = {"after": str(after)}
-        env.send(self._controller, Message(code=Request.METADATA_WATCH, opaque=self._call, fields=fields))
+        env.send(self._controller, Command(code=Request.METADATA_WATCH, opaque=self._call, fields=fields))
         env.set_timer(TIMER, TIMEOUT_NS)
 
     def _turn_away(self, env: Env) -> None:
@@ -108,7 +109,7 @@ class Follower:
         self._asked += 1
         env.set_timer(TIMER, RETRY_NS)
 
-    def answered(self, env: Env, source: str, message: Message) -> bool:
+    def answered(self, env: Env, source: str, message: Command) -> bool:
         """Take an answer; False if it is none to this part of the node. Raises :class:`chaos.node.Malformed`."""
         if message.opaque != self._call or source != self._controller:
             return False
@@ -136,7 +137,7 @@ class Follower:
         if self._call >= 0 and peer == self._controller:
             self._turn_away(env)
 
-    def read(self, message: Message) -> Message:
+    def read(self, message: Command) -> Command:
         """Answer 9012 from the view. Raises :class:`chaos.node.Malformed`."""
         key = text(message.fields, "kind"), text(message.fields, "name")
         if self.view.revision == NOTHING:
@@ -144,7 +145,7 @@ class Follower:
         return answer(message, self.view.entries.get(key), self.view.revision)
 
 
-def answer(message: Message, entry: Entry | None, revision: int) -> Message:
+def answer(message: Command, entry: Entry | None, revision: int) -> Command:
     """Return the answer to 9012 for an entry as of this revision; for one that never was: version 0."""
     fields = {"version": str(entry.version if entry is not None else 0), "revision": str(revision)}
     value = entry.value if entry is not None else None

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from chaos import events
-from chaos.node import Env, Malformed, Message, NodeSpec
+from chaos.node import Env, Malformed, NodeSpec
 from reference.broker.node import Broker
 from reference.controller.node import UNATTENDED, Controller
 from reference.controller.replicas import Outcome, check_entry, read_snapshot
@@ -30,6 +30,7 @@ from reference.metadata.follower import NOTHING, Follower, answer
 from reference.metadata.watchers import POLLS, Watchers
 from reference.nameserver import NameServer
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import read_object, text, whole
 
 
@@ -119,18 +120,18 @@ class MetadataController(Controller):
 
     # Requests
 
-    def _request(self, env: Env, source: str, message: Message) -> None:
+    def _request(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.METADATA_WATCH:
             self._on_watch(env, source, message)
         else:
             super()._request(env, source, message)
 
-    def _on_put(self, env: Env, source: str, message: Message) -> None:
+    def _on_put(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         kind, name = text(fields, "kind"), text(fields, "name")
         entry = read_change(kind, name, whole(fields, "expectedVersion", ANY), message.body)
 
-        def respond(env: Env, outcome: Outcome) -> Message:
+        def respond(env: Env, outcome: Outcome) -> Command:
             if outcome.code:
                 return message.reply(outcome.code, remark=outcome.remark)
             fields = {key: str(outcome.changed[key]) for key in ("version", "revision")}
@@ -138,11 +139,11 @@ class MetadataController(Controller):
 
         self._write(env, source, message, entry, respond)
 
-    def _entry(self, message: Message) -> Callable[[], Message]:
+    def _entry(self, message: Command) -> Callable[[], Command]:
         key = text(message.fields, "kind"), text(message.fields, "name")
         return lambda: answer(message, self.catalog.entries.get(key), self.catalog.revision)
 
-    def _on_watch(self, env: Env, source: str, message: Message) -> None:
+    def _on_watch(self, env: Env, source: str, message: Command) -> None:
         after = whole(message.fields, "after", NOTHING)
         if message.is_oneway:
             raise Malformed("a watch needs an answer")
@@ -184,7 +185,7 @@ class MetadataNameServer(NameServer):
         super().start(env)
         self.follower.start(env)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.is_response:
             if self.follower.answered(env, source, message):
                 self._learn_masters(env)
@@ -223,7 +224,7 @@ class MetadataBroker(Broker):
         super().start(env)
         self.follower.start(env)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.is_response and self.follower.answered(env, source, message):
             return
         if message.code == Request.METADATA_GET and not message.is_response and not message.is_oneway:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.metadata.catalog import Catalog
 from reference.wire.codes import Response
+from reference.wire.command import Command
 from reference.wire.fields import to_json
 
 #: The timer that ends polls.
@@ -26,7 +27,7 @@ MAX_CHANGES = 256
 @dataclass(frozen=True, slots=True)
 class Waiting:
     source: str
-    request: Message
+    request: Command
     after: int
     deadline_ns: int
 
@@ -42,7 +43,7 @@ class Watchers:
         """Policy: after which revision the changes are sent to a watch that knows all up to ``after``."""
         return after
 
-    def ask(self, env: Env, source: str, request: Message, after: int) -> None:
+    def ask(self, env: Env, source: str, request: Command, after: int) -> None:
         """Answer with the changes after this revision, as soon as there are any."""
         after = self.begins_after(after)
         if after < self._catalog.revision:
@@ -74,7 +75,7 @@ class Watchers:
     def closed(self, peer: str) -> None:
         self._waiting = deque(one for one in self._waiting if one.source != peer)
 
-    def changes(self, request: Message, after: int) -> Message:
+    def changes(self, request: Command, after: int) -> Command:
         """Answer with what happened after this revision; with everything there is where that is forgotten."""
         found = self._catalog.since(after)
         if found is None:
@@ -82,10 +83,10 @@ class Watchers:
         rows = found[:MAX_CHANGES]
         return _answer(request, rows[-1].revision, "changes", [entry.row() for entry in rows])
 
-    def everything(self, request: Message) -> Message:
+    def everything(self, request: Command) -> Command:
         rows = [entry.row() for entry in self._catalog.entries.values()]
         return _answer(request, self._catalog.revision, "entries", rows)
 
 
-def _answer(request: Message, revision: int, what: str, rows: list[list[object]]) -> Message:
+def _answer(request: Command, revision: int, what: str, rows: list[list[object]]) -> Command:
     return request.reply(fields={"revision": str(revision)}, body=to_json({what: rows}))

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import Env
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.broker.slave_replication import SlaveReplication
 from reference.mutants._planted import Planted
 from reference.wire.codes import Request
+from reference.wire.command import ONEWAY, Command
 
 
 class _AcksWhatItTook(SlaveReplication):
     """A slave acknowledges records as soon as it has written them, before its disk holds them."""
 
-    def _take(self, env: Env, message: Message) -> None:
+    def _take(self, env: Env, message: Command) -> None:
         super()._take(env, message)
         fields = {"session": self._session_word} | {key: str(self._broker.log.end) for key in ("position", "end")}
-        env.send(self.master, Message(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
+        env.send(self.master, Command(code=Request.REPLICA_ACK, flags=ONEWAY, fields=fields))
 
 
 class AcksWhatItTook(Replication):

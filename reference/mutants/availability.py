@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.membership import Membership
 from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import Replication
 from reference.controller.heartbeats import Gathered
 from reference.controller.liveness import Heartbeat
 from reference.mutants._planted import Planted
+from reference.wire.command import Command
 
 
 class NotificationLost(Membership):
     """Role changes come by notification alone, and the notification gets lost."""
 
-    def notified(self, env: Env, message: Message) -> None:
+    def notified(self, env: Env, message: Command) -> None:
         return
 
     def poll(self, env: Env) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.commitlog import Base, CommitLog, Epochs
 from reference.broker.consumer_requests import ConsumerRequests, Pull
 from reference.broker.files import Then
@@ -16,6 +16,7 @@ from reference.broker.queues import Queue, Queues, offsets_body
 from reference.broker.records import OFFSET_RECORDS
 from reference.mutants._planted import NODE, Planted
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 
 class NewestFileFirst(ConsumerRequests):
@@ -33,7 +34,7 @@ class NewestFileFirst(ConsumerRequests):
 class OffsetsInMemory(ProducerRequests):
     """Consumer offsets live in the master's memory; the log never hears of them."""
 
-    def commit(self, env: Env, source: str, message: Message) -> None:
+    def commit(self, env: Env, source: str, message: Command) -> None:
         broker, fields = self._broker, message.fields
         broker.must_serve()
         queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
@@ -45,7 +46,7 @@ class OffsetsInMemory(ProducerRequests):
 class OffsetBeforeConfirm(ProducerRequests):
     """A commit is answered, and takes effect, when its record is written, not when it is confirmed."""
 
-    def commit(self, env: Env, source: str, message: Message) -> None:
+    def commit(self, env: Env, source: str, message: Command) -> None:
         super().commit(env, source, message)
         broker, fields = self._broker, message.fields
         waiting = self._changes.pop()
@@ -96,7 +97,7 @@ class LateCommitsAgain(ProducerRequests):
 class NewGroupsBeginAtTheEnd(ConsumerRequests):
     """A group that has committed nothing is given the end of the queue, as if it had read all that is there."""
 
-    def committed(self, env: Env, source: str, message: Message) -> None:
+    def committed(self, env: Env, source: str, message: Command) -> None:
         queue = self._asked_queue(message)
         known = self._broker.queues.offsets.setdefault(message.fields["consumerGroup"], {})
         known.setdefault(queue.index, self._broker.readable_end(queue))
@@ -113,7 +114,7 @@ class ReadsBeforeConfirm(Broker):
 class CommitForEverybody(ProducerRequests):
     """What a group commits is stored for another one, too, of which nobody has heard."""
 
-    def commit(self, env: Env, source: str, message: Message) -> None:
+    def commit(self, env: Env, source: str, message: Command) -> None:
         super().commit(env, source, message)
         fields = message.fields
         queue = self._broker.find_queue(fields["topic"], int(fields["queueId"]))

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from chaos import events
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.commitlog import CommitLog
 from reference.broker.master_replication import MasterReplication, Peer
 from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.broker.slave_replication import SlaveReplication
 from reference.mutants._planted import Planted
+from reference.wire.command import Command
 
 
 class JoinsBehind(MasterReplication):
@@ -45,7 +46,7 @@ class ConfirmAsTold(SlaveReplication):
 class ConfirmWithRecordsOnly(SlaveReplication):
     """A slave learns what is confirmed with the next records: of heartbeats it takes nothing but that they came."""
 
-    def append(self, env: Env, source: str, message: Message) -> None:
+    def append(self, env: Env, source: str, message: Command) -> None:
         if not message.body and "confirm" in message.fields:
             known = {"confirm": str(self._broker.log.confirm)}
             message = replace(message, fields={**message.fields, **known})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.consumer_requests import ConsumerRequests, Pull
 from reference.broker.producer_requests import ProducerRequests
 from reference.mutants._planted import Planted
+from reference.wire.command import Command
 from reference.wire.fields import whole
 
 
@@ -22,7 +23,7 @@ class AsMuchAsAskedFor(ConsumerRequests):
 class TopicOfNothing(ProducerRequests):
     """A topic without queues is acknowledged, and there is none."""
 
-    def create_topic(self, env: Env, source: str, message: Message) -> None:
+    def create_topic(self, env: Env, source: str, message: Command) -> None:
         if message.fields.get("writeQueueNums") == "0":
             env.send(source, message.reply())
         else:

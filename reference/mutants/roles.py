@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.files import Then
 from reference.broker.membership import Membership
 from reference.controller.node import Controller, Respond
@@ -13,6 +13,7 @@ from reference.controller.replicas import Group, Outcome, Replica, Replicas, Sta
 from reference.mutants._planted import NODE, Planted
 from reference.nameserver import MASTER_ID, Registration, Routes
 from reference.wire.codes import Response
+from reference.wire.command import Command
 
 
 class ElectionOutsideSet(Replicas):
@@ -101,8 +102,8 @@ class LifeNotKept(Membership):
 class SwitchesCalledRefused(Controller):
     """Who asks for a switch gets the answer that it was refused, whatever became of it."""
 
-    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
-        def refused(env: Env, outcome: Outcome) -> Message:
+    def _write(self, env: Env, source: str, message: Command, entry: Mapping[str, Any], respond: Respond) -> None:
+        def refused(env: Env, outcome: Outcome) -> Command:
             answer = respond(env, outcome)
             if entry["op"] != "elect" or not entry["designate"]:
                 return answer
@@ -114,7 +115,7 @@ class SwitchesCalledRefused(Controller):
 class SwitchesNotWritten(Controller):
     """A switch is acknowledged and forgotten: its entry is never logged."""
 
-    def _write(self, env: Env, source: str, message: Message, entry: Mapping[str, Any], respond: Respond) -> None:
+    def _write(self, env: Env, source: str, message: Command, entry: Mapping[str, Any], respond: Respond) -> None:
         if self.raft.is_leader and entry["op"] == "elect" and entry["designate"]:
             self._answer(env, source, message, message.reply())
         else:

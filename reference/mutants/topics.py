@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.producer_requests import ProducerRequests
 from reference.mutants._planted import Planted
 from reference.nameserver import Registration, Routes
+from reference.wire.command import Command
 
 
 class TopicBeforeConfirm(ProducerRequests):
     """A creation is answered when its record is written, not when it is confirmed."""
 
-    def create_topic(self, env: Env, source: str, message: Message) -> None:
+    def create_topic(self, env: Env, source: str, message: Command) -> None:
         super().create_topic(env, source, message)
         if self._changes and self._changes[-1].request is message:
             waiting = self._changes.pop()
@@ -25,7 +26,7 @@ class TopicBeforeConfirm(ProducerRequests):
 class TopicsOfDefaultSize(ProducerRequests):
     """A topic is given the broker's own number of queues, if that is more than was asked for."""
 
-    def create_topic(self, env: Env, source: str, message: Message) -> None:
+    def create_topic(self, env: Env, source: str, message: Command) -> None:
         count = max(2, int(message.fields.get("writeQueueNums", 0)))
         super().create_topic(env, source, replace(message, fields={**message.fields, "writeQueueNums": str(count)}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.broker.replication import ReplicatedBroker, Replication
 from reference.broker.slave_replication import SlaveBroker, SlavePolicy, SlaveReplication
 from reference.metadata.catalog import Entry, Key
@@ -14,6 +14,7 @@ from reference.metadata.nodes import MetadataBroker, MetadataController, Metadat
 from reference.metadata.watchers import Watchers
 from reference.mutants._planted import NODE, Planted
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, read_object, text, to_json
 
 #: Marks a registration that brings a whole table, and the timer of those that come without a reason.
@@ -35,7 +36,7 @@ class RegistersWholeTables(MetadataBroker):
         super().start(env)
         env.set_timer(REGISTER, REGISTER_NS)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         super().message(env, source, message)
         if self.follower.view.revision != self._registered:
             self._register(env)
@@ -52,7 +53,7 @@ class RegistersWholeTables(MetadataBroker):
         self._registered = view.revision
         body = to_json({"entries": [entry.row() for entry in view.entries.values()]})
         for nameserver in self._nameservers if view.revision != NOTHING else ():
-            env.send(nameserver, Message(code=Request.REGISTER_BROKER, flags=ONEWAY, fields={WHOLE: "true"}, body=body))
+            env.send(nameserver, Command(code=Request.REGISTER_BROKER, flags=ONEWAY, fields={WHOLE: "true"}, body=body))
 
 
 class TakesWholeTables(MetadataNameServer):
@@ -63,7 +64,7 @@ class TakesWholeTables(MetadataNameServer):
         self.follower = Follower(())
         self._table: dict[Key, Entry] | None = None
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.REGISTER_BROKER and WHOLE in message.fields:
             rows = [Entry.read(row) for row in item(read_object(message.body), "entries", list)]
             self._table = {entry.key: entry for entry in rows}
@@ -72,7 +73,7 @@ class TakesWholeTables(MetadataNameServer):
         else:
             super().message(env, source, message)
 
-    def _read(self, message: Message) -> Message:
+    def _read(self, message: Command) -> Command:
         """Read from the table. The log's revision is nothing that it has."""
         key = text(message.fields, "kind"), text(message.fields, "name")
         if self._table is None:
@@ -131,7 +132,7 @@ class RefreshedByReads(MetadataNameServer):
     def __init__(self, spec: NodeSpec, **parts: Any) -> None:
         super().__init__(spec, **{**parts, "follower": AsksWhenAsked})
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         super().message(env, source, message)
         follower = self.follower
         if message.code == Request.METADATA_GET and not message.is_response and isinstance(follower, AsksWhenAsked):
@@ -145,9 +146,9 @@ class ManifestsLater(SlaveReplication):
 
     def __init__(self, broker: SlaveBroker, policy: SlavePolicy) -> None:
         super().__init__(broker, policy)
-        self._later: list[tuple[str, Message]] = []
+        self._later: list[tuple[str, Command]] = []
 
-    def append(self, env: Env, source: str, message: Message) -> None:
+    def append(self, env: Env, source: str, message: Command) -> None:
         if "view" in message.fields:
             self._later.append((source, message))
             return

@@ -15,8 +15,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from chaos.events import Event, event
-from chaos.node import Env, Malformed, Message
+from chaos.node import Env, Malformed
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import item, listed, optional_text, read_object
 
 TIMER = "tier-faults"
@@ -87,7 +88,7 @@ class Faults:
         self._rules: dict[str, Rule] = {}
         self._late: deque[tuple[int, Callable[[Env], None]]] = deque()  # by when they are due
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         """Take a command of the harness; False for any other message."""
         if message.code not in (Request.STORE_BREAK, Request.STORE_MEND, Request.STORE_HITS):
             return False
@@ -103,7 +104,7 @@ class Faults:
         env.send(source, answer)
         return True
 
-    def _read(self, rule_id: str, source: str, message: Message) -> Rule:
+    def _read(self, rule_id: str, source: str, message: Command) -> Rule:
         """Read a rule. Raises :class:`chaos.node.Malformed`."""
         code = Response.MESSAGE_ILLEGAL
         asked = read_object(message.body, code)

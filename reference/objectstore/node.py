@@ -22,12 +22,13 @@ from typing import Any
 from zlib import crc32
 
 from chaos import events
-from chaos.node import DiskFull, Env, Malformed, Message, NodeSpec
+from chaos.node import DiskFull, Env, Malformed, NodeSpec
 from reference.objectstore.changes import Traced
 from reference.objectstore.faults import REFUSALS, Faults, Listing, TierEffect
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import optional_text, read_object, to_json, whole
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
@@ -65,7 +66,7 @@ class _Ask:
     """A request of a client, as the store needs it."""
 
     caller: str
-    message: Message
+    message: Command
     verb: str
     key: str
     request: str
@@ -181,7 +182,7 @@ class ObjectStore:
 
     # --- requests ---
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.is_response:
             return
         if message.code == Request.DESCRIBE:
@@ -198,7 +199,7 @@ class ObjectStore:
         else:
             self._apply_faults(env, self._ask(source, message, verb))
 
-    def _ask(self, source: str, message: Message, verb: str) -> _Ask:
+    def _ask(self, source: str, message: Command, verb: str) -> _Ask:
         """Understand a request. Raises :class:`chaos.node.Malformed`."""
         fields, code = message.fields, Response.MESSAGE_ILLEGAL
         key = fields.get("prefix" if verb == "list" else "key", "")
@@ -394,7 +395,7 @@ class ObjectStore:
             return row
         return {name: value for name, value in row.items() if name != "content"} | {"changes": changes}
 
-    def _respond(self, env: Env, ask: _Ask, answer: Message) -> None:
+    def _respond(self, env: Env, ask: _Ask, answer: Command) -> None:
         if not ask.answer_lost:
             env.send(ask.caller, answer)
 

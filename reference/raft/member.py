@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.raft.applying import APPLY, Applier
 from reference.raft.election import Election
 from reference.raft.following import Following
@@ -23,6 +23,7 @@ from reference.raft.state import FOLLOWER, RaftState
 from reference.raft.state_machine import Proposed, StateMachine
 from reference.raft.transfer import Handover
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 
 class Raft(RaftState):
@@ -162,7 +163,7 @@ class Raft(RaftState):
         if peer == self.leader:
             self.reads.refuse_asked(env)
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         """Take a message of another member; False if it is none of Raft's."""
         handler = {
             Request.RAFT_PRE_VOTE: self.election.on_pre_vote,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaos.node import NO_PERMISSION, Malformed, Message
-from reference.wire.codes import Request
+from chaos.node import Malformed
+from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import whole
 
 #: The numbers in each message. The answer to a snapshot that is complete is one to an append.
@@ -34,14 +35,15 @@ def marked(cluster_id: str) -> dict[str, str]:
     return {_CLUSTER: cluster_id} if cluster_id else {}
 
 
-def check_cluster(message: Message, cluster_id: str) -> None:
+def check_cluster(message: Command, cluster_id: str) -> None:
     """Raise :class:`chaos.node.Malformed` for a message of another cluster."""
     found = message.fields.get(_CLUSTER, "")
     if found != cluster_id:
-        raise Malformed(f"the sender is of cluster {found!r}, this controller of {cluster_id!r}", NO_PERMISSION)
+        text = f"the sender is of cluster {found!r}, this controller of {cluster_id!r}"
+        raise Malformed(text, Response.NO_PERMISSION)
 
 
-def numbers_of(message: Message) -> dict[str, int]:
+def numbers_of(message: Command) -> dict[str, int]:
     """Return the numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
     given = message.fields
     kinds = _ANSWERS if "answer" in given else _REQUESTS

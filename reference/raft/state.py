@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos import events
-from chaos.node import ONEWAY, Env, Message
+from chaos.node import Env
 from reference.raft.log import Entry, RaftLog
 from reference.raft.members import Members, Memberships
 from reference.raft.messages import marked
@@ -15,6 +15,7 @@ from reference.raft.peer import Peer
 from reference.raft.read_index import Lease, Rounds
 from reference.raft.state_machine import Proposed, StateMachine
 from reference.wire.codes import Request
+from reference.wire.command import ONEWAY, Command
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 
@@ -137,4 +138,4 @@ class RaftState:
         self, env: Env, to: str, code: Request, fields: Mapping[str, int], body: bytes = b"", after: int | None = None
     ) -> None:
         texts = {key: str(value) for key, value in fields.items()} | marked(self.cluster_id)
-        env.send(to, Message(code=code, flags=ONEWAY, fields=texts, body=body), after=after)
+        env.send(to, Command(code=code, flags=ONEWAY, fields=texts, body=body), after=after)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from chaos.node import Env, Message
+from chaos.node import Env
+from reference.wire.command import Command
 from reference.wire.fields import item
 
 _NUMBERS = ("queue", "version", "epoch", "start", "end", "position", "hash")
@@ -129,7 +130,7 @@ class TierInterface(Protocol):
     def confirmed(self, env: Env) -> None:
         """Take note that the confirm offset, or a queue's end, has moved."""
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         """Take a response of the object store; False if the message is none of the tier's."""
 
     def timer(self, env: Env, name: str) -> bool:

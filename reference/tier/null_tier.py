@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.tier.interface import BrokerInterface, TierAnswer, View
+from reference.wire.command import Command
 
 
 class NullTier:
@@ -22,7 +23,7 @@ class NullTier:
 
     def confirmed(self, env: Env) -> None: ...
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         return False
 
     def timer(self, env: Env, name: str) -> bool:

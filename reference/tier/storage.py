@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from chaos import events
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.tier.interface import BrokerInterface, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp, view_of
 from reference.tier.objects import DataName, ObjectError, content_hash, data_prefix, encode, manifest_key, parse_key
@@ -22,6 +22,7 @@ from reference.tier.store_client import TIMER as TIMEOUT_TIMER
 from reference.tier.store_client import Answer, StoreClient
 from reference.tier.views import TIMER as SYNC_TIMER
 from reference.tier.views import Views
+from reference.wire.command import Command
 
 UPLOADS_TIMER = "tier-uploads"
 MAX_RECORDS_PER_SEGMENT = 4096
@@ -164,7 +165,7 @@ class Tier:
         if self._active:
             self._wake_in(env, _SWEEP_NS)
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         return self.client.message(env, source, message)
 
     def timer(self, env: Env, name: str) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chaos import events
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import listed, read_json, request_number, whole
 
 TIMER = "tier-timeout"
@@ -49,7 +50,7 @@ LOST = Answer(lost=True)
 _UNDERSTOOD = (Response.SUCCESS, Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
 
 
-def _read(message: Message, verb: str) -> Answer:
+def _read(message: Command, verb: str) -> Answer:
     """Read an answer. Raises :class:`chaos.node.Malformed`."""
     about = message.fields
     keys = listed({"keys": read_json(message.body)}, "keys", str, int) if verb == "list" and not message.code else ()
@@ -111,12 +112,12 @@ class StoreClient:
         env.trace(events.TierRequest(queue=queue, offset=offset, epoch=epoch, request=request, verb=verb, key=key))
         opaque = request_number(env.incarnation, self._requests)
         self._pending[opaque] = _Pending(verb=verb, deadline_ns=env.mono_ns() + self._timeout_ns, then=then)
-        env.send(self.store, Message(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
+        env.send(self.store, Command(code=_CODES[verb], opaque=opaque, fields=fields, body=body))
         if not self._timer_set:
             self._timer_set = True
             env.set_timer(TIMER, self._timeout_ns)
 
-    def message(self, env: Env, source: str, message: Message) -> bool:
+    def message(self, env: Env, source: str, message: Command) -> bool:
         """Take an answer of the store. One that comes after its time limit is dropped."""
         if source != self.store or not message.is_response:
             return False

@@ -1,4 +1,4 @@
-"""RocketMQ remoting frames: bytes on a connection, to and from :class:`chaos.node.Message`.
+"""RocketMQ remoting frames: bytes on a connection, to and from :class:`reference.wire.command.Command`.
 
 A frame is ``length | header word | header | body``, both words four bytes, big-endian. ``length`` counts what follows
 it; the header word's top byte says how the header is written (0 JSON, 1 RocketMQ's binary form), the lower three its
@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
-from chaos.node import NO_FIELDS, Message
 from reference.wire.codes import FIRST_OF_OUR_OWN, Request
+from reference.wire.command import NO_FIELDS, Command
 from reference.wire.fields import to_json
 
 #: The largest frame, with its length word; a peer that announces more is cut off.
@@ -61,9 +61,9 @@ _INT32 = range(-(2**31), 2**31)
 
 
 class RemotingCodec:
-    """Implements :class:`chaos.driver.Codec`; holds no state, so one object serves all connections."""
+    """Implements :class:`chaos.node.Codec`; holds no state, so one object serves all connections."""
 
-    def encode(self, message: Message) -> bytes:
+    def encode(self, message: Command) -> bytes:
         """Make one frame. Raises ``ValueError`` if it would be larger than 16 MiB."""
         remark = f',"remark":{_ENCODER.encode(message.remark)}' if message.remark else ""
         fields = f',"extFields":{_ENCODER.encode(dict(message.fields))}' if message.fields else ""
@@ -79,7 +79,7 @@ class RemotingCodec:
         digits = b'%08x%08x",' % (crc32(start), crc32(message.body, crc32(rest)))
         return b"".join((start, _CHECK, digits, rest, message.body))
 
-    def decode(self, buffer: bytearray) -> list[Message]:
+    def decode(self, buffer: bytearray) -> list[Command]:
         """Take all whole frames off the front of ``buffer``; what remains waits for more bytes.
 
         Raises ``ValueError`` as soon as the front can't become a frame; then the connection is of no more use.
@@ -117,11 +117,11 @@ class RemotingCodec:
         """Return whether a frame with this header is refused when its bytes don't match its checksum."""
         return True
 
-    def is_internal(self, message: Message) -> bool:
+    def is_internal(self, message: Command) -> bool:
         """Return whether only our own nodes and the harness say this: replication, Raft, the object store."""
         return message.code >= FIRST_OF_OUR_OWN and not message.is_response
 
-    def readdress(self, request: int, answer: Message, addresses: Mapping[str, str]) -> Message:
+    def readdress(self, request: int, answer: Command, addresses: Mapping[str, str]) -> Command:
         """Return the answer for a client that knows nodes by address instead of by name."""
         fields = dict(answer.fields)
         for key in ADDRESS_FIELDS & fields.keys():
@@ -154,7 +154,7 @@ def _routes(node: object, addresses: Mapping[str, str]) -> object:
     }
 
 
-def _read_json(data: bytes, body: bytes) -> Message:
+def _read_json(data: bytes, body: bytes) -> Command:
     try:
         header = _loads(data)
         if b"\\u" in data and _HALF_CHARACTER.search(data):
@@ -167,7 +167,7 @@ def _read_json(data: bytes, body: bytes) -> Message:
     remark = header.get("remark") or ""
     if {type(remark), *map(type, _values(fields))} != {str}:
         raise ValueError(f"a frame's remark and extFields must be strings: {data[:200]!r}")
-    return Message(
+    return Command(
         code=_number(header, "code"),
         flags=_number(header, "flag"),
         opaque=_number(header, "opaque"),
@@ -200,7 +200,7 @@ def _number(header: dict[str, object], key: str) -> int:
     return value
 
 
-def _read_binary(data: bytes, body: bytes) -> Message:
+def _read_binary(data: bytes, body: bytes) -> Command:
     try:
         code, _language, _version, opaque, flags, remark_size = _BINARY.unpack_from(data)
         remark, at = _text(data, _BINARY.size, remark_size)
@@ -216,7 +216,7 @@ def _read_binary(data: bytes, body: bytes) -> Message:
             fields[key], at = _text(data, at + 4, value_size)
     except (struct.error, ValueError) as error:
         raise ValueError(f"a frame's binary header can't be read: {error}") from error
-    return Message(code=code, flags=flags, opaque=opaque, fields=fields or NO_FIELDS, body=body, remark=remark)
+    return Command(code=code, flags=flags, opaque=opaque, fields=fields or NO_FIELDS, body=body, remark=remark)
 
 
 def _text(data: bytes, begin: int, size: int) -> tuple[str, int]:

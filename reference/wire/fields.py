@@ -11,9 +11,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from chaos.node import INVALID_PARAMETER, Malformed
+from chaos.node import Malformed
+from reference.wire.codes import Response
 
 T = TypeVar("T")
+
+#: The code of most answers to what can't be understood.
+_USUAL = Response.INVALID_PARAMETER
 
 #: So many lives of a node, requests of each, and parts that ask the same nodes have numbers of their own.
 _LIVES, _REQUESTS, _PARTS = 1 << 11, 1 << 19, 2
@@ -38,7 +42,7 @@ def to_json(value: object) -> bytes:
 # Header fields. All raise :class:`chaos.node.Malformed`.
 
 
-def text(fields: Mapping[str, str], key: str, code: int = INVALID_PARAMETER) -> str:
+def text(fields: Mapping[str, str], key: str, code: int = _USUAL) -> str:
     """Return a name that must be there."""
     value = fields.get(key, "")
     if not value:
@@ -48,13 +52,18 @@ def text(fields: Mapping[str, str], key: str, code: int = INVALID_PARAMETER) -> 
     return value
 
 
-def optional_text(fields: Mapping[str, str], key: str, default: str = "", code: int = INVALID_PARAMETER) -> str:
+def optional_text(fields: Mapping[str, str], key: str, default: str = "", code: int = _USUAL) -> str:
     """Return a name that may be missing."""
     return text(fields, key, code) if fields.get(key) else default
 
 
 def whole(
-    fields: Mapping[str, str], key: str, default: int | None = None, *, bits: int = 64, code: int = INVALID_PARAMETER
+    fields: Mapping[str, str],
+    key: str,
+    default: int | None = None,
+    *,
+    bits: int = 64,
+    code: int = _USUAL,
 ) -> int:
     """Return a whole number of so many bits, its sign included. Without a default it must be there."""
     value = fields.get(key)
@@ -74,7 +83,7 @@ def whole(
 # Bodies
 
 
-def read_json(body: bytes, code: int = INVALID_PARAMETER) -> Any:
+def read_json(body: bytes, code: int = _USUAL) -> Any:
     """Return the JSON value in a body: numbers are finite and fit into 64 bits, texts are text, and nothing is nested
     deeper than :data:`MAX_DEPTH`. Raises :class:`chaos.node.Malformed`."""
     try:
@@ -88,21 +97,19 @@ def read_json(body: bytes, code: int = INVALID_PARAMETER) -> Any:
     return value
 
 
-def read_object(body: bytes, code: int = INVALID_PARAMETER) -> dict[str, Any]:
+def read_object(body: bytes, code: int = _USUAL) -> dict[str, Any]:
     """Return the JSON object in a body. Raises :class:`chaos.node.Malformed`."""
     return as_object(read_json(body, code), code)
 
 
-def as_object(value: object, code: int = INVALID_PARAMETER) -> dict[str, Any]:
+def as_object(value: object, code: int = _USUAL) -> dict[str, Any]:
     """Return a JSON object. Raises :class:`chaos.node.Malformed` for any other JSON value."""
     if not isinstance(value, dict):
         raise Malformed(f"expected a JSON object, not {type(value).__name__}", code)
     return value
 
 
-def item(
-    value: Mapping[str, Any], key: str, kind: type[T], default: T | None = None, code: int = INVALID_PARAMETER
-) -> T:
+def item(value: Mapping[str, Any], key: str, kind: type[T], default: T | None = None, code: int = _USUAL) -> T:
     """Return a member of an object, which has exactly this type. Raises :class:`chaos.node.Malformed`."""
     found = value.get(key, default)
     if type(found) is not kind:
@@ -110,7 +117,7 @@ def item(
     return found
 
 
-def listed(value: Mapping[str, Any], key: str, *kinds: type, code: int = INVALID_PARAMETER) -> list[Any]:
+def listed(value: Mapping[str, Any], key: str, *kinds: type, code: int = _USUAL) -> list[Any]:
     """Return a member that is a list of values of one type, or of lists that hold one value of each of these types, in
     order. Raises :class:`chaos.node.Malformed`."""
     found = item(value, key, list, code=code)

@@ -15,10 +15,10 @@ from benchmarks.controller import MODES, PHASES, _json, figures
 from benchmarks.controllers.bench import Bench, Phase
 from benchmarks.controllers.cluster import ReferenceCluster
 from benchmarks.controllers.load import Connection, frame
-from chaos.node import Message
 from reference.controller.dispatch import CLASSIC
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 ROOT = Path(__file__).parent.parent.parent
 RATIOS = ("ratio_writes", "ratio_reads", "ratio_p99")
@@ -79,7 +79,7 @@ def test_requests_are_frames_and_answers_find_their_requests_in_any_order_and_pi
 
 def test_a_frame_says_what_it_was_given() -> None:
     (message,) = RemotingCodec().decode(bytearray(frame(1003, 7, {"a": "b"}, b"body", flags=2)))
-    assert message == Message(code=1003, opaque=7, flags=2, fields={"a": "b"}, body=b"body")
+    assert message == Command(code=1003, opaque=7, flags=2, fields={"a": "b"}, body=b"body")
 
 
 @pytest.mark.full

@@ -27,7 +27,7 @@ def loaded_by(module: str) -> tuple[list[str], set[str]]:
 
 
 def test_the_page_of_a_nodes_author_loads_itself_only() -> None:
-    assert loaded_by("chaos.node") == (["chaos", "chaos.node", "chaos.program"], set())
+    assert loaded_by("chaos.node") == (["chaos", "chaos.events", "chaos.node", "chaos.program"], set())
 
 
 @pytest.mark.parametrize("module", ["chaos.shell.node_process", "reference", "reference.console"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected, MakeFrame
-from chaos.node import NOWHERE, Message
+from chaos.node import NOWHERE
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers._remoting import records as remoting
 from drivers.reference.limits import LimitsClient
@@ -21,11 +21,12 @@ from reference.broker.records import MAX_USER_PROPERTIES_BYTES
 from reference.tier.objects import content_hash
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 QUEUE = QueueRef(index=0, topic="storm", queue_id=0)
 NODES = {"broker": ("b",), "controller": ("c",), "nameserver": ("n",), "objectstore": ()}
 EMPTY = "a topic without queues"
-Answering = Callable[[Message], Message | Exception]
+Answering = Callable[[Command], Command | Exception]
 
 
 class Plain:
@@ -40,7 +41,7 @@ class Plain:
     def now_ns(self) -> int:
         return 0
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         if message.code == Request.GET_ROUTEINFO_BY_TOPIC and message.fields["topic"] == QUEUE.topic:
             return message.reply(body=b'{"brokerDatas":[{"brokerAddrs":{"0":"b"}}]}')
         if message.code == Request.CONTROLLER_GET_METADATA_INFO:
@@ -50,13 +51,13 @@ class Plain:
             raise answer
         return answer
 
-    def oneway(self, message: Message) -> None: ...
+    def oneway(self, message: Command) -> None: ...
 
     def close(self) -> None: ...
 
 
 class Bytes(Plain):
-    async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
+    async def exchange(self, request: Command, frame: MakeFrame, timeout_s: float) -> Command:
         return await self.request(RemotingCodec().decode(bytearray(b"".join(frame(request))))[0], timeout_s)
 
 
@@ -129,13 +130,13 @@ def test_properties_are_as_long_as_they_may_be_and_one_byte_longer() -> None:
 
 @pytest.mark.parametrize("frame", [frames.in_pieces, frames.binary, frames.plain])
 def test_each_form_of_a_frame_says_the_same(frame: MakeFrame) -> None:
-    request = Message(code=30, opaque=7, fields={"topic": "storm", "queueId": "0"})
+    request = Command(code=30, opaque=7, fields={"topic": "storm", "queueId": "0"})
     (read,) = RemotingCodec().decode(bytearray(b"".join(frame(request))))
     assert (read.code, read.opaque, dict(read.fields)) == (30, 7, dict(request.fields))
 
 
 def test_the_longest_frame_is_as_long_as_it_may_be() -> None:
-    frame = b"".join(frames.longest(Message(code=28, opaque=7)))
+    frame = b"".join(frames.longest(Command(code=28, opaque=7)))
     (read,) = RemotingCodec().decode(bytearray(frame))
     assert len(frame) == MAX_FRAME_BYTES and (read.code, read.opaque) == (28, 7)
 
@@ -145,11 +146,11 @@ def test_what_can_not_be_understood_closes_a_connection(what: str) -> None:
     one = frames.of_frames("storm")[f"a frame with {what}"]
     assert one.expected == CLOSED
 
-    def answering(message: Message) -> Message:
+    def answering(message: Command) -> Command:
         raise AssertionError("nothing of it is a message")
 
     class Strict(Bytes):
-        async def exchange(self, request: Message, frame: MakeFrame, timeout_s: float) -> Message:
+        async def exchange(self, request: Command, frame: MakeFrame, timeout_s: float) -> Command:
             with pytest.raises(ValueError):
                 RemotingCodec().decode(bytearray(b"".join(frame(request))))
             raise Disconnected("broke")
@@ -161,7 +162,7 @@ def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is
     what = "requests GET_MIN_OFFSET that can't be understood"
     seen: list[dict[str, str]] = []
 
-    def answering(message: Message) -> Message:
+    def answering(message: Command) -> Command:
         seen.append(dict(message.fields))
         return message.reply(Response.INVALID_PARAMETER)
 
@@ -171,7 +172,7 @@ def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is
     assert {"topic": "storm", "queueId": str(1 << 63)} in seen and {"topic": "storm", "queueId": "x"} in seen
     assert all(fields != {"topic": "storm", "queueId": "0"} for fields in seen)
 
-    def lenient(message: Message) -> Message:
+    def lenient(message: Command) -> Command:
         return message.reply(0 if message.fields.get("queueId") == str(1 << 63) else Response.INVALID_PARAMETER)
 
     told = asyncio.run(client(lenient).ask(what, "")).value["told"]
@@ -222,7 +223,7 @@ def given(what: str, **other: Any) -> bytes:
 def test_a_message_is_given_back_as_it_was_sent(other: dict[str, Any], wrong: str) -> None:
     what = "a message in the short form"
 
-    def answering(message: Message) -> Message:
+    def answering(message: Command) -> Command:
         if message.code == Request.PULL_MESSAGE:
             return message.reply(body=given(what, **other))
         return message.reply(fields={"queueOffset": "7", "position": "70", "msgId": records.message_id(NOWHERE, 70)})
@@ -236,7 +237,7 @@ def test_what_another_message_at_the_offset_is_or_what_nobody_can_read_now_says_
     bodies = [given(what, flag=8, properties=b"UNIQ_KEY\x01L\x02"), b"no record", b""]
     for body in bodies:
 
-        def answering(message: Message, body: bytes = body) -> Message:
+        def answering(message: Command, body: bytes = body) -> Command:
             return message.reply(fields={"queueOffset": "7", "position": "70"}, body=body)
 
         told = asyncio.run(client(answering).send_question(what, QUEUE, "K", b"body")).value["told"]
@@ -245,17 +246,17 @@ def test_what_another_message_at_the_offset_is_or_what_nobody_can_read_now_says_
 
 
 def test_what_wants_no_answer_and_gets_one_is_wrong_and_silence_must_have_an_effect() -> None:
-    def answering(message: Message, commits: Message | Exception, offset: str) -> Message | Exception:
+    def answering(message: Command, commits: Command | Exception, offset: str) -> Command | Exception:
         assert message.is_oneway == (message.code == Request.UPDATE_CONSUMER_OFFSET)
         if message.is_oneway:
             return commits
         return message.reply(fields={"offset": "1" if message.code == Request.GET_MAX_OFFSET else offset})
 
-    def told(commits: Message | Exception, offset: str) -> object:
+    def told(commits: Command | Exception, offset: str) -> object:
         asked = client(lambda message: answering(message, commits, offset)).ask("a commit that wants no answer", "")
         return asyncio.run(asked).value["told"]
 
-    assert told(Message(code=0, flags=1), "1") == "code 0"
+    assert told(Command(code=0, flags=1), "1") == "code 0"
     assert told(TimeoutError(), "1") == "no answer"
     with pytest.raises(Failed):
         told(TimeoutError(), "0")
@@ -266,7 +267,7 @@ def test_what_wants_no_answer_and_gets_one_is_wrong_and_silence_must_have_an_eff
 def test_an_object_that_was_told_to_be_there_is_there_for_ever() -> None:
     there: dict[str, bytes] = {}
 
-    def answering(message: Message) -> Message:
+    def answering(message: Command) -> Command:
         key = message.fields["key"]
         if message.code == Request.STORE_PUT:
             there[key] = message.body

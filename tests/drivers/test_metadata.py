@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from chaos.services import CanKeepMetadata
 from drivers.reference.driver import Options, create
@@ -18,8 +17,9 @@ from drivers.reference.metadata import KINDS, MetadataClient
 from reference.metadata.catalog import KINDS as CATALOG_KINDS
 from reference.metadata.catalog import check_value, content
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
-Answering = Callable[[Message], Message | Exception]
+Answering = Callable[[Command], Command | Exception]
 
 
 class OneNode:
@@ -27,13 +27,13 @@ class OneNode:
 
     def __init__(self, answering: Answering) -> None:
         self.answering = answering
-        self.asked: list[Message] = []
+        self.asked: list[Command] = []
 
     def connect(self, client: str, node: str) -> OneNode:
         assert (client, node) == ("client", "n")
         return self
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         self.asked.append(message)
         answer = self.answering(message)
         if isinstance(answer, Exception):

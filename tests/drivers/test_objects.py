@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from drivers._remoting.objects import ControllerObjects
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
-Answering = Callable[[Message], Message | Exception]
+Answering = Callable[[Command], Command | Exception]
 
 
 class OneNode:
@@ -23,13 +23,13 @@ class OneNode:
 
     def __init__(self, answering: Answering) -> None:
         self.answering = answering
-        self.asked: list[Message] = []
+        self.asked: list[Command] = []
 
     def connect(self, client: str, node: str) -> OneNode:
         assert (client, node) == ("client", "controller-0")
         return self
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         self.asked.append(message)
         answer = self.answering(message)
         if isinstance(answer, Exception):

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.drivers.test_reference import ScriptedNetwork as Network
 from tests.drivers.test_reference import run, says, system
 
 GROUP = {"master": "broker-0", "epoch": 3, "set": ["broker-1", "broker-0"], "brokers": {"broker-0": 1, "broker-1": 2}}
 
 
-def controllers(answer: Message | Exception, role: str = "leader") -> Network:
+def controllers(answer: Command | Exception, role: str = "leader") -> Network:
     state = {"role": role, "term": 1, "groups": {"broker-a": GROUP}}
 
-    def told(node: str, message: Message) -> Any:
+    def told(node: str, message: Command) -> Any:
         return says(0, body=json.dumps(state).encode()) if message.code == Request.DESCRIBE else answer
 
     return Network(told)
@@ -47,7 +47,7 @@ def test_the_leader_is_asked_for_an_election_and_names_the_master() -> None:
         (Disconnected("refused", sent=False), Failed),
     ],
 )
-def test_a_switch_is_refused_or_unclear(answer: Message | Exception, ended: type[Exception]) -> None:
+def test_a_switch_is_refused_or_unclear(answer: Command | Exception, ended: type[Exception]) -> None:
     with pytest.raises(ended):
         run(system().operator(controllers(answer), "operator").elect("broker-a", "broker-1"))
 

@@ -15,7 +15,6 @@ import pytest
 import reference
 from chaos import events
 from chaos.driver import Disconnected, Profile
-from chaos.node import Message
 from chaos.ops import Answer, Failed, QueueRef, Unknown, message_id
 from drivers.reference import controllers
 from drivers.reference.driver import EVENTS, Options, Reference, create
@@ -24,11 +23,12 @@ from reference.objectstore.faults import TierFault
 from reference.tier import manifest, objects
 from reference.tier.interface import Stored, TopicQueue
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 QUEUE = QueueRef(index=2, topic="storm", queue_id=2)
 ROUTE = {"brokerDatas": [{"brokerName": "broker-a", "brokerAddrs": {"0": "broker-1", "2": "broker-0"}}]}
 
-Script = Callable[[str, Message], Message | Exception]
+Script = Callable[[str, Command], Command | Exception]
 
 
 class ScriptedNetwork:
@@ -36,7 +36,7 @@ class ScriptedNetwork:
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self.asked: list[tuple[str, str, Message]] = []
+        self.asked: list[tuple[str, str, Command]] = []
         self._now_ns = 0
 
     def now_ns(self) -> int:
@@ -46,7 +46,7 @@ class ScriptedNetwork:
     def connect(self, client: str, node: str) -> ScriptedConnection:
         return ScriptedConnection(self, client, node)
 
-    def answer(self, client: str, node: str, message: Message) -> Message:
+    def answer(self, client: str, node: str, message: Command) -> Command:
         self.asked.append((client, node, message))
         answer = self._script(node, message)
         if isinstance(answer, Exception):
@@ -61,10 +61,10 @@ class ScriptedConnection:
     def __init__(self, network: ScriptedNetwork, client: str, node: str) -> None:
         self._network, self._client, self._node = network, client, node
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         return self._network.answer(self._client, self._node, message)
 
-    def oneway(self, message: Message) -> None: ...
+    def oneway(self, message: Command) -> None: ...
 
     def close(self) -> None: ...
 
@@ -73,21 +73,21 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(coroutine)
 
 
-def as_json(value: object, **fields: str) -> Message:
-    return Message(code=0, flags=1, fields=fields, body=json.dumps(value).encode())
+def as_json(value: object, **fields: str) -> Command:
+    return Command(code=0, flags=1, fields=fields, body=json.dumps(value).encode())
 
 
-def broker_says(answer: Message | Exception) -> ScriptedNetwork:
+def broker_says(answer: Command | Exception) -> ScriptedNetwork:
     """A route to broker-1, and this answer from there to everything."""
 
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         return as_json(ROUTE) if node == "nameserver-0" else answer
 
     return ScriptedNetwork(script)
 
 
-def says(code: int, remark: str = "", body: bytes = b"", **fields: str) -> Message:
-    return Message(code=code, flags=1, remark=remark, fields=fields, body=body)
+def says(code: int, remark: str = "", body: bytes = b"", **fields: str) -> Command:
+    return Command(code=code, flags=1, remark=remark, fields=fields, body=body)
 
 
 def system(**options: Any) -> Reference:
@@ -118,7 +118,7 @@ def test_an_acknowledged_send_tells_where_the_message_stands() -> None:
         Disconnected("refused", sent=False),
     ],
 )
-def test_a_send_that_surely_was_not_stored_has_failed(answer: Message | Exception) -> None:
+def test_a_send_that_surely_was_not_stored_has_failed(answer: Command | Exception) -> None:
     with pytest.raises(Failed):
         send(broker_says(answer))
 
@@ -135,7 +135,7 @@ def test_a_send_that_surely_was_not_stored_has_failed(answer: Message | Exceptio
         Disconnected("reset", sent=True),
     ],
 )
-def test_a_send_that_may_have_been_stored_is_unclear(answer: Message | Exception) -> None:
+def test_a_send_that_may_have_been_stored_is_unclear(answer: Command | Exception) -> None:
     with pytest.raises(Unknown):
         send(broker_says(answer))
 
@@ -151,7 +151,7 @@ def test_without_a_route_nothing_was_sent() -> None:
 def test_the_route_is_kept_until_something_fails() -> None:
     answers = iter([says(0, queueOffset="0"), says(0, queueOffset="1"), TimeoutError(), says(0, queueOffset="2")])
 
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         return as_json(ROUTE) if node.startswith("nameserver") else next(answers)
 
     network = ScriptedNetwork(script)
@@ -176,7 +176,7 @@ def record(offset: int, body: bytes, key: str = "") -> bytes:
     )
 
 
-def pull(answer: Message | Exception, **options: Any) -> tuple[Answer, ScriptedNetwork]:
+def pull(answer: Command | Exception, **options: Any) -> tuple[Answer, ScriptedNetwork]:
     network = broker_says(answer)
     return run(system().client(network, "c").pull(QUEUE, 4, limit=8, **options)), network
 
@@ -257,7 +257,7 @@ def snapshots(**changes: Any) -> dict[str, dict[str, Any]]:
 
 
 def network_of(told: dict[str, dict[str, Any]]) -> ScriptedNetwork:
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         return as_json(told[node]) if told[node] else TimeoutError()
 
     return ScriptedNetwork(script)
@@ -315,7 +315,7 @@ def test_polls_are_recorded_as_intervals() -> None:
 def test_a_switch_waits_for_the_new_master_and_a_refusal_has_failed() -> None:
     told = snapshots()
 
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         if message.code == Request.CONTROLLER_ELECT_MASTER:
             if message.fields["brokerId"] != "3":
                 return says(Response.CONTROLLER_ELECT_MASTER_FAILED, "not in sync")
@@ -330,7 +330,7 @@ def test_a_switch_waits_for_the_new_master_and_a_refusal_has_failed() -> None:
 
 
 def test_a_switch_that_nobody_confirms_is_unclear() -> None:
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         if message.code == Request.CONTROLLER_ELECT_MASTER:
             return says(0, masterEpoch="4")
         return as_json(snapshots()[node])
@@ -342,7 +342,7 @@ def test_a_switch_that_nobody_confirms_is_unclear() -> None:
 def test_a_newcomer_counts_from_its_welcome_on_and_is_waited_for() -> None:
     told, asked = snapshots(), -1000
 
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         nonlocal asked
         asked += 1
         if asked > 6:
@@ -405,7 +405,7 @@ STATE = {
 def collecting(store: dict[str, bytes], *, mute: str = "", page: int = 1000, forgets: bool = False) -> ScriptedNetwork:
     """A store that lists ``page`` keys at a time; if it ``forgets``, the first ones again and again."""
 
-    def script(node: str, message: Message) -> Message | Exception:
+    def script(node: str, message: Command) -> Command | Exception:
         fields = message.fields
         if node == mute:
             return TimeoutError()
@@ -491,8 +491,8 @@ def test_it_tells_all_events_that_its_nodes_trace_and_no_others():
 def test_a_removal_that_the_leader_still_counts_is_none(
     monkeypatch: pytest.MonkeyPatch, peers: str, fails: bool
 ) -> None:
-    async def answer(network: Any, leader: str, code: Request, fields: Mapping[str, str]) -> Message:
-        return Message(code=Response.SUCCESS, fields={"peers": peers})
+    async def answer(network: Any, leader: str, code: Request, fields: Mapping[str, str]) -> Command:
+        return Command(code=Response.SUCCESS, fields={"peers": peers})
 
     monkeypatch.setattr(controllers, "_request", answer)
     removal = controllers.remove(network_of(snapshots()), "controller-1", "controller-2")

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from chaos.driver import Disconnected
-from chaos.node import Message
 from chaos.ops import Answer, Failed, Unknown
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.drivers.test_reference import ScriptedNetwork as Network
 from tests.drivers.test_reference import broker_says, run, says, system
 
@@ -20,7 +20,7 @@ def create(network: Network) -> Answer:
     return made
 
 
-def find(answer: Message | Exception, **options: int) -> Answer:
+def find(answer: Command | Exception, **options: int) -> Answer:
     found: Answer = run(system(**options).topics(Network(lambda node, message: answer), "t").find("made-0"))
     return found
 
@@ -46,7 +46,7 @@ def test_a_topic_is_created_at_the_master_of_the_first_queue() -> None:
         (TimeoutError(), Unknown),
     ],
 )
-def test_a_creation_is_refused_or_unclear(answer: Message | Exception, ended: type[Exception]) -> None:
+def test_a_creation_is_refused_or_unclear(answer: Command | Exception, ended: type[Exception]) -> None:
     with pytest.raises(ended):
         create(broker_says(answer))
 
@@ -59,6 +59,6 @@ def test_a_topic_has_as_many_queues_as_all_groups_have_of_it() -> None:
 
 
 @pytest.mark.parametrize("answer", [TimeoutError(), says(Response.SYSTEM_ERROR), Disconnected("reset", sent=True)])
-def test_who_was_not_answered_has_learned_nothing(answer: Message | Exception) -> None:
+def test_who_was_not_answered_has_learned_nothing(answer: Command | Exception) -> None:
     with pytest.raises(Failed):
         find(answer)

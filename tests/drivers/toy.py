@@ -23,8 +23,9 @@ from chaos.driver import (
     TierRule,
 )
 from chaos.effects.links import HARNESS
-from chaos.node import Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.plain import PlainMessage
 from chaos.services import FIRST_SET, FIRST_TEXT, FIRST_VERSION
 from chaos.workload import body_hash
 from tests.free_events import Free
@@ -61,7 +62,7 @@ class Node:
         self._memory.out.discard(env.name)
         env.trace(Free("role", epoch=self._memory.epoch, role="master" if env.name == self._memory.leader else "slave"))
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
         asked = json.loads(message.body)
         env.trace(Free("asked", what=asked["do"]))
         answer = getattr(self, asked.pop("do"))(**asked)
@@ -133,7 +134,7 @@ def build(spec: NodeSpec) -> Node:
 
 async def ask(network: Network, client: str, node: str, do: str, **what: object) -> Any:
     """Raises what a client raises."""
-    message = Message(code=1, body=json.dumps({"do": do, **what}).encode())
+    message = PlainMessage(kind=1, body=json.dumps({"do": do, **what}).encode())
     try:
         return json.loads((await network.connect(client, node).request(message, ASK_S)).body)
     except TimeoutError as error:

@@ -12,12 +12,13 @@ from typing import Any
 from chaos.deployments import sim
 from chaos.driver import ClusterSpec, Disconnected
 from chaos.fault import Undo, Verb
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from reference.broker.node import Broker
 from reference.controller.node import Controller
 from reference.objectstore.node import ObjectStore
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 TOPIC = "storm"
 PACKAGE = __name__
@@ -72,21 +73,21 @@ class Cluster:
 
     # Asking
 
-    async def ask(self, node: str, code: int, fields: Mapping[str, str], body: bytes = b"") -> Message | None:
+    async def ask(self, node: str, code: int, fields: Mapping[str, str], body: bytes = b"") -> Command | None:
         """None when there is no answer."""
-        request = Message(code=code, fields=fields, body=body)
+        request = Command(code=code, fields=fields, body=body)
         try:
             return await self.world.connect("client", node).request(request, 3.0)
         except (TimeoutError, Disconnected):
             return None
 
-    async def send(self, node: str, queue: int = 0, body: bytes = b"") -> Message | None:
+    async def send(self, node: str, queue: int = 0, body: bytes = b"") -> Command | None:
         self._sent += 1
         key = f"i\x01x\x02UNIQ_KEY\x01{self._sent:032X}\x02"
         fields = {"a": "p", "b": TOPIC, "c": "", "d": "4", "e": str(queue), "f": "0", "g": "0", "h": "0", "i": key}
         return await self.ask(node, Request.SEND_MESSAGE_V2, fields, body or b"body-%d" % self._sent)
 
-    async def pull(self, node: str, offset: int, queue: int = 0, **more: str) -> Message | None:
+    async def pull(self, node: str, offset: int, queue: int = 0, **more: str) -> Command | None:
         fields = {"consumerGroup": "g", "topic": TOPIC, "queueId": str(queue), "queueOffset": str(offset)}
         return await self.ask(node, Request.PULL_MESSAGE, {**fields, "maxMsgNums": "32", "sysFlag": "0", **more})
 

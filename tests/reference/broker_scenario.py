@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.node import Message, Node, NodeSpec
+from chaos.node import Node, NodeSpec
 from reference.broker.node import Broker
 from reference.broker.queues import topic_body
 from reference.broker.records import SYSTEM, TOPIC_RECORDS, Record, decode_all, encode
 from reference.objectstore.node import ObjectStore
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.step_world import Held, StepScenario
 from tests.reference.tier_words import StoreWords, objects_in
 
@@ -53,7 +54,7 @@ class BrokerScenario(StepScenario):
         super().__init__()
         self._parts = parts
         self._place: Place | None = None
-        self._proposal: tuple[str, Message] | None = None
+        self._proposal: tuple[str, Command] | None = None
         self._ids: dict[str, int] = {}
         self._sent: dict[int, str] = {}  # by opaque
         self._store = StoreWords(STORE)
@@ -88,7 +89,7 @@ class BrokerScenario(StepScenario):
 
     # The parts that the page plays
 
-    def _controller(self, source: str, message: Message) -> None:
+    def _controller(self, source: str, message: Command) -> None:
         if message.code == Request.CONTROLLER_ALTER_SYNC_STATE_SET:
             self.tell_rows()
             self._proposal = (source, message)
@@ -107,7 +108,7 @@ class BrokerScenario(StepScenario):
             else:
                 self._reply(source, message.reply(fields=self._fields(), body=self._members()))
 
-    def _client(self, source: str, message: Message) -> None:
+    def _client(self, source: str, message: Command) -> None:
         self.tell_rows()
         what = self._sent.pop(message.opaque)
         match message.code:
@@ -121,7 +122,7 @@ class BrokerScenario(StepScenario):
                 told = f"refused {what}: {message.remark or Response(message.code).name}"
         self.lines.append(f"  {source} {told}")
 
-    def _reply(self, to: str, message: Message) -> None:
+    def _reply(self, to: str, message: Command) -> None:
         def arrive() -> None:
             if to in self.world.envs:
                 self.world.nodes[to].message(self.world.envs[to], CONTROLLER, message)
@@ -192,7 +193,7 @@ class BrokerScenario(StepScenario):
         """The controllers tell these who is master."""
         code = Request.NOTIFY_BROKER_ROLE_CHANGED
         for name in names:
-            self._reply(name, Message(code=code, flags=2, fields=self._fields(), body=self._members()))
+            self._reply(name, Command(code=code, flags=2, fields=self._fields(), body=self._members()))
         self.settle()
 
     def do_accept(self) -> None:
@@ -217,7 +218,7 @@ class BrokerScenario(StepScenario):
             self._sent[opaque] = body
             fields = {"a": "p", "b": TOPIC, "c": "", "d": "1", "e": "0", "f": "0", "g": "0", "h": "0", "i": ""}
             data = body.encode().ljust(RECORD_BYTES - _OVERHEAD)
-            request = Message(code=Request.SEND_MESSAGE_V2, opaque=opaque, fields=fields, body=data)
+            request = Command(code=Request.SEND_MESSAGE_V2, opaque=opaque, fields=fields, body=data)
             self.world.nodes[node].message(self.world.envs[node], CLIENT, request)
             self.settle()
 
@@ -226,7 +227,7 @@ class BrokerScenario(StepScenario):
         self._sent[opaque] = "read"
         fields = {"consumerGroup": "g", "topic": TOPIC, "queueId": "0", "queueOffset": offset, "maxMsgNums": "32"}
         fields |= {"sysFlag": "0", "anyReplica": "true"}
-        request = Message(code=Request.PULL_MESSAGE, opaque=opaque, fields=fields)
+        request = Command(code=Request.PULL_MESSAGE, opaque=opaque, fields=fields)
         self.world.nodes[node].message(self.world.envs[node], CLIENT, request)
         self.settle()
 
@@ -261,7 +262,7 @@ class BrokerScenario(StepScenario):
         self.lines += objects_in(self.world.nodes[STORE], self.world.envs[STORE])
 
 
-def _replication(message: Message) -> str:
+def _replication(message: Command) -> str:
     fields = message.fields
     if message.is_response:
         return f"your log fits up to {fields['point']}" if message.code == 0 else f"refused: {message.remark}"

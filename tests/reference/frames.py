@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from chaos.node import ONEWAY, RESPONSE, Message
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import FIRST_OF_OUR_OWN, Request
+from reference.wire.command import ONEWAY, RESPONSE, Command
 
 NAMES = (
     *("topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag", "suspendTimeoutMillis", "consumerGroup", "timestamp"),
@@ -76,7 +76,7 @@ _OWN = {"brokerName": "strange", "brokerAddr": "stranger", "brokerAddress": "str
 class Fuzzer:
     """``corpus``: messages that the nodes of a cluster exchange, to be damaged."""
 
-    def __init__(self, seed: int, corpus: Sequence[Message]) -> None:
+    def __init__(self, seed: int, corpus: Sequence[Command]) -> None:
         self._rng = Random(f"{seed}/frames")
         self._corpus = list(corpus)
         self._codec = RemotingCodec()
@@ -96,7 +96,7 @@ class Fuzzer:
             return whole[: rng.randrange(len(whole))]
         return self._odd()
 
-    def damaged(self, message: Message) -> Message:
+    def damaged(self, message: Command) -> Command:
         """The same, but that it can't be understood, or not as it was meant."""
         rng = self._rng
         fields, body = dict(message.fields), message.body
@@ -112,7 +112,7 @@ class Fuzzer:
                 body = rng.choice((b"", body[: len(body) // 2], body + b"\x00", rng.choice(BODIES)))
         return replace(message, fields=fields, body=body)
 
-    def broken(self, message: Message) -> Message:
+    def broken(self, message: Command) -> Command:
         """The same, but that a number in it is none, or its body is cut off."""
         rng = self._rng
         numbers = [name for name, value in message.fields.items() if value.lstrip("-").isdecimal()]
@@ -120,13 +120,13 @@ class Fuzzer:
             return replace(message, fields={**message.fields, rng.choice(numbers): rng.choice(("x", "1.5", "9" * 30))})
         return replace(message, body=message.body[: len(message.body) // 2] + b"\xff")
 
-    def _drawn(self) -> Message:
+    def _drawn(self) -> Command:
         rng = self._rng
         fields = {rng.choice(NAMES): rng.choice(TEXTS) for _ in range(rng.randrange(8))}
         code = rng.choice((*Request, 0, -1, 320, 33, 12345, 1 << 30))
         flags = rng.choice((0, 0, 0, ONEWAY, RESPONSE))
         body = rng.choice(BODIES) if rng.random() < 0.5 else json.dumps(self._value(3)).encode()
-        return Message(code=code, flags=flags, opaque=rng.randrange(1 << 31), fields=fields, body=body)
+        return Command(code=code, flags=flags, opaque=rng.randrange(1 << 31), fields=fields, body=body)
 
     def _value(self, depth: int) -> object:
         rng = self._rng
@@ -148,7 +148,7 @@ class Fuzzer:
             value.append(rng.choice(VALUES))
         return json.dumps(value).encode()
 
-    def _harmless(self, message: Message) -> Message:
+    def _harmless(self, message: Command) -> Command:
         """Without what would be a lawful order to this cluster."""
         fields = {name: _OWN.get(name, value) for name, value in message.fields.items()}
         if message.code == Request.REPLICA_HELLO and "id" in fields:
@@ -159,7 +159,7 @@ class Fuzzer:
         body = message.body.replace(b'"storm"', b'"other"') if message.code == Request.REGISTER_BROKER else message.body
         return replace(message, fields=fields, body=body)
 
-    def _written(self, message: Message) -> bytes:
+    def _written(self, message: Command) -> bytes:
         try:
             frame = self._codec.encode(message)
         except ValueError:
@@ -195,7 +195,7 @@ class Fuzzer:
         )
 
 
-def _binary(message: Message) -> bytes:
+def _binary(message: Command) -> bytes:
     """The same in RocketMQ's binary form, as far as that can say it."""
     parts = []
     for name, value in message.fields.items():
@@ -208,6 +208,6 @@ def _binary(message: Message) -> bytes:
     return struct.pack(">II", 4 + len(header) + len(message.body), 1 << 24 | len(header)) + header + message.body
 
 
-def is_own(message: Message) -> bool:
+def is_own(message: Command) -> bool:
     """Whether nodes of the cluster say this to one another."""
     return message.code >= FIRST_OF_OUR_OWN or message.code in (Request.BROKER_HEARTBEAT, Request.REGISTER_BROKER)

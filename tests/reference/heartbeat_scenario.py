@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from reference.controller.heartbeats import Gathered, read_bundle
 from reference.controller.node import Controller
 from reference.wire.codes import Request
+from reference.wire.command import Command
 from reference.wire.fields import to_json
 from tests.reference.raft_scenario import ELECTION
 from tests.reference.raftnet import MS
@@ -82,7 +83,7 @@ class HeartbeatScenario(StepScenario):
         self._ask(leader, Request.CONTROLLER_ALTER_SYNC_STATE_SET, epochs, body)
 
     def _ask(self, leader: str, code: Request, fields: Mapping[str, str], body: bytes = b"") -> None:
-        request = Message(code=code, fields=dict(fields), body=body)
+        request = Command(code=code, fields=dict(fields), body=body)
         self.world.nodes[leader].message(self.world.envs[leader], _SET_UP, request)
         self.settle()
         self.do_deliver()
@@ -90,7 +91,7 @@ class HeartbeatScenario(StepScenario):
     def _beat(self, broker: str, node: str, **more: str) -> None:
         fields = {"brokerAddr": broker, "brokerName": GROUP, "brokerId": str(self._ids[broker])}
         fields |= {"epoch": "1", "maxOffset": "0", "generation": "1", **more}
-        request = Message(code=Request.BROKER_HEARTBEAT, fields=fields)
+        request = Command(code=Request.BROKER_HEARTBEAT, fields=fields)
         self.world.nodes[node].message(self.world.envs[node], broker, request)
         self.settle()
 

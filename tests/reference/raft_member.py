@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.raft.member import Raft
 from reference.raft.options import RaftOptions
 from reference.raft.policy import RaftPolicy
+from reference.wire.command import Command
 from tests.free_events import Free
 from tests.reference.raftnet import World
 
@@ -26,7 +27,7 @@ class Member:
     def start(self, env: Env) -> None:
         self.raft.start(env)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         assert self.raft.message(env, source, message)
 
     def timer(self, env: Env, name: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from chaos.deployments._sim.disk import SimDisk
 from chaos.events import Event
-from chaos.node import NOWHERE, Address, Message, Node
+from chaos.node import NOWHERE, Address, Node
+from reference.wire.command import Command
 from tests.free_events import fields_of, name_of
 from tests.reference.seam import deliver
 
@@ -25,13 +26,13 @@ class WorldEnv:
         self.disk = world.disks[name]
         self.timers: dict[str, int] = {}
         self.pending: set[int] = set()
-        self.held: dict[str, list[tuple[int | None, Message]]] = {}
+        self.held: dict[str, list[tuple[int | None, Command]]] = {}
 
     @property
     def live(self) -> bool:
         return self.world.envs.get(self.name) is self
 
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+    def send(self, to: str, message: Command, *, after: int | None = None) -> None:
         queue = self.held.setdefault(to, [])
         queue.append((after if after in self.pending else None, message))
         self.release()
@@ -95,7 +96,7 @@ class World:
         self.envs: dict[str, WorldEnv] = {}
         self.lives: dict[str, int] = {}
         self.traces: list[tuple[str, int, str, dict[str, Any]]] = []
-        self.inbox: list[tuple[str, str, Message]] = []
+        self.inbox: list[tuple[str, str, Command]] = []
         self.blocked: set[tuple[str, str]] = set()
         self.paused: set[str] = set()
         self.connection: dict[frozenset[str], int] = {}
@@ -169,7 +170,7 @@ class World:
             if name not in self.envs:
                 self.start(name)
 
-    def transmit(self, source: str, to: str, message: Message) -> None:
+    def transmit(self, source: str, to: str, message: Command) -> None:
         if to not in self.make:
             self.inbox.append((source, to, message))
             return
@@ -180,7 +181,7 @@ class World:
         self.arrival[source, to] = due
         self.at(due - self.now, lambda: self.arrive(source, to, message, connection))
 
-    def arrive(self, source: str, to: str, message: Message, connection: int) -> None:
+    def arrive(self, source: str, to: str, message: Command, connection: int) -> None:
         if self.connection.get(frozenset((source, to)), 0) != connection or (source, to) in self.blocked:
             return
         if to in self.paused:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from chaos.node import Env, Malformed, Message, Node
+from chaos.node import Env, Malformed, Node
 from chaos.shell.step import refuse
+from reference.wire.command import Command
 
 
-def deliver(node: Node, env: Env, source: str, message: Message) -> None:
+def deliver(node: Node, env: Env, source: str, message: Command) -> None:
     try:
         node.message(env, source, message)
     except Malformed as error:

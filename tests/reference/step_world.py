@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chaos.deployments._sim.disk import Fate
-from chaos.node import Message, Node
+from chaos.node import Node
+from reference.wire.command import Command
 from tests.reference.golden import Scenario
 from tests.reference.raftnet import MS, World, WorldEnv
 
 MOST_DELIVERIES = 1000
-Played = Mapping[str, Callable[[str, Message], None]]
+Played = Mapping[str, Callable[[str, Command], None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Held:
 
     source: str
     to: str
-    message: Message
+    message: Command
 
 
 class StepEnv(WorldEnv):
@@ -98,7 +99,7 @@ class StepWorld(World):
         self.held = [it for it in self.held if {it.source, it.to} != {one, other}]
         super().cut(one, other)
 
-    def transmit(self, source: str, to: str, message: Message) -> None:
+    def transmit(self, source: str, to: str, message: Command) -> None:
         if to in self.played:
             self.played[to](source, message)
         elif (source, to) not in self.blocked and (to not in self.make or to in self.envs):

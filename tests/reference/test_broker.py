@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from chaos.node import Message
 from reference.broker.records import decode_all
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference import broker_cluster as cluster
 
 
-def bodies(answer: Message | None) -> list[bytes]:
+def bodies(answer: Command | None) -> list[bytes]:
     assert answer is not None and answer.code == 0, answer
     return [record.body for record in decode_all(answer.body)]
 
@@ -48,14 +48,14 @@ def test_all_replicas_hold_the_same_log() -> None:
     group.run(test)
 
 
-async def commit(group: Any, node: str, offset: int, name: str = "g") -> Message:
+async def commit(group: Any, node: str, offset: int, name: str = "g") -> Command:
     fields = {"consumerGroup": name, "topic": "storm", "queueId": "0", "commitOffset": str(offset)}
     answer = await group.ask(node, Request.UPDATE_CONSUMER_OFFSET, fields)
     assert answer is not None
     return answer
 
 
-async def committed(group: Any, node: str, name: str = "g") -> Message:
+async def committed(group: Any, node: str, name: str = "g") -> Command:
     fields = {"consumerGroup": name, "topic": "storm", "queueId": "0"}
     answer = await group.ask(node, Request.QUERY_CONSUMER_OFFSET, fields)
     assert answer is not None
@@ -126,7 +126,7 @@ def test_a_held_pull_is_answered_when_a_message_comes_or_its_time_is_over() -> N
         held = asyncio.get_running_loop().create_task(group.pull("broker-0", 0, **wait))
         await asyncio.sleep(0.2)
         fields = {"a": "p", "b": "storm", "e": "0", "f": "0", "g": "0", "h": "0"}
-        request = Message(code=Request.SEND_MESSAGE_V2, fields=fields, body=b"at last")
+        request = Command(code=Request.SEND_MESSAGE_V2, fields=fields, body=b"at last")
         assert (await group.world.connect("other", "broker-0").request(request, 2.0)).code == 0
         assert bodies(await held) == [b"at last"]
 

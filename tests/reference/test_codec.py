@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.node import ONEWAY, RESPONSE, Message
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
+from reference.wire.command import ONEWAY, RESPONSE, Command
 from reference.wire.fields import request_number
 from tests.damage import altered, flipped
 
@@ -21,7 +21,7 @@ CODEC = RemotingCodec()
 
 TEXTS = st.text(max_size=12)
 MESSAGES = st.builds(
-    Message,
+    Command,
     code=st.integers(-(2**31), 2**31 - 1),
     flags=st.sampled_from((0, RESPONSE, ONEWAY)),
     opaque=st.integers(-(2**31), 2**31 - 1),
@@ -33,7 +33,7 @@ MESSAGES = st.builds(
 SHORT = MESSAGES.filter(lambda message: -(2**15) <= message.code < 2**15)
 
 
-def binary(message: Message) -> bytes:
+def binary(message: Command) -> bytes:
     """A frame as RocketMQ's binary form has it."""
     remark = message.remark.encode()
     fields = b"".join(
@@ -53,7 +53,7 @@ def framed(header: bytes, kind: int = 0) -> bytearray:
     st.lists(st.one_of(MESSAGES.map(lambda it: (it, CODEC.encode(it))), SHORT.map(lambda it: (it, binary(it))))),
     st.data(),
 )
-def test_messages_in_either_form_survive_any_cut(sent: list[tuple[Message, bytes]], data: st.DataObject) -> None:
+def test_messages_in_either_form_survive_any_cut(sent: list[tuple[Command, bytes]], data: st.DataObject) -> None:
     """Each comes out with its last byte and not before."""
     whole = b"".join(frame for _, frame in sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=20)))
@@ -72,12 +72,12 @@ def test_a_frame_of_rocketmq_is_read() -> None:
         b'{"code":0,"extFields":{"msgId":"0A"},"flag":1,"language":"JAVA","opaque":7,'
         b'"serializeTypeCurrentRPC":"JSON","version":513}'
     )
-    assert CODEC.decode(framed(header)) == [Message(code=0, flags=1, opaque=7, fields={"msgId": "0A"})]
-    assert CODEC.decode(framed(b'{"code":3,"remark":null,"extFields":null}')) == [Message(code=3)]
+    assert CODEC.decode(framed(header)) == [Command(code=0, flags=1, opaque=7, fields={"msgId": "0A"})]
+    assert CODEC.decode(framed(b'{"code":3,"remark":null,"extFields":null}')) == [Command(code=3)]
 
 
 def test_what_we_write_is_what_rocketmq_reads() -> None:
-    frame = CODEC.encode(Message(code=310, opaque=9, fields={"a": "ü"}, body=b"xyz"))
+    frame = CODEC.encode(Command(code=310, opaque=9, fields={"a": "ü"}, body=b"xyz"))
     length, word = struct.unpack_from(">II", frame)
     assert length == len(frame) - 4 and word >> 24 == 0
     header = json.loads(frame[8 : 8 + word])
@@ -126,13 +126,13 @@ def test_garbage_is_refused(data: bytes) -> None:
 
 def test_a_frame_above_16_mib_is_not_made_and_one_just_below_is() -> None:
     with pytest.raises(ValueError, match="16 MiB"):
-        CODEC.encode(Message(code=1, body=bytes(MAX_FRAME_BYTES)))
-    frame = CODEC.encode(Message(code=1, body=bytes(MAX_FRAME_BYTES - 200)))
+        CODEC.encode(Command(code=1, body=bytes(MAX_FRAME_BYTES)))
+    frame = CODEC.encode(Command(code=1, body=bytes(MAX_FRAME_BYTES - 200)))
     assert len(CODEC.decode(bytearray(frame))[0].body) == MAX_FRAME_BYTES - 200
 
 
 @given(MESSAGES, st.data())
-def test_no_damaged_frame_is_another_message(message: Message, data: st.DataObject) -> None:
+def test_no_damaged_frame_is_another_message(message: Command, data: st.DataObject) -> None:
     """The receiver notices at once, or the message is the same; it never waits for bytes that won't come, and never
     takes another message for the one that was sent."""
     frame = CODEC.encode(message)
@@ -141,7 +141,7 @@ def test_no_damaged_frame_is_another_message(message: Message, data: st.DataObje
 
 
 def test_a_wrong_length_is_noticed_before_the_bytes_that_it_announces_have_come() -> None:
-    frame = bytearray(CODEC.encode(Message(code=10, body=b"x" * 1000)))
+    frame = bytearray(CODEC.encode(Command(code=10, body=b"x" * 1000)))
     frame[1] ^= 1
     with pytest.raises(ValueError, match="damaged"):
         CODEC.decode(frame[:60])

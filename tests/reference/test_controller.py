@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.controller.node import Controller
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from tests.reference.raftnet import MS, World
 from tests.reference.seam import deliver
 
@@ -43,7 +44,7 @@ class FakeBroker:
         self.opaque += 1
         self.calls[self.opaque] = code
         texts = {"clusterName": "c", "brokerName": GROUP, **{key: str(value) for key, value in fields.items()}}
-        message = Message(code=code, opaque=self.opaque, fields=texts, body=body)
+        message = Command(code=code, opaque=self.opaque, fields=texts, body=body)
         env.send(CONTROLLERS[self.asked % len(CONTROLLERS)], message)
 
     def timer(self, env: Env, name: str) -> None:
@@ -72,9 +73,9 @@ class FakeBroker:
         fields = {"brokerName": GROUP, "brokerAddr": self.name, "brokerId": str(broker), "epoch": str(self.epoch)}
         fields |= {"maxOffset": "100", "generation": str(self.lives[self.name])}
         for controller in CONTROLLERS:
-            env.send(controller, Message(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields))
+            env.send(controller, Command(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields))
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.NOTIFY_BROKER_ROLE_CHANGED and not message.is_response:
             self.notified += 1
             self.learn(message)
@@ -96,7 +97,7 @@ class FakeBroker:
         elif code and message.code == 0:
             self.learn(message)
 
-    def learn(self, message: Message) -> None:
+    def learn(self, message: Command) -> None:
         epoch = int(message.fields.get("masterEpoch", "-1"))
         if epoch >= self.epoch:
             self.master, self.epoch = message.fields["masterAddress"], epoch
@@ -142,10 +143,10 @@ def settled(seed: int, **options: object) -> World:
     return world
 
 
-def ask(world: World, to: str, code: int, body: bytes = b"", **fields: object) -> Message | None:
+def ask(world: World, to: str, code: int, body: bytes = b"", **fields: object) -> Command | None:
     world.inbox.clear()
     texts = {key: str(value) for key, value in fields.items()}
-    deliver(world.nodes[to], world.envs[to], "client", Message(code=code, fields=texts, body=body))
+    deliver(world.nodes[to], world.envs[to], "client", Command(code=code, fields=texts, body=body))
     world.run(3000, until=lambda: bool(world.inbox))
     return world.inbox[0][2] if world.inbox else None
 
@@ -287,9 +288,9 @@ def test_an_isolated_leader_answers_no_read_and_confirms_no_write() -> None:
         if other != old:
             world.block(old, other)
     world.inbox.clear()
-    read = Message(code=Request.CONTROLLER_GET_REPLICA_INFO, opaque=1, fields={"brokerName": GROUP})
+    read = Command(code=Request.CONTROLLER_GET_REPLICA_INFO, opaque=1, fields={"brokerName": GROUP})
     fields = {"brokerName": GROUP, "brokerId": "2", "designateElect": "true"}
-    write = Message(code=Request.CONTROLLER_ELECT_MASTER, opaque=2, fields=fields)
+    write = Command(code=Request.CONTROLLER_ELECT_MASTER, opaque=2, fields=fields)
     world.nodes[old].message(world.envs[old], "client", read)
     world.nodes[old].message(world.envs[old], "client", write)
     world.run(5000)

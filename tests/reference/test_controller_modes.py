@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from chaos.node import Message
 from drivers.reference.driver import Options, Reference
 from reference.controller.dispatch import CLASSIC, MAX_EVENTS, PARALLEL
 from reference.controller.liveness import MAX_LOOKS, Agenda, Scan
 from reference.raft.read_index import Questions, Rounds
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.raftnet import World
 from tests.reference.seam import deliver
 from tests.reference.test_controller import (
@@ -35,7 +35,7 @@ def write_many(world: World, to: str, count: int) -> None:
     for number in range(count):
         fields = {"clusterName": "c", "brokerName": f"other-{number}", "appliedBrokerId": "1"}
         fields |= {"registerCheckCode": f"address-{number};0"}
-        request = Message(code=Request.CONTROLLER_APPLY_BROKER_ID, opaque=number, fields=fields)
+        request = Command(code=Request.CONTROLLER_APPLY_BROKER_ID, opaque=number, fields=fields)
         deliver(world.nodes[to], world.envs[to], "client", request)
 
 
@@ -142,7 +142,7 @@ def test_reads_of_one_moment_share_their_rounds() -> None:
         before = leader(world).raft.rounds.last
         world.inbox.clear()
         for number in range(100):
-            request = Message(code=Request.CONTROLLER_GET_REPLICA_INFO, opaque=number, fields={"brokerName": GROUP})
+            request = Command(code=Request.CONTROLLER_GET_REPLICA_INFO, opaque=number, fields={"brokerName": GROUP})
             deliver(world.nodes[asked], world.envs[asked], "client", request)
         world.run(100)
         assert answers(world) == dict.fromkeys(range(100), Response.SUCCESS)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from benchmarks.mutants import run
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from chaos.verdict import Validity
 from drivers.reference.driver import Options, create
 from reference import build
 from reference.embedded import NameServerWithController
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.raftnet import World
 
 NAMES = ["controller-0", "controller-1", "controller-2"]
@@ -35,15 +36,15 @@ def leaders(world: World) -> list[str]:
     return [name for name in world.envs if world.nodes[name].controller.raft.leads_committed]
 
 
-def ask(world: World, node: str, code: Request, **fields: str) -> Message:
+def ask(world: World, node: str, code: Request, **fields: str) -> Command:
     world.inbox.clear()
-    world.nodes[node].message(world.envs[node], "client", Message(code=code, opaque=7, fields=fields))
+    world.nodes[node].message(world.envs[node], "client", Command(code=code, opaque=7, fields=fields))
     world.run(300)
     (answer,) = (message for _, to, message in world.inbox if to == "client" and message.opaque == 7)
     return answer
 
 
-def register(world: World, node: str) -> Message:
+def register(world: World, node: str) -> Command:
     about = {"brokerAddr": "b0", "brokerId": "0", "brokerName": "g", "clusterName": "c"}
     return ask(world, node, Request.REGISTER_BROKER, **about)
 

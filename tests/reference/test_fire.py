@@ -11,10 +11,10 @@ import pytest
 
 from chaos.deployments import sim
 from chaos.deployments.sim import SimDeployment
-from chaos.node import Message
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers.reference.driver import Options, Reference, create
 from reference.wire.codec import RemotingCodec
+from reference.wire.command import Command
 from tests.reference.frames import Fuzzer, is_own
 
 QUEUE = QueueRef(index=0, topic="storm", queue_id=0)
@@ -33,7 +33,7 @@ class Fire:
         self.codec = RemotingCodec()
         self.seed = seed
         self.aim = Random(f"{seed}/aim")
-        self.heard: list[tuple[str, str, Message]] = []
+        self.heard: list[tuple[str, str, Command]] = []
         self.refused = self.answered = self.taken = self.acknowledged = 0
 
     def run(self, frames: int, of_peers: int) -> None:
@@ -62,7 +62,7 @@ class Fire:
         seen: dict[tuple[str, int, bool], int] = {}
         for node in self.world._nodes.values():
 
-            def arrive(source: str, message: Message, node: Any = node, arrive: Any = node.arrive) -> None:
+            def arrive(source: str, message: Command, node: Any = node, arrive: Any = node.arrive) -> None:
                 kind = (node.spec.role, message.code, message.is_response)
                 if seen.setdefault(kind, 0) < SEEN_OF_EACH_KIND:
                     seen[kind] += 1

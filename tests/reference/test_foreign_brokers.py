@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.controller.liveness import Heartbeat, Heartbeats
 from reference.controller.node import Controller
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 from tests.reference.raftnet import World
 from tests.reference.test_controller import BROKERS, CONTROLLERS, GROUP, FakeBroker, check_roles, entries, group
 
@@ -33,13 +34,13 @@ class ForeignBroker(FakeBroker):
         fields = {"brokerName": GROUP, "brokerAddr": address(self.name), "brokerId": str(broker)}
         fields |= {"epoch": str(self.epoch), "maxOffset": "100"}
         for controller in CONTROLLERS:
-            env.send(controller, Message(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields))
+            env.send(controller, Command(code=Request.BROKER_HEARTBEAT, flags=ONEWAY, fields=fields))
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: Command) -> None:
         known = message.code == Response.CONTROLLER_MASTER_STILL_EXIST
         super().message(env, source, replace(message, code=0) if known else message)
 
-    def learn(self, message: Message) -> None:
+    def learn(self, message: Command) -> None:
         super().learn(message)
         self.master = self.master.partition(":")[0]
 

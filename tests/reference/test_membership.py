@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker.files import Completions
 from reference.broker.membership import Assignment, Membership
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 
 @dataclass
@@ -40,11 +41,11 @@ class Surroundings:
     """An environment that keeps what is sent; nothing touches the disk here."""
 
     incarnation: int = 1
-    sent: list[tuple[str, Message]] = field(default_factory=list)
+    sent: list[tuple[str, Command]] = field(default_factory=list)
     timers: set[str] = field(default_factory=set)
     rng: Random = field(default_factory=lambda: Random(1))
 
-    def send(self, to: str, message: Message, **_: Any) -> None:
+    def send(self, to: str, message: Command, **_: Any) -> None:
         self.sent.append((to, message))
 
     def set_timer(self, name: str, delay_ns: int) -> None:

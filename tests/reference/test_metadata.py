@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from chaos.node import Malformed, Message, NodeSpec
+from chaos.node import Malformed, NodeSpec
 from reference import build
 from reference.metadata.catalog import (
     ANY,
@@ -26,6 +26,7 @@ from reference.metadata.catalog import (
 )
 from reference.metadata.follower import Follower, View, WatchAnswer
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.damage import altered, json_values
 from tests.reference.raftnet import World
 
@@ -48,14 +49,14 @@ def leader(it: World) -> str:
     return next(name for name in CONTROLLERS if name in it.envs and it.nodes[name].raft.leads_committed)
 
 
-def ask(it: World, node: str, code: Request, body: bytes = b"", **fields: str) -> Message:
-    it.transmit("client", node, Message(code=code, fields=fields, body=body))
+def ask(it: World, node: str, code: Request, body: bytes = b"", **fields: str) -> Command:
+    it.transmit("client", node, Command(code=code, fields=fields, body=body))
     it.inbox.clear()
     it.run(2000, until=lambda: any(to == "client" for _, to, _ in it.inbox))
     return next(answer for _, to, answer in it.inbox if to == "client")
 
 
-def put(it: World, queues: int | None, expected: int = -1, name: str = "t", node: str = "") -> Message:
+def put(it: World, queues: int | None, expected: int = -1, name: str = "t", node: str = "") -> Command:
     fields = {"kind": "topic", "name": name, "expectedVersion": str(expected)}
     body = b"" if queues is None else json.dumps({"queues": queues}).encode()
     return ask(it, node or leader(it), Request.METADATA_PUT, body, **fields)
@@ -311,7 +312,7 @@ def test_an_entry_of_the_log_is_checked_before_it_is_taken() -> None:
 )
 def test_an_answer_that_makes_no_sense_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed):
-        WatchAnswer.read(Message(code=0, fields={"revision": "3"}, body=body))
+        WatchAnswer.read(Command(code=0, fields={"revision": "3"}, body=body))
 
 
 def test_a_follower_without_controllers_asks_nobody() -> None:
@@ -332,7 +333,7 @@ def test_a_follower_without_controllers_asks_nobody() -> None:
 
 def watch(it: World, node: str, after: int) -> None:
     it.inbox.clear()
-    it.transmit("client", node, Message(code=Request.METADATA_WATCH, opaque=7, fields={"after": str(after)}))
+    it.transmit("client", node, Command(code=Request.METADATA_WATCH, opaque=7, fields={"after": str(after)}))
 
 
 def told(it: World) -> list[tuple[int, str, list[object]]]:
@@ -358,7 +359,7 @@ def test_any_client_is_told_what_comes_after_the_revision_that_it_knows(place: i
     watch(it, node, 3)
     it.run(500)
     assert told(it) == [], "nothing has happened yet"
-    it.transmit("x", leader(it), Message(code=Request.METADATA_PUT, fields={"kind": "topic", "name": "t"}))
+    it.transmit("x", leader(it), Command(code=Request.METADATA_PUT, fields={"kind": "topic", "name": "t"}))
     it.run(200)
     assert told(it) == [(4, "changes", [["topic", "t", 4, 4, None]])]
     watch(it, node, 4)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from reference.nameserver import NameServer
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.raftnet import World
 from tests.reference.seam import deliver
 
@@ -17,7 +18,7 @@ def make_world() -> World:
     return World(1, {"ns": lambda: NameServer(spec)})
 
 
-def ask(world: World, source: str, message: Message) -> Message:
+def ask(world: World, source: str, message: Command) -> Command:
     world.inbox.clear()
     deliver(world.nodes["ns"], world.envs["ns"], source, message)
     ((_, to, answer),) = world.inbox
@@ -25,16 +26,16 @@ def ask(world: World, source: str, message: Message) -> Message:
     return answer
 
 
-def register(world: World, address: str, broker: int, epoch: int, topics: tuple[str, ...] = ("t",)) -> Message:
+def register(world: World, address: str, broker: int, epoch: int, topics: tuple[str, ...] = ("t",)) -> Command:
     table = {name: {"topicName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6} for name in topics}
     wrapper = {"dataVersion": {"stateVersion": epoch}, "topicConfigTable": table}
     body = json.dumps({"topicConfigSerializeWrapper": wrapper}).encode()
     fields = {"brokerName": "g", "brokerAddr": address, "clusterName": "c", "brokerId": str(broker)}
-    return ask(world, address, Message(code=Request.REGISTER_BROKER, fields=fields, body=body))
+    return ask(world, address, Command(code=Request.REGISTER_BROKER, fields=fields, body=body))
 
 
 def addresses(world: World, topic: str = "t") -> Any:
-    answer = ask(world, "client", Message(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic}))
+    answer = ask(world, "client", Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic}))
     if answer.code:
         return answer.code
     (data,) = json.loads(answer.body)["brokerDatas"]
@@ -103,9 +104,9 @@ def test_unregistering_as_master_leaves_a_later_registration_alone() -> None:
     world = make_world()
     register(world, "b1", 1, 2)
     fields = {"brokerName": "g", "brokerAddr": "b1", "clusterName": "c", "brokerId": "0"}
-    ask(world, "b1", Message(code=Request.UNREGISTER_BROKER, fields=fields))
+    ask(world, "b1", Command(code=Request.UNREGISTER_BROKER, fields=fields))
     assert addresses(world) == {"1": "b1"}
-    ask(world, "b1", Message(code=Request.UNREGISTER_BROKER, fields={**fields, "brokerId": "1"}))
+    ask(world, "b1", Command(code=Request.UNREGISTER_BROKER, fields={**fields, "brokerId": "1"}))
     assert addresses(world) == Response.TOPIC_NOT_EXIST
 
 
@@ -121,11 +122,11 @@ def test_each_change_of_a_route_is_traced_once() -> None:
 def test_cluster_and_topics_are_listed() -> None:
     world = make_world()
     register(world, "b1", 0, 1, ("t", "u"))
-    answer = ask(world, "client", Message(code=Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+    answer = ask(world, "client", Command(code=Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
     assert json.loads(answer.body) == {"topicList": ["t", "u"]}
-    answer = ask(world, "client", Message(code=Request.GET_BROKER_CLUSTER_INFO))
+    answer = ask(world, "client", Command(code=Request.GET_BROKER_CLUSTER_INFO))
     assert json.loads(answer.body)["brokerAddrTable"]["g"]["brokerAddrs"] == {"0": "b1"}
-    answer = ask(world, "client", Message(code=Request.DESCRIBE))
+    answer = ask(world, "client", Command(code=Request.DESCRIBE))
     assert json.loads(answer.body) == {"routes": {"g": {"master": "b1", "epoch": 1, "brokers": ["b1"]}}}
 
 
@@ -133,7 +134,7 @@ def test_nonsense_is_refused_and_changes_nothing() -> None:
     world = make_world()
     fields = {"brokerName": "g", "brokerAddr": "b1", "brokerId": "zero"}
     for body in (b"{", b"[]", b'{"topicConfigSerializeWrapper": 3}', b""):
-        answer = ask(world, "b1", Message(code=Request.REGISTER_BROKER, fields=fields, body=body))
+        answer = ask(world, "b1", Command(code=Request.REGISTER_BROKER, fields=fields, body=body))
         assert answer.code == Response.SYSTEM_ERROR
-    assert ask(world, "b1", Message(code=4711)).code == Response.REQUEST_CODE_NOT_SUPPORTED
+    assert ask(world, "b1", Command(code=4711)).code == Response.REQUEST_CODE_NOT_SUPPORTED
     assert not routes(world)

@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from chaos.events import Event
-from chaos.node import DiskFull, Message, NodeSpec
+from chaos.node import DiskFull, NodeSpec
 from reference.objectstore import node as objectstore
 from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.free_events import fields_of, name_of
 from tests.manifests import whole
 from tests.reference.seam import deliver
@@ -88,7 +89,7 @@ class Harness:
         self.rng = Random(0)
         self.incarnation = 0
         self.traces: list[dict[str, object]] = []
-        self.sent: dict[int, Message] = {}
+        self.sent: dict[int, Command] = {}
         self._opaque = 0
         self.restart()
 
@@ -107,7 +108,7 @@ class Harness:
     def sync_one(self) -> None:
         self.store.done(self, self.disk.finish())
 
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+    def send(self, to: str, message: Command, *, after: int | None = None) -> None:
         assert to == "broker-0" and message.is_response and message.opaque not in self.sent
         self.sent[message.opaque] = message
 
@@ -120,27 +121,27 @@ class Harness:
     def ask(self, code: Request, body: bytes = b"", **fields: object) -> int:
         self._opaque += 1
         texts = {"request": f"r{self._opaque}", "queue": "3"} | {name: str(value) for name, value in fields.items()}
-        deliver(self.store, self, "broker-0", Message(code=code, opaque=self._opaque, fields=texts, body=body))
+        deliver(self.store, self, "broker-0", Command(code=code, opaque=self._opaque, fields=texts, body=body))
         return self._opaque
 
-    def do(self, code: Request, body: bytes = b"", **fields: object) -> Message:
+    def do(self, code: Request, body: bytes = b"", **fields: object) -> Command:
         opaque = self.ask(code, body, **fields)
         self.settle()
         return self.sent[opaque]
 
-    def put(self, key: str, body: bytes) -> Message:
+    def put(self, key: str, body: bytes) -> Command:
         return self.do(Request.STORE_PUT, body, key=key)
 
-    def cas(self, key: str, expected: int, body: bytes) -> Message:
+    def cas(self, key: str, expected: int, body: bytes) -> Command:
         return self.do(Request.STORE_CAS, body, key=key, expected=expected)
 
-    def get(self, key: str) -> Message:
+    def get(self, key: str) -> Command:
         return self.do(Request.STORE_GET, key=key)
 
-    def delete(self, key: str) -> Message:
+    def delete(self, key: str) -> Command:
         return self.do(Request.STORE_DELETE, key=key)
 
-    def list(self, prefix: str, after: str = "") -> Message:
+    def list(self, prefix: str, after: str = "") -> Command:
         return self.do(Request.STORE_LIST, prefix=prefix, after=after)
 
 

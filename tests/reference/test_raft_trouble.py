@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.node import Malformed, Message
+from chaos.node import Malformed
 from reference.controller.heartbeats import Gathered, pass_on
 from reference.controller.liveness import Heartbeat
 from reference.raft.log import Entry, pack_entries
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.raft_member import make_world
 from tests.reference.raftnet import World
 from tests.reference.seam import deliver
@@ -25,7 +26,7 @@ class Watched(World):
         self.snapshots: list[int] = []
         super().__init__(*told)  # type: ignore[arg-type]
 
-    def transmit(self, source: str, to: str, message: Message) -> None:
+    def transmit(self, source: str, to: str, message: Command) -> None:
         if message.code == Request.RAFT_SNAPSHOT and "answer" not in message.fields:
             self.snapshots.append(int(message.fields["index"]))
         super().transmit(source, to, message)
@@ -93,7 +94,7 @@ def test_a_peer_of_another_cluster_is_refused() -> None:
     leader = _leader(world)
     assert leader != "c2"
     assert world.nodes["c2"].raft.term == 0 and world.nodes["c2"].raft.leader == ""
-    append = Message(code=Request.RAFT_APPEND, fields={"term": "99", "cluster": "west"})
+    append = Command(code=Request.RAFT_APPEND, fields={"term": "99", "cluster": "west"})
     for told in (append, replace(append, fields={"term": "99"})):
         with pytest.raises(Malformed, match=r"the sender is of cluster '(west)?', this controller of 'east'"):
             world.nodes[leader].message(world.envs[leader], "c2", told)
@@ -136,7 +137,7 @@ def test_what_makes_no_sense_is_refused_before_it_has_any_effect(
     before = (node.raft.term, node.raft.leader, node.raft.commit, node.raft.log.last, node.replicas.snapshot())
     told = {key: str(value) for key, value in ({"term": 1000} | fields).items()}
     with pytest.raises(Malformed):
-        node.message(env, leader, Message(code=code, fields=told, body=body))
+        node.message(env, leader, Command(code=code, fields=told, body=body))
     assert before == (node.raft.term, node.raft.leader, node.raft.commit, node.raft.log.last, node.replicas.snapshot())
 
 
@@ -162,9 +163,9 @@ def test_a_snapshot_that_makes_no_sense_as_a_whole_is_dropped_with_its_last_piec
     world = make_controllers(15)
     node, env = world.nodes[CONTROLLERS[0]], world.envs[CONTROLLERS[0]]
 
-    def piece(offset: int, body: bytes) -> Message:
+    def piece(offset: int, body: bytes) -> Command:
         fields = PIECE | {"term": 50, "offset": offset}
-        return Message(code=Request.RAFT_SNAPSHOT, fields={key: str(fields[key]) for key in fields}, body=body)
+        return Command(code=Request.RAFT_SNAPSHOT, fields={key: str(fields[key]) for key in fields}, body=body)
 
     node.message(env, CONTROLLERS[1], piece(0, b"whole"))
     with pytest.raises(Malformed):
@@ -196,9 +197,9 @@ def test_brokers_that_all_reconnect_at_once_are_served_or_told_to_come_again(mod
         world.inbox.clear()
         for number in waiting:
             fields = {"clusterName": "c", "brokerName": f"group-{number // 2}", "brokerId": str(number % 2 + 1)}
-            deliver(node, env, f"b-{number}", Message(code=Request.BROKER_HEARTBEAT, opaque=-1, fields=fields))
+            deliver(node, env, f"b-{number}", Command(code=Request.BROKER_HEARTBEAT, opaque=-1, fields=fields))
             fields |= {"appliedBrokerId": fields["brokerId"], "registerCheckCode": f"{number};0"}
-            ask = Message(code=Request.CONTROLLER_APPLY_BROKER_ID, opaque=number, fields=fields)
+            ask = Command(code=Request.CONTROLLER_APPLY_BROKER_ID, opaque=number, fields=fields)
             deliver(node, env, f"b-{number}", ask)
         assert node.raft.under_way() <= 1024
         world.run(40_000 if mode == "classic" else 2000)

@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from chaos.node import INVALID_PARAMETER, NO_PERMISSION
 from reference.broker import records
 from reference.wire.codes import Request, Response
 from tests.reference.broker_cluster import TOPIC, Cluster
@@ -80,7 +79,7 @@ def test_a_broker_answers_what_it_can_not_understand_and_lives_on() -> None:
         for code, fields, body in NONSENSE:
             answer = await cluster.ask(master, code, fields, body)
             assert answer is not None, (code, fields)
-            assert answer.code == INVALID_PARAMETER, (code, fields, answer)
+            assert answer.code == Response.INVALID_PARAMETER, (code, fields, answer)
         assert (await cluster.state(master))["end"] == before
 
     cluster.run(test)
@@ -100,7 +99,7 @@ def test_a_stream_that_would_begin_within_a_record_is_refused_and_its_master_liv
         assert answer is not None and answer.fields["point"] == "7"
         ack = {"session": answer.fields["session"], "position": "7", "end": "7"}
         refused = await cluster.ask(master, Request.REPLICA_ACK, ack)
-        assert refused is not None and refused.code == INVALID_PARAMETER
+        assert refused is not None and refused.code == Response.INVALID_PARAMETER
         assert (await cluster.state(master))["end"] == told["end"]
 
     cluster.run(test)
@@ -114,7 +113,7 @@ def test_nobody_but_a_controller_gives_roles() -> None:
         fields = {"masterBrokerId": "9", "masterAddress": "x", "masterEpoch": "99", "syncStateSetEpoch": "9"}
         answer = await cluster.ask(master, Request.NOTIFY_BROKER_ROLE_CHANGED, fields, b'{"syncStateSet":[9]}')
         assert answer is not None
-        assert answer.code == NO_PERMISSION
+        assert answer.code == Response.NO_PERMISSION
         assert (await cluster.state(master))["role"] == "master"
 
     cluster.run(test)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.node import Message
 from reference.broker.slave_replication import SlaveReplication
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 
 def slave(cut: list[int], life: str = "a") -> SlaveReplication:
@@ -26,7 +26,7 @@ def slave(cut: list[int], life: str = "a") -> SlaveReplication:
 
 @pytest.mark.parametrize(("first", "cuts"), [(100, True), (300, True), (301, False), (700, False)])
 def test_a_slave_whose_log_begins_behind_the_cut_by_now_asks_again(first: int, cuts: bool) -> None:
-    sent: list[Message] = []
+    sent: list[Command] = []
     env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
     env.trace = lambda f, **told: None
     cut: list[int] = []
@@ -34,7 +34,7 @@ def test_a_slave_whose_log_begins_behind_the_cut_by_now_asks_again(first: int, c
     it.start(env, "master")
     (hello,) = sent
     it._broker.log.first = first  # retention
-    answer = Message(code=0, flags=1, opaque=hello.opaque, fields={**hello.fields, "point": "300"})
+    answer = Command(code=0, flags=1, opaque=hello.opaque, fields={**hello.fields, "point": "300"})
     it.answered(env, "master", answer)
     assert cut == ([300] if cuts else [])
     assert [(one.code, json.loads(one.body)["first"]) for one in sent[1:]] == (
@@ -45,7 +45,7 @@ def test_a_slave_whose_log_begins_behind_the_cut_by_now_asks_again(first: int, c
 
 
 def test_an_answer_to_an_earlier_life_finds_nobody_though_the_disk_went_back_in_time() -> None:
-    sent: list[Message] = []
+    sent: list[Command] = []
     env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
     env.trace = lambda f, **told: None
     cut: list[int] = []
@@ -55,14 +55,14 @@ def test_an_answer_to_an_earlier_life_finds_nobody_though_the_disk_went_back_in_
         it.start(env, "master")
     old, new = sent
     assert old.opaque == new.opaque and old.fields["session"] != new.fields["session"]
-    after.answered(env, "master", Message(code=0, flags=1, opaque=old.opaque, fields={**old.fields, "point": "300"}))
+    after.answered(env, "master", Command(code=0, flags=1, opaque=old.opaque, fields={**old.fields, "point": "300"}))
     assert cut == []
-    after.answered(env, "master", Message(code=0, flags=1, opaque=new.opaque, fields={**new.fields, "point": "300"}))
+    after.answered(env, "master", Command(code=0, flags=1, opaque=new.opaque, fields={**new.fields, "point": "300"}))
     assert cut == [300]
 
 
 def test_a_disk_in_its_ten_thousandth_life_still_follows() -> None:
-    sent: list[Message] = []
+    sent: list[Command] = []
     env: Any = SimpleNamespace(send=lambda to, message: sent.append(message), set_timer=lambda name, ns: None)
     env.trace = lambda f, **told: None
     cut: list[int] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from chaos.node import Message
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.seam import deliver
 from tests.reference.test_objectstore import Harness, version
 
@@ -17,13 +17,13 @@ class Broken(Harness):
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.told: dict[int, Message] = {}
+        self.told: dict[int, Command] = {}
         super().__init__()
 
     def mono_ns(self) -> int:
         return self.now_ns
 
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+    def send(self, to: str, message: Command, *, after: int | None = None) -> None:
         if to == "harness":
             self.told[message.opaque] = message
         else:
@@ -40,14 +40,14 @@ class Broken(Harness):
         self.now_ns += ms * MS
         self.settle()
 
-    def say(self, code: Request, rule: str, body: bytes = b"", **fields: str) -> Message:
+    def say(self, code: Request, rule: str, body: bytes = b"", **fields: str) -> Command:
         self._opaque += 1
-        message = Message(code=code, opaque=self._opaque, fields={"rule": rule, **fields}, body=body)
+        message = Command(code=code, opaque=self._opaque, fields={"rule": rule, **fields}, body=body)
         deliver(self.store, self, "harness", message)
         self.settle()
         return self.told[self._opaque]
 
-    def break_it(self, effect: str, *verbs: str, rule: str = "r", per_mille: int = 1000, delay_ms: int = 0) -> Message:
+    def break_it(self, effect: str, *verbs: str, rule: str = "r", per_mille: int = 1000, delay_ms: int = 0) -> Command:
         told = {"effect": effect, "verbs": verbs, "per_mille": per_mille, "delay_ms": delay_ms}
         return self.say(Request.STORE_BREAK, rule, json.dumps(told).encode())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.node import Message
 from reference.tier.store_client import Answer, StoreClient
+from reference.wire.command import Command
 
 
 class Env:
@@ -15,7 +15,7 @@ class Env:
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.sent: list[Message] = []
+        self.sent: list[Command] = []
 
     def mono_ns(self) -> int:
         return 0
@@ -26,7 +26,7 @@ class Env:
     def trace(self, event: object) -> None:
         pass
 
-    def send(self, to: str, message: Message) -> None:
+    def send(self, to: str, message: Command) -> None:
         self.sent.append(message)
 
 

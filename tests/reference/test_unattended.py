@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from reference.controller.node import UNATTENDED, Controller
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from tests.reference.raftnet import World
 
 CONTROLLERS = ("c0", "c1", "c2")
@@ -36,18 +37,18 @@ class Client:
     def leads(self, name: str) -> bool:
         return bool(self.world.nodes[name].raft.leads_committed)
 
-    def ask(self, node: str, code: Request, body: object = None, **fields: object) -> Message:
+    def ask(self, node: str, code: Request, body: object = None, **fields: object) -> Command:
         self.number += 1
         texts = {"clusterName": self.cluster, "brokerName": "o", **{key: str(value) for key, value in fields.items()}}
         content = b"" if body is None else json.dumps(body).encode()
-        message = Message(code=code, opaque=self.number, fields=texts, body=content)
+        message = Command(code=code, opaque=self.number, fields=texts, body=content)
         self.world.nodes[node].message(self.world.envs[node], f"client-{self.number}", message)
         self.world.run(3_000, until=lambda: self.answer() is not None)
         found = self.answer()
         assert found is not None, "no answer"
         return found
 
-    def answer(self) -> Message | None:
+    def answer(self) -> Command | None:
         mine = [message for _, to, message in self.world.inbox if to == f"client-{self.number}"]
         return mine[0] if mine else None
 
@@ -63,7 +64,7 @@ class Client:
         made = self.ask(self.leader, Request.CONTROLLER_ELECT_MASTER, brokerId=1, designateElect="false")
         assert made.code in (0, Response.CONTROLLER_MASTER_STILL_EXIST)
 
-    def alter(self, epoch: int, *members: int) -> Message:
+    def alter(self, epoch: int, *members: int) -> Command:
         body = {"syncStateSet": list(members), "syncStateSetEpoch": epoch}
         fields = {"masterBrokerId": 1, "masterEpoch": 1}
         return self.ask(self.leader, Request.CONTROLLER_ALTER_SYNC_STATE_SET, body, **fields)

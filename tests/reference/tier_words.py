@@ -5,12 +5,13 @@ An object is called ``BASE-EPOCH-GENERATION-ATTEMPT``, as its key ends, without 
 
 from __future__ import annotations
 
-from chaos.node import Env, Message
+from chaos.node import Env
 from reference.broker import records
 from reference.objectstore.node import ObjectStore
 from reference.tier.manifest import Manifest
 from reference.tier.objects import decode, parse_key
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 VERBS = {
     Request.STORE_PUT: "put",
@@ -44,7 +45,7 @@ class StoreWords:
         self._store = store
         self._asked: dict[tuple[str, int], tuple[str, str]] = {}
 
-    def say(self, source: str, to: str, message: Message) -> str:
+    def say(self, source: str, to: str, message: Command) -> str:
         if source == self._store:
             return self._answer(*self._asked[to, message.opaque], message)
         verb = VERBS[Request(message.code)]
@@ -59,7 +60,7 @@ class StoreWords:
             return f"replace manifest {now} by version {made.version}: {manifest(made)}"
         return f"{verb} {object_name(key)}" + (f": {content(key, message.body)}" if message.body else "")
 
-    def _answer(self, verb: str, key: str, message: Message) -> str:
+    def _answer(self, verb: str, key: str, message: Command) -> str:
         if message.code == Response.STORE_ABSENT:
             return f"{object_name(key)} is absent"
         if message.code == Response.STORE_CONFLICT:

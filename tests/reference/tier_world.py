@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from chaos.events import Event
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
 from reference.objectstore.node import ObjectStore
 from reference.tier.interface import Stored, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest
 from reference.tier.objects import content_hash, decode, manifest_key
 from reference.tier.storage import Tier
+from reference.wire.command import Command
 from tests.free_events import fields_of, name_of
 from tests.manifests import whole
 from tests.reference.memory import MemoryFiles
@@ -54,7 +55,7 @@ class FakeEnv:
         self._world = world
         self._timers: dict[str, int] = {}
 
-    def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+    def send(self, to: str, message: Command, *, after: int | None = None) -> None:
         self._world.send(self.name, to, message)
 
     def close(self, peer: str) -> None:
@@ -99,7 +100,7 @@ class FakeBroker:
     def start(self, env: FakeEnv) -> None:
         self.tier.recover(env, self)
 
-    def message(self, env: FakeEnv, source: str, message: Message) -> None:
+    def message(self, env: FakeEnv, source: str, message: Command) -> None:
         assert self.tier.message(env, source, message)
 
     def timer(self, env: FakeEnv, name: str) -> None:
@@ -161,7 +162,7 @@ class World:
         self.queues: list[list[Stored]] = [[] for _ in range(QUEUES)]
         self.log_end = 1000
         self.confirmed = 1000  # no clean master lacks a record that ends here or before
-        self.lose: Callable[[str, str, Message], bool] = lambda source, to, message: False
+        self.lose: Callable[[str, str, Command], bool] = lambda source, to, message: False
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._counter = 0
         self._last: dict[tuple[str, str], int] = {}
@@ -196,7 +197,7 @@ class World:
             what()
         raise AssertionError(f"more than {bound} steps in {duration_ns} ns: something spins")
 
-    def send(self, source: str, to: str, message: Message) -> None:
+    def send(self, source: str, to: str, message: Command) -> None:
         rng = self.rng
         if rng.random() < self.trouble or self.lose(source, to, message):
             return
@@ -208,7 +209,7 @@ class World:
         for _ in range(copies):
             self.at(arrival, lambda: self._deliver(source, to, message))
 
-    def _deliver(self, source: str, to: str, message: Message) -> None:
+    def _deliver(self, source: str, to: str, message: Command) -> None:
         if self.down:
             broker = source if to == STORE else to
             self.nodes[broker].closed(self._envs[broker], STORE)

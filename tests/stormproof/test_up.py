@@ -14,9 +14,9 @@ import pytest
 
 from chaos.history.directory import read_meta, runs
 from chaos.machines import procfs
-from chaos.node import Message
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request
+from reference.wire.command import Command
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -39,8 +39,8 @@ class Stranger:
         self._codec = RemotingCodec()
         self._buffer = bytearray()
 
-    def ask(self, code: Request, body: bytes = b"", **fields: str) -> Message:
-        self._socket.sendall(self._codec.encode(Message(code=code, opaque=7, fields=fields, body=body)))
+    def ask(self, code: Request, body: bytes = b"", **fields: str) -> Command:
+        self._socket.sendall(self._codec.encode(Command(code=code, opaque=7, fields=fields, body=body)))
         while not (answers := self._codec.decode(self._buffer)):
             data = self._socket.recv(65536)
             assert data, "the node has closed the connection"

@@ -16,10 +16,9 @@ from typing import Protocol
 
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.draws import Draws
-from chaos.driver import Codec
 from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
 from chaos.experiment.targets import CLIENT
-from chaos.node import Message
+from chaos.node import Codec, Message
 
 #: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size; or the same
 #: for all chunks of all links that nothing is drawn for.
@@ -58,6 +57,10 @@ class Piece:
     """Bytes of a client that makes its frames itself: a frame, or a part of one, or whatever else."""
 
     body: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
 
 
 #: What a pipe carries, and loses or delivers as a whole.
@@ -186,7 +189,7 @@ class SimNet:
             dial_ns = 0 if pipe.target.is_client else 2 * pipe.base_ns
         loop = self._loop
         at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * pipe.jitter_ns) + dial_ns
-        at_ns += len(message.body) * pipe.ns_per_byte
+        at_ns += message.size * pipe.ns_per_byte
         if pipe.ruling is not FREE:
             at_ns += pipe.ruling.late_ns(pipe.rng, self._hit)
             if pipe.ruling.breaks(pipe.rng, self._hit):

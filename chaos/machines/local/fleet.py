@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chaos.driver import ClusterSpec, Codec
+from chaos.driver import ClusterSpec
 from chaos.effects.links import LinkRule, Reach
 from chaos.errors import DeploymentError, MachineError
 from chaos.machines import procfs
@@ -30,7 +30,7 @@ from chaos.machines.machine import Address, Dial, Seat, Streams
 from chaos.machines.procfs import Process
 from chaos.machines.proxy import HOST, try_link
 from chaos.machines.real_time import until
-from chaos.node import NodeSpec
+from chaos.node import Codec, NodeSpec
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import cast
 
 from chaos.driver import Connection, Dials, Disconnected, Network
-from chaos.node import Message
+from chaos.node import M, Message
 from chaos.testing._drivers.forwarder import Address, Forwarder, Loss
 
 #: How long a request of a silent network takes to fail at most.
@@ -102,7 +102,7 @@ class _Connection:
     client: str
     inner: Connection
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: M, timeout_s: float) -> M:
         loss = self.network.due(self.client)
         if self.network.silent:
             await asyncio.sleep(min(timeout_s, SILENT_S))

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from chaos.driver import MakeFrame
-from chaos.node import Message
 from chaos.ops import Failed
 from drivers.reference.questions.question import BROKER, CLOSED, CONTROLLER, NAMESERVER, Question, asked
 from reference.wire.codec import MAX_FRAME_BYTES
 from reference.wire.codec import RemotingCodec as Codec
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 _BINARY, _START, _WORD, _KEY = struct.Struct(">hBhiii"), struct.Struct(">II"), struct.Struct(">I"), struct.Struct(">H")
 
@@ -69,11 +69,11 @@ def of_frames(topic: str) -> dict[str, Question]:
     }
 
 
-def _addresses(find: Callable[[Message], Sequence[str]]) -> Callable[[Message], str]:
+def _addresses(find: Callable[[Command], Sequence[str]]) -> Callable[[Command], str]:
     """Return a function that says whether an answer names nodes by their addresses. It raises :class:`Failed` where
     there is nobody to be named."""
 
-    def how_named(answer: Message) -> str:
+    def how_named(answer: Command) -> str:
         found = find(answer) if answer.code == Response.SUCCESS else []
         if not found:
             raise Failed(f"nobody is named: code {answer.code}: {answer.remark}")
@@ -82,28 +82,28 @@ def _addresses(find: Callable[[Message], Sequence[str]]) -> Callable[[Message], 
     return how_named
 
 
-def _of_routes(answer: Message) -> list[str]:
+def _of_routes(answer: Command) -> list[str]:
     return [name for group in json.loads(answer.body)["brokerDatas"] for name in group["brokerAddrs"].values()]
 
 
-def _of_groups(answer: Message) -> list[str]:
+def _of_groups(answer: Command) -> list[str]:
     groups = json.loads(answer.body)["brokerAddrTable"].values()
     return [name for group in groups for name in group["brokerAddrs"].values()]
 
 
-def _of_peers(answer: Message) -> list[str]:
+def _of_peers(answer: Command) -> list[str]:
     leader = answer.fields.get("controllerLeaderAddress")
     peers = [peer.partition(":")[2] for peer in answer.fields["peers"].split(";")]
     return [*peers, *([leader] if leader else [])]
 
 
-def in_pieces(request: Message) -> Sequence[bytes]:
+def in_pieces(request: Command) -> Sequence[bytes]:
     """Cut in the middle of both its lengths, of its checksum, and before its last byte."""
     frame = Codec().encode(request)
     return frame[:2], frame[2:6], frame[6:30], frame[30:-1], frame[-1:]
 
 
-def binary(request: Message) -> Sequence[bytes]:
+def binary(request: Command) -> Sequence[bytes]:
     """Return the request as a frame whose header has RocketMQ's own form."""
     fields = b"".join(
         _KEY.pack(len(key.encode())) + key.encode() + _WORD.pack(len(value.encode())) + value.encode()
@@ -113,12 +113,12 @@ def binary(request: Message) -> Sequence[bytes]:
     return (_START.pack(4 + len(header) + len(request.body), 1 << 24 | len(header)) + header + request.body,)
 
 
-def plain(request: Message) -> Sequence[bytes]:
+def plain(request: Command) -> Sequence[bytes]:
     """Return the frame without a checksum, as clients of other make send it."""
     return (_json({"code": request.code, "opaque": request.opaque, "extFields": dict(request.fields)}),)
 
 
-def longest(request: Message) -> Sequence[bytes]:
+def longest(request: Command) -> Sequence[bytes]:
     """Return a frame as large as one may be."""
     (frame,) = plain(request)
     _, header = _START.unpack_from(frame)
@@ -132,7 +132,7 @@ def _with(**members: object) -> MakeFrame:
     return lambda request: (_json({"code": request.code, "opaque": request.opaque, **members}),)
 
 
-def _half_a_character(request: Message) -> Sequence[bytes]:
+def _half_a_character(request: Command) -> Sequence[bytes]:
     header = {"code": request.code, "opaque": request.opaque, "extFields": {"topic": "\ud800"}}
     return (_framed(json.dumps(header, ensure_ascii=False).encode("utf-8", "surrogatepass")),)
 
@@ -145,11 +145,11 @@ def _framed(text: bytes) -> bytes:
     return _START.pack(4 + len(text), len(text)) + text
 
 
-def _damaged(request: Message) -> Sequence[bytes]:
+def _damaged(request: Command) -> Sequence[bytes]:
     frame = bytearray(Codec().encode(replace(request, body=b"body")))
     frame[-1] ^= 1
     return (bytes(frame),)
 
 
-def _too_long(request: Message) -> Sequence[bytes]:
+def _too_long(request: Command) -> Sequence[bytes]:
     return (_START.pack(MAX_FRAME_BYTES - 3, 2) + b"{}",)

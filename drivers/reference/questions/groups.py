@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from chaos.node import Message
 from chaos.ops import Failed
 from drivers._remoting.requests import number
 from drivers.reference.questions.question import CONTROLLER, LEADER, Question, Talk, of_json, talked
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 #: The cluster whose groups have no brokers, and the group that these questions change.
 _CLUSTER, _GROUP = "unattended", "limits"
@@ -35,7 +35,7 @@ def of_groups() -> dict[str, Question]:
     }
 
 
-async def _expect(talk: Talk, expected: int, code: int, body: object = None, **fields: Any) -> Message:
+async def _expect(talk: Talk, expected: int, code: int, body: object = None, **fields: Any) -> Command:
     """Send a request about the group, and expect this code."""
     content = b"" if body is None else json.dumps(body).encode()
     return await talk.expect(expected, code, content, clusterName=_CLUSTER, brokerName=_GROUP, **fields)
@@ -50,16 +50,16 @@ async def _next_id(talk: Talk) -> int:
     return number((await _expect(talk, 0, Request.CONTROLLER_GET_NEXT_BROKER_ID)).fields, "nextBrokerId")
 
 
-async def _group(talk: Talk) -> Message:
+async def _group(talk: Talk) -> Command:
     return await _expect(talk, 0, Request.CONTROLLER_GET_REPLICA_INFO)
 
 
-def _set_of(answer: Message) -> tuple[object, object]:
+def _set_of(answer: Command) -> tuple[object, object]:
     body = of_json(answer)
     return body.get("syncStateSet"), body.get("syncStateSetEpoch")
 
 
-async def _begin(talk: Talk) -> Message:
+async def _begin(talk: Talk) -> Command:
     """See to it that there are the replicas 1 and 2, and that one of them is master. Each step changes nothing where
     that is so."""
     await _applies(talk, 0, 1, "one")
@@ -106,7 +106,7 @@ async def _ids(talk: Talk) -> None:
     await _expect(talk, 0, clean, brokerControllerIdsToClean=mine + 3, isCleanLivingBroker="true")
 
 
-def _master_and_set(answer: Message) -> tuple[object, object]:
+def _master_and_set(answer: Command) -> tuple[object, object]:
     """Return who is master, and the set."""
     return dict(answer.fields), _set_of(answer)
 
@@ -143,7 +143,7 @@ async def _masters(talk: Talk) -> None:
     await _alters(talk, Response.CONTROLLER_FENCED_MASTER_EPOCH, after, [other], masterEpoch=epoch)
 
 
-async def _alters(talk: Talk, expected: int, known: Message, ids: Sequence[int], **more: Any) -> Message:
+async def _alters(talk: Talk, expected: int, known: Command, ids: Sequence[int], **more: Any) -> Command:
     """Replace the set, with the epochs of the group as it is ``known``."""
     fields = {key: known.fields.get(key, "") for key in ("masterBrokerId", "masterEpoch")}
     body = {"syncStateSet": list(ids), "syncStateSetEpoch": more.pop("set_epoch", _set_of(known)[1])}

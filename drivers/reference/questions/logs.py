@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from chaos.node import Message
 from chaos.ops import Failed
 from drivers._remoting import records
 from drivers._remoting.requests import number
 from drivers.reference.questions.question import ASKER, BROKER, MASTER, Question, Talk, of_json, talked
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 _MOST = (1 << 63) - 1
 #: So many messages are read to find one by its time.
@@ -170,7 +170,7 @@ async def _read(talk: Talk, topic: str, begin: int, end: int) -> list[records.Re
     return found
 
 
-def _same_term(first: Message, last: Message) -> None:
+def _same_term(first: Command, last: Command) -> None:
     """Raise :class:`Failed` where another life or another master term has answered meanwhile."""
     one, other = (json.dumps([at.fields.get(key) for key in ("epoch", "incarnation")]) for at in (first, last))
     if one != other:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaos.node import Message
 from drivers.reference.questions.question import (
     BROKER,
     CONTROLLER,
@@ -23,6 +22,7 @@ from drivers.reference.questions.question import (
 from reference.controller.node import MAX_LIVES_CHARACTERS, MAX_REPLICAS
 from reference.objectstore.node import MAX_CONTENT_BYTES
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import MAX_DEPTH, MAX_NAME_BYTES
 
 #: The code by which each role refuses what it can't understand.
@@ -66,7 +66,7 @@ class Form:
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     refusal: Response | None = None
 
-    def wrong(self) -> Iterator[tuple[str, Message]]:
+    def wrong(self) -> Iterator[tuple[str, Command]]:
         """Yield the requests that can't be understood, each with what is wrong about it."""
         good = {key: str(value) for key, value in self.fields.items()}
         for key in self.needed:
@@ -81,8 +81,8 @@ class Form:
         for what, body in self.bodies.items():
             yield f"with {what}", self._message(good, body)
 
-    def _message(self, fields: Mapping[str, str], body: bytes | None = None) -> Message:
-        return Message(code=self.request, fields=fields, body=self.body if body is None else body)
+    def _message(self, fields: Mapping[str, str], body: bytes | None = None) -> Command:
+        return Command(code=self.request, fields=fields, body=self.body if body is None else body)
 
     def question(self) -> Question:
         """Return a question that asks all of them, one after the other. It names the first that is taken otherwise than

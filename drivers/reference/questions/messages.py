@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 
-from chaos.node import NOWHERE, Message
+from chaos.node import NOWHERE
 from chaos.ops import QueueRef
 from drivers._remoting.records import Record
 from drivers.reference.questions.question import ASKER
 from reference.broker.records import MAX_BODY_BYTES, MAX_USER_PROPERTIES_BYTES
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 #: Header fields of the second request that sends, by their names in the first one.
 _SHORT = {
@@ -44,7 +45,7 @@ class MessageQuestion:
     body: bytes | None = None
     short: bool = False
 
-    def request(self, queue: QueueRef, key: str, body: bytes) -> Message:
+    def request(self, queue: QueueRef, key: str, body: bytes) -> Command:
         start = f"{self.properties}UNIQ_KEY\x01{key}\x02"
         fields = {
             "producerGroup": ASKER,
@@ -60,7 +61,7 @@ class MessageQuestion:
         code = Request.SEND_MESSAGE
         if self.short:
             texts, code = {_SHORT[name]: value for name, value in texts.items()}, Request.SEND_MESSAGE_V2
-        return Message(code=code, fields=texts, body=body if self.body is None else self.body)
+        return Command(code=code, fields=texts, body=body if self.body is None else self.body)
 
     def differs(self, queue: QueueRef, key: str, body: bytes, given: Record, message_id: str, born_host: bytes) -> str:
         """Return what a reader was given otherwise than it was sent; "" for nothing. ``message_id``: what its producer

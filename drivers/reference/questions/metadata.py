@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.node import Message
 from chaos.ops import Failed
 from drivers._remoting.requests import number
 from drivers.reference.questions.malformed import as_questions, of_metadata_requests
@@ -23,6 +22,7 @@ from drivers.reference.questions.question import (
     talked,
 )
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 _KIND = "group"
 #: So many changes are asked for; a controller that remembers fewer sends all that there is.
@@ -93,7 +93,7 @@ async def _changes(talk: Talk) -> None:
     await _put(talk, conflict, {"retries": -1}, expectedVersion=made, **named)
 
 
-def _rows(answer: Message, what: str = "changes") -> list[list[Any]]:
+def _rows(answer: Command, what: str = "changes") -> list[list[Any]]:
     """Return what a watch reports; its revision is that of its last change."""
     rows = of_json(answer).get(what)
     if not isinstance(rows, list):

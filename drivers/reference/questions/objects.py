@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from chaos.node import Message
 from chaos.ops import Failed
 from chaos.tasks import gather
 from drivers.reference.questions.question import ASKER, STORE, Question, Talk, must_be_final, talked
 from reference.objectstore.node import MAX_CONTENT_BYTES
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 _PREFIX = "limits/"
 #: Not the least and not the last of the three in a list.
@@ -44,7 +44,7 @@ async def _absent(talk: Talk, *keys: str) -> None:
         await talk.expect(Response.STORE_ABSENT, Request.STORE_GET, key=key, request=ASKER)
 
 
-def _stands(talk: Talk, what: str, answer: Message, content: bytes) -> None:
+def _stands(talk: Talk, what: str, answer: Command, content: bytes) -> None:
     """Check that the answer describes this content."""
     documented = {"version": "-1", "hash": str(content_hash(content)), "size": str(len(content))}
     talk.must_be(what, {key: answer.fields.get(key) for key in documented}, documented)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.driver import Connection, Disconnected, MakeFrame, Network, TakesFrames
-from chaos.node import ONEWAY, Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
+from reference.wire.command import ONEWAY, Command
 
 #: Whom a question is for: nodes by their roles, as the driver starts them; MASTER is the one that takes writes, LEADER
 #: the controller that leads.
@@ -52,27 +52,27 @@ class Talk:
 
     async def ask(
         self, code: int, body: bytes = b"", /, *, line: str = "", may: Sequence[int] = (), **fields: Any
-    ) -> Message:
+    ) -> Command:
         """Send a request and return the answer. ``fields`` of the header become texts. Raises :class:`Failed` where
         that is a refusal for the moment that is not among ``may``, and :class:`Unknown` where there is none."""
-        message = Message(code=code, fields={key: str(value) for key, value in fields.items()}, body=body)
+        message = Command(code=code, fields={key: str(value) for key, value in fields.items()}, body=body)
         answer = await ask(self._connection(line), message, REQUEST_S)
         if answer.code not in may:
             must_be_final(answer)
         return answer
 
-    async def expect(self, expected: int, code: int, body: bytes = b"", /, *, line: str = "", **fields: Any) -> Message:
+    async def expect(self, expected: int, code: int, body: bytes = b"", /, *, line: str = "", **fields: Any) -> Command:
         """Do as :meth:`ask` does; raises :class:`Failed` where the answer's code is another one than is documented."""
         answer = await self.ask(code, body, line=line, may=(expected,), **fields)
         self.must_be(f"the answer to {Request(code).name}", answer.code, int(expected))
         return answer
 
-    async def silence(self, code: int, wait_s: float, /, **fields: Any) -> Message | None:
+    async def silence(self, code: int, wait_s: float, /, **fields: Any) -> Command | None:
         """Return what a request that wants no answer is answered with all the same, within ``wait_s``; None for
         nothing. Raises :class:`Failed` and :class:`Unknown` where it may not have arrived."""
         texts = {key: str(value) for key, value in fields.items()}
         try:
-            return await self._connection("").request(Message(code=code, flags=ONEWAY, fields=texts), wait_s)
+            return await self._connection("").request(Command(code=code, flags=ONEWAY, fields=texts), wait_s)
         except TimeoutError:
             return None
         except Disconnected as error:
@@ -91,7 +91,7 @@ class Talk:
     def _connection(self, line: str) -> Connection:
         return self.network.connect(f"{self.client}-{line}" if line else self.client, self.node)
 
-    async def exchange(self, request: Message, frame: MakeFrame) -> Message:
+    async def exchange(self, request: Command, frame: MakeFrame) -> Command:
         """Return the answer to a request whose bytes ``frame`` makes. Raises :class:`Disconnected` and
         :class:`Unknown`."""
         connection = self._connection("")
@@ -118,7 +118,7 @@ def asked(
     role: str,
     request: int,
     expected: str | Response,
-    read: Callable[[Message], str] | None = None,
+    read: Callable[[Command], str] | None = None,
     /,
     *,
     frame: MakeFrame | None = None,
@@ -129,7 +129,7 @@ def asked(
     request, where the frames that everybody sends are not what is asked about; ``read`` says in the words of
     ``expected`` what the answer amounts to, without it that is the answer's code."""
     words = f"code {int(expected)}" if isinstance(expected, Response) else expected
-    message = Message(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
+    message = Command(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
 
     async def converse(talk: Talk) -> str:
         try:
@@ -156,26 +156,26 @@ def talked(role: str, talk: Callable[[Talk], Awaitable[None]]) -> Question:
     return Question(role, AS_DOCUMENTED, converse)
 
 
-async def one_request(talk: Talk, message: Message) -> Message:
+async def one_request(talk: Talk, message: Command) -> Command:
     return await talk.ask(message.code, message.body, may=tuple(NOT_NOW), **message.fields)
 
 
-def code(answer: Message) -> str:
+def code(answer: Command) -> str:
     return f"code {answer.code}"
 
 
-def must_be_final(answer: Message) -> None:
+def must_be_final(answer: Command) -> None:
     """Raise :class:`Failed` for a temporary refusal: where another answer is documented, it says nothing."""
     if is_temporary(answer):
         raise Failed(f"code {answer.code}: {answer.remark}")
 
 
-def is_temporary(answer: Message) -> bool:
+def is_temporary(answer: Command) -> bool:
     """Return whether the node refuses for the moment alone."""
     return answer.code in NOT_NOW or TOO_FEW_REPLICAS in answer.remark
 
 
-def of_json(answer: Message) -> dict[str, object]:
+def of_json(answer: Command) -> dict[str, object]:
     """Return an answer's JSON object. Raises :class:`Failed` for anything else."""
     try:
         found = json.loads(answer.body)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from chaos.node import Malformed, Message
+from chaos.node import Malformed
 from drivers.reference.questions.question import (
     ASKER,
     BROKER,
@@ -26,6 +26,7 @@ from reference.broker.consumer_requests import MAX_PULL_BYTES
 from reference.broker.producer_requests import MAX_TOPIC_QUEUES
 from reference.broker.records import MAX_TOPIC_BYTES
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 from reference.wire.fields import MAX_DEPTH, MAX_NAME_BYTES, read_object
 
 #: A topic that these questions create. Nobody sends to it.
@@ -238,28 +239,28 @@ def _client(value: object) -> Question:
     return asked(BROKER, Request.HEART_BEAT, Response.SUCCESS, body=body)
 
 
-def _field(name: str) -> Callable[[Message], str]:
+def _field(name: str) -> Callable[[Command], str]:
     return lambda answer: answer.fields.get(name, "") if answer.code == Response.SUCCESS else code(answer)
 
 
-def _in_bounds(answer: Message) -> str:
+def _in_bounds(answer: Command) -> str:
     return f"at most {MAX_PULL_BYTES} bytes" if len(answer.body) <= MAX_PULL_BYTES else f"{len(answer.body)} bytes"
 
 
-def _behind_the_end(answer: Message) -> str:
+def _behind_the_end(answer: Command) -> str:
     able = (Response.PULL_OFFSET_MOVED, Response.PULL_RETRY_IMMEDIATELY)
     return "another offset, or to come again" if answer.code in able else code(answer)
 
 
-def _not_there(answer: Message) -> str:
+def _not_there(answer: Command) -> str:
     able = (Response.PULL_NOT_FOUND, Response.PULL_RETRY_IMMEDIATELY)
     return "nothing, or to come again" if answer.code in able else code(answer)
 
 
-def _of_json(read: Callable[[dict[str, Any]], str]) -> Callable[[Message], str]:
+def _of_json(read: Callable[[dict[str, Any]], str]) -> Callable[[Command], str]:
     """Return a function that says what a body says, read as strictly as nodes read: numbers fit into 64 bits."""
 
-    def read_body(answer: Message) -> str:
+    def read_body(answer: Command) -> str:
         if answer.code != Response.SUCCESS:
             return code(answer)
         try:
@@ -282,8 +283,8 @@ def _epochs(body: dict[str, Any]) -> str:
     return "epochs without gaps, the newest one without an end" if open_end and not gaps else f"epochs {known}"[:200]
 
 
-def _behind(key: str) -> Callable[[Message], str]:
-    def which_keys(answer: Message) -> str:
+def _behind(key: str) -> Callable[[Command], str]:
+    def which_keys(answer: Command) -> str:
         if answer.code != Response.SUCCESS:
             return code(answer)
         return "keys behind this one" if all(one > key for one, _ in json.loads(answer.body)) else "keys before it"

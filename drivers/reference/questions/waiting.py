@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from chaos.tasks import gather
 from drivers.reference.questions.question import ASKER, BROKER, MASTER, Question, Talk, of_json, talked
 from drivers.reference.questions.requests import QUIET_TOPIC
 from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 #: In a pull's flags: it may wait at the end of its queue.
 _MAY_WAIT = 2
@@ -163,5 +163,5 @@ async def _consumers(talk: Talk) -> None:
     raise Failed(f"a client that has left is still one of its group: {_ids(answer)}")
 
 
-def _ids(answer: Message) -> object:
+def _ids(answer: Command) -> object:
     return of_json(answer).get("consumerIdList")

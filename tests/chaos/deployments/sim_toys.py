@@ -15,7 +15,8 @@ from chaos.deployments import sim
 from chaos.driver import ClusterSpec, Disconnected
 from chaos.effects.links import Drop, LinkRule
 from chaos.fault import NotNow, Undo, Verb
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
+from chaos.plain import PlainMessage
 from chaos.tasks import Group, gather
 from tests.free_events import Free
 
@@ -28,21 +29,21 @@ class Echo:
 
     def __init__(self, spec: NodeSpec) -> None:
         self.peers = [str(name) for name in spec.options.get("peers", ())]  # type: ignore[attr-defined]
-        self.later: list[tuple[str, Message]] = []
+        self.later: list[tuple[str, PlainMessage]] = []
 
     def start(self, env: Env) -> None:
         env.trace(Free("start", wall=env.wall_ns()))
 
-    def message(self, env: Env, source: str, message: Message) -> None:
-        env.trace(Free("got", source=source, code=message.code, text=message.body.decode()))
-        if message.code == FAIL:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
+        env.trace(Free("got", source=source, code=message.kind, text=message.body.decode()))
+        if message.kind == FAIL:
             raise ValueError("asked to fail")
-        if message.code == LATER:
+        if message.kind == LATER:
             self.later.append((source, message))
             env.set_timer("later", int(message.fields["delay_ns"]))
-        elif message.code == GOSSIP and not message.is_response:
+        elif message.kind == GOSSIP and not message.is_response:
             for peer in self.peers:
-                env.send(peer, Message(code=COUNT, flags=ONEWAY, body=message.body))
+                env.send(peer, PlainMessage(kind=COUNT, is_oneway=True, body=message.body))
             env.send(source, message.reply())
         elif not message.is_oneway:
             env.send(source, message.reply(body=message.body))
@@ -68,8 +69,8 @@ class Writer(Echo):
         env.trace(Free("start", position=size, content=env.disk.read("log").decode() if size > 0 else ""))
         env.set_timer("tick", 5_000_000)
 
-    def message(self, env: Env, source: str, message: Message) -> None:
-        if message.code == WRITE:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
+        if message.kind == WRITE:
             end = max(0, env.disk.size("log"))
             env.disk.write("log", end, message.body)
             env.trace(Free("append", position=end, size=len(message.body)))
@@ -80,7 +81,7 @@ class Writer(Echo):
     def timer(self, env: Env, name: str) -> None:
         env.set_timer("tick", env.rng.randint(1_000_000, 10_000_000))
         for peer in self.peers:
-            env.send(peer, Message(code=COUNT, flags=ONEWAY, body=env.name.encode()))
+            env.send(peer, PlainMessage(kind=COUNT, is_oneway=True, body=env.name.encode()))
 
     def done(self, env: Env, token: int) -> None:
         env.trace(Free("synced", position=env.disk.size("log"), token=token))
@@ -91,10 +92,10 @@ def build(spec: NodeSpec) -> Echo:
 
 
 class NoCodec:
-    def encode(self, message: Message) -> bytes:
+    def encode(self, message: PlainMessage) -> bytes:
         raise NotImplementedError
 
-    def decode(self, buffer: bytearray) -> list[Message]:
+    def decode(self, buffer: bytearray) -> list[PlainMessage]:
         raise NotImplementedError
 
 
@@ -127,8 +128,12 @@ class World:
     def of(self, f: str, node: str = "") -> list[dict[str, Any]]:
         return [row for row in self.rows if row["f"] == f and node in ("", row["node"])]
 
-    async def ask(self, node: str, code: int, body: bytes = b"", *, timeout_s: float = 1.0, **fields: str) -> Message:
-        return await self.sim.connect("client", node).request(Message(code=code, body=body, fields=fields), timeout_s)
+    async def ask(
+        self, node: str, code: int, body: bytes = b"", *, timeout_s: float = 1.0, **fields: str
+    ) -> PlainMessage:
+        return await self.sim.connect("client", node).request(
+            PlainMessage(kind=code, body=body, fields=fields), timeout_s
+        )
 
 
 async def busy(world: World) -> None:
@@ -138,7 +143,9 @@ async def busy(world: World) -> None:
         for number in range(150):
             node = f"writer-{number % 3}"
             try:
-                await world.sim.connect(name, node).request(Message(code=WRITE, body=f"{name}.{number};".encode()), 0.2)
+                await world.sim.connect(name, node).request(
+                    PlainMessage(kind=WRITE, body=f"{name}.{number};".encode()), 0.2
+                )
             except (Disconnected, TimeoutError) as error:
                 world.rows.append({"f": "error", "node": node, "text": str(error), "at": world.sim.now_ns()})
             await asyncio.sleep(0.004)

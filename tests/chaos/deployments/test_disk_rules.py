@@ -59,7 +59,7 @@ def test_a_node_whose_disk_fails_ends_and_has_not_crashed_of_its_own(world: Worl
         assert await world.deployment.disk_rule_hits("r") == 0
         await rule(world, "r", action)
         await rule(world, "later", action)
-        assert (await world.ask("toy-1", ECHO)).code == 0
+        assert (await world.ask("toy-1", ECHO)).error == ""
         with pytest.raises(Disconnected):
             if isinstance(action, FailReads):
                 await world.ask("toy-0", READ)

@@ -29,9 +29,9 @@ from chaos.fault import NotNow, Undo, Verb, pressed
 from chaos.history.directory import runs
 from chaos.machines.docker import engine as dockerengine
 from chaos.machines.docker.heal import heal
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
+from chaos.plain import PlainCodec, PlainMessage
 from chaos.program import LogSays, Program
-from reference.wire.codec import RemotingCodec
 from tests.chaos.deployments import damage
 from tests.chaos.deployments.storms import (
     EFFECTIVE,
@@ -55,7 +55,7 @@ Script = Callable[["World"], Coroutine[Any, Any, None]]
 def toys() -> ClusterSpec:
     names = ("toy-0", "toy-1")
     specs = [NodeSpec(name=name, role="toy", package="toy_nodes") for name in names]
-    return ClusterSpec(nodes=specs, codec=RemotingCodec())
+    return ClusterSpec(nodes=specs, codec=PlainCodec())
 
 
 class World:
@@ -77,14 +77,16 @@ class World:
 
         self.deployment.execute(main())
 
-    async def ask(self, node: str, code: int, body: bytes = b"", *, within_s: float = 2.0, **fields: str) -> Message:
-        message = Message(code=code, body=body, fields=fields)
+    async def ask(
+        self, node: str, code: int, body: bytes = b"", *, within_s: float = 2.0, **fields: str
+    ) -> PlainMessage:
+        message = PlainMessage(kind=code, body=body, fields=fields)
         return await self.deployment.connect("client", node).request(message, within_s)
 
     async def forwards(self, within_s: float = 0.5) -> bool:
         """Whether toy-0 can ask toy-1."""
         try:
-            return (await self.ask("toy-0", FORWARD, to="toy-1", within_s=within_s)).code == 0
+            return (await self.ask("toy-0", FORWARD, to="toy-1", within_s=within_s)).error == ""
         except TimeoutError:
             return False
 
@@ -174,7 +176,7 @@ def test_resets_break_connections_between_nodes_and_losses_only_hold_them_up(wor
         await world.undo(Verb.CLEAR_RULE, "loss")
         await it.set_rule("reset", LinkRule(ZERO, ONE, Reset()))
         answer = await world.ask("toy-0", FORWARD, to="toy-1", within_s=AGAIN_S)
-        assert (answer.code, answer.remark) == (1, "toy-1 is gone") and await it.rule_hits("reset") > 0
+        assert answer.error == "toy-1 is gone" and await it.rule_hits("reset") > 0
         await world.undo(Verb.CLEAR_RULE, "reset")
         assert await world.forwards(AGAIN_S)
         with pytest.raises(DeploymentError, match="can't carry out Delay"):
@@ -338,7 +340,7 @@ def test_a_node_that_cannot_start_is_named_with_its_log_and_all_is_taken_down(wo
         NodeSpec(name="bad", role="no such role", package="toy_nodes"),
     ]
     with pytest.raises(DeploymentError, match=r"(?s)node bad ended at its start \(exit code 1\).*no such role"):
-        world.run(never, ClusterSpec(nodes=specs, codec=RemotingCodec()))
+        world.run(never, ClusterSpec(nodes=specs, codec=PlainCodec()))
     assert left_of(world.engine, world.directory) == []
 
 

@@ -73,7 +73,7 @@ def test_syncs_hang_until_they_are_released_also_in_the_next_life(world: World) 
         await world.undo(Verb.START, "toy-0")
         waiting = asyncio.ensure_future(world.ask("toy-0", WRITE, b"late.", sync=SYNC_FIRST, within_s=AGAIN_S))
         await asyncio.sleep(0.3)
-        assert not waiting.done() and (await world.ask("toy-1", ECHO)).code == 0
+        assert not waiting.done() and (await world.ask("toy-1", ECHO)).error == ""
         for _ in range(2):
             await world.undo(Verb.RELEASE, pressed("toy-0", "io"))
         await waiting
@@ -91,7 +91,7 @@ def test_a_node_out_of_descriptors_makes_no_new_connections_also_when_it_was_pau
         proof = await it.limit_descriptors("toy-0")
         assert 0 < int(str(proof["limit"])) <= int(str(proof["open"]))
         assert not await it.answers("toy-0") and await it.answers("toy-1")
-        assert (await world.ask("toy-0", ECHO)).code == 0, "the connection that there was serves on"
+        assert (await world.ask("toy-0", ECHO)).error == "", "the connection that there was serves on"
         await it.pause("toy-0")
         await world.undo(Verb.RELEASE, pressed("toy-0", "descriptors"))
         with pytest.raises(NotNow, match="paused"):

@@ -28,8 +28,8 @@ from chaos.machines.docker import engine as dockerengine
 from chaos.machines.docker.heal import clear
 from chaos.machines.docker.node import NodeContainers
 from chaos.machines.healing import marks
-from chaos.node import Message, NodeSpec
-from reference.wire.codec import RemotingCodec
+from chaos.node import NodeSpec
+from chaos.plain import PlainCodec, PlainMessage
 from tests.chaos.deployments.storms import COMMAND_S, command, stormproof
 
 #: What a shell would run if it ever saw it.
@@ -59,7 +59,7 @@ def run(directory: Path, script: Callable[[docker.DockerDeployment], Coroutine[A
 
     async def main() -> int:
         try:
-            await deployment.start(ClusterSpec(nodes=specs, codec=RemotingCodec()), lambda row: None)
+            await deployment.start(ClusterSpec(nodes=specs, codec=PlainCodec()), lambda row: None)
             await script(deployment)
         finally:
             await deployment.stop()
@@ -117,9 +117,9 @@ def test_rules_act_together_in_either_flavour_of_the_packet_filter(
 
     async def fate(it: docker.DockerDeployment) -> str:
         """What becomes of a request that toy-0 passes on to toy-1."""
-        message = Message(code=FORWARD, fields={"to": "toy-1"})
+        message = PlainMessage(kind=FORWARD, fields={"to": "toy-1"})
         try:
-            return "broken" if (await it.connect("client", "toy-0").request(message, 1.0)).code else "answered"
+            return "broken" if (await it.connect("client", "toy-0").request(message, 1.0)).error else "answered"
         except TimeoutError:
             return "silent"
 

@@ -15,9 +15,9 @@ from random import Random
 
 import pytest
 
-from chaos.node import Message
 from reference.console import Console, NoAnswer
 from reference.wire.codes import Request
+from reference.wire.command import Command
 from tests.reference.frames import Fuzzer
 
 pytestmark = pytest.mark.process
@@ -100,7 +100,7 @@ def cluster(folder: Path) -> Iterator[Nodes]:
 def fire(nodes: Nodes, count: int, seed: int) -> int:
     """Send so many frames, over connections that open in all ways; how many ended with an answer."""
     rng, hanging, answered = Random(seed), [], 0
-    corpus = [Message(code=code, fields={"topic": "storm", "brokerName": "x"}, body=b'{"a":1}') for code in Request]
+    corpus = [Command(code=code, fields={"topic": "storm", "brokerName": "x"}, body=b'{"a":1}') for code in Request]
     fuzzer = Fuzzer(seed, corpus)
     known = {"from": "client-x", "to": "x", "token": TOKEN}
     for number in range(count):

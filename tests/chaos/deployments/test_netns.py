@@ -34,7 +34,8 @@ from chaos.fault import NotNow, Verb, pressed
 from chaos.history.directory import runs
 from chaos.machines import iptables
 from chaos.machines.lifecycle import trials
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
+from chaos.plain import PlainMessage
 from tests.chaos.deployments.storms import EFFECTIVE, ROOT, STORM, effective
 from tests.chaos.deployments.test_process import ECHO, FORWARD, SYNC_FIRST, WRITE, World, harness_environment, left_of
 from tests.ordinary_user import as_ordinary_user, folder_of_an_ordinary_user
@@ -55,7 +56,7 @@ async def forwards(world: World, to: str = "toy-1", within_s: float = 0.5) -> bo
     """Whether toy-0 can ask another one."""
     connection = world.deployment.connect("client", "toy-0")
     try:
-        return bool((await connection.request(Message(code=FORWARD, fields={"to": to}), within_s)).code == 0)
+        return not (await connection.request(PlainMessage(kind=FORWARD, fields={"to": to}), within_s)).error
     except TimeoutError:
         return False
 

@@ -24,9 +24,9 @@ from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines import procfs
-from chaos.node import Message, NodeSpec
+from chaos.node import NodeSpec
+from chaos.plain import PlainCodec, PlainMessage
 from chaos.tasks import gather
-from reference.wire.codec import RemotingCodec
 
 pytestmark = pytest.mark.process
 ALL = frozenset({"*"})
@@ -35,7 +35,7 @@ ALL = frozenset({"*"})
 def toys() -> ClusterSpec:
     names = ("toy-0", "toy-1")
     specs = [NodeSpec(name=name, role="toy", package="toy_nodes") for name in names]
-    return ClusterSpec(nodes=specs, codec=RemotingCodec())
+    return ClusterSpec(nodes=specs, codec=PlainCodec())
 
 
 class World:
@@ -63,14 +63,14 @@ class World:
     def of(self, f: str, node: str = "") -> list[dict[str, Any]]:
         return [row for row in self.rows if row["f"] == f and node in ("", row["node"])]
 
-    async def ask(self, node: str, code: int, body: bytes = b"", *, by: str = "client", **fields: str) -> Message:
-        message = Message(code=code, body=body, fields=fields)
-        answer: Message = await self.deployment.connect(by, node).request(message, 2.0)
+    async def ask(self, node: str, code: int, body: bytes = b"", *, by: str = "client", **fields: str) -> PlainMessage:
+        message = PlainMessage(kind=code, body=body, fields=fields)
+        answer: PlainMessage = await self.deployment.connect(by, node).request(message, 2.0)
         return answer
 
     async def silent(self, node: str, *, by: str = "client") -> bool:
         try:
-            await self.deployment.connect(by, node).request(Message(code=ECHO), 0.3)
+            await self.deployment.connect(by, node).request(PlainMessage(kind=ECHO), 0.3)
         except TimeoutError:
             return True
         return False
@@ -242,10 +242,10 @@ def test_delays_and_stalls_make_answers_late_and_resets_break(world: World) -> N
 
 def test_a_node_hears_that_its_peer_is_gone_and_can_drop_a_client(world: World) -> None:
     async def script(world: World) -> None:
-        assert (await world.ask("toy-0", FORWARD, b"1", to="toy-1")).code == 0
+        assert (await world.ask("toy-0", FORWARD, b"1", to="toy-1")).error == ""
         await world.deployment.kill("toy-1")
         answer = await world.ask("toy-0", FORWARD, b"2", to="toy-1")
-        assert (answer.code, answer.remark) == (1, "toy-1 is gone")
+        assert answer.error == "toy-1 is gone"
         await world.undo(Verb.START, "toy-1")
         assert (await world.ask("toy-0", FORWARD, b"3", to="toy-1")).body == b"3"
         with pytest.raises(Disconnected):
@@ -288,7 +288,7 @@ def test_an_added_node_reaches_all_and_all_reach_it_under_the_rules_that_stand(w
         assert proof["alive"] is True and proof["incarnation"] == 1
         with pytest.raises(NotNow, match="already"):
             await it.add(spec)
-        assert (await world.ask("toy-2", WRITE, b"kept.", sync=SYNC_FIRST)).code == 0
+        assert (await world.ask("toy-2", WRITE, b"kept.", sync=SYNC_FIRST)).error == ""
         assert not await it.reaches("toy-0", "toy-2") and not await it.reaches("toy-2", "toy-0")
         await world.undo(Verb.RESUME, "toy-1")
         assert await it.reaches("toy-1", "toy-2") and await it.reaches("toy-2", "toy-1")
@@ -363,11 +363,11 @@ def test_stop_leaves_no_process_and_no_port(processes: World) -> None:
 def test_a_client_that_knows_no_proxy_reaches_a_node_by_its_port(processes: World) -> None:
     async def script(world: World) -> None:
         reader, writer = await asyncio.open_connection(*world.deployment.expose("outsider", "toy-0"))
-        writer.write(RemotingCodec().encode(Message(code=ECHO, opaque=5, body=b"hi")))
+        writer.write(PlainCodec().encode(PlainMessage(kind=ECHO, number=5, body=b"hi")))
         buffer = bytearray()
-        while not (answers := RemotingCodec().decode(buffer)):
+        while not (answers := PlainCodec().decode(buffer)):
             buffer += await asyncio.wait_for(reader.read(4096), 2)
-        assert (answers[0].opaque, answers[0].body) == (5, b"hi")
+        assert (answers[0].number, answers[0].body) == (5, b"hi")
         writer.close()
         await asyncio.sleep(0.1)
 
@@ -380,7 +380,7 @@ def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> Non
 
     specs = [NodeSpec(name="bad", role="no such role", package="toy_nodes")]
     with pytest.raises(DeploymentError, match=r"(?s)node bad ended at its start.*no such role"):
-        processes.run(script, ClusterSpec(nodes=specs, codec=RemotingCodec()))
+        processes.run(script, ClusterSpec(nodes=specs, codec=PlainCodec()))
     assert left_of(processes.directory) == []
 
 

@@ -18,7 +18,7 @@ from chaos.driver import Disconnected
 from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
-from chaos.node import Message
+from chaos.plain import PlainMessage
 from tests.chaos.deployments import sim_toys as toys
 
 ROOT = Path(__file__).parents[3]
@@ -232,7 +232,7 @@ def test_dropped_bytes_wait_and_flow_in_order_when_the_rule_goes() -> None:
 def test_a_rule_also_stops_what_is_under_way() -> None:
     async def script(world: Any) -> None:
         await world.ask("echo-0", toys.ECHO)
-        world.sim.connect("client", "echo-0").oneway(Message(code=toys.ECHO))
+        world.sim.connect("client", "echo-0").oneway(PlainMessage(kind=toys.ECHO))
         await world.sim.set_rule("cut", rule("client", "echo-0", Drop()))
         await asyncio.sleep(1)
         assert len(world.of("got")) == 1
@@ -266,7 +266,7 @@ def test_dials_hang_on_a_cut_link_and_death_is_hidden_by_it() -> None:
 def test_the_harness_is_never_cut_off() -> None:
     async def script(world: Any) -> None:
         await world.sim.set_rule("wall", LinkRule(ALL, ALL, Drop()))
-        answer = await world.sim.connect(HARNESS, "echo-0").request(Message(code=toys.ECHO, body=b"x"), 1)
+        answer = await world.sim.connect(HARNESS, "echo-0").request(PlainMessage(kind=toys.ECHO, body=b"x"), 1)
         assert answer.body == b"x" and await world.sim.rule_hits("wall") == 0
         with pytest.raises(TimeoutError):
             await world.ask("echo-0", toys.ECHO)

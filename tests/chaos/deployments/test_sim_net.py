@@ -25,8 +25,7 @@ from chaos.effects.links import (
     Stall,
     Throttle,
 )
-from chaos.node import Message
-from reference.wire.codec import RemotingCodec
+from chaos.plain import PlainCodec, PlainMessage
 
 MS = 1_000_000
 ACTIONS = [
@@ -55,9 +54,9 @@ class End:
         self.sent: defaultdict[str, list[int]] = defaultdict(list)
         self.peers: dict[str, End] = {}
 
-    def arrive(self, source: str, message: Message) -> None:
+    def arrive(self, source: str, message: PlainMessage) -> None:
         assert self.alive
-        self.heard.append((source, message.opaque))
+        self.heard.append((source, message.number))
 
     def lost(self, peer: str, refused: bool) -> None:
         self.breaks.append(peer)
@@ -73,7 +72,7 @@ class Storm:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
         self.net = SimNet(self.loop, Draws(seed), drawn_links=drawn_links)
-        self.net.codec = RemotingCodec()
+        self.net.codec = PlainCodec()
         self.ends = [End(f"node-{i}", False) for i in range(3)] + [End(f"client-{i}", True) for i in range(2)]
         for end in self.ends:
             self.net.add(end)
@@ -83,7 +82,7 @@ class Storm:
     def send(self, source: End, target: End) -> int:
         self.number += 1
         source.sent[target.name].append(self.number)
-        self.net.send(source, target.name, Message(code=1, opaque=self.number))
+        self.net.send(source, target.name, PlainMessage(kind=1, number=self.number))
         return self.number
 
     def close(self, source: End, target: End) -> None:
@@ -170,7 +169,7 @@ def test_what_was_sent_first_arrives_first_but_on_the_links_that_are_drawn() -> 
         """The numbers of all messages, in the order of their arrival, each with the ends of its link."""
         storm, arrived = Storm(1, drawn_links), []
         for end in storm.ends:
-            end.arrive = lambda source, message, to=end: arrived.append((message.opaque, source, to.name))  # type: ignore
+            end.arrive = lambda source, message, to=end: arrived.append((message.number, source, to.name))  # type: ignore
 
         async def run() -> None:
             for _ in range(20):
@@ -313,7 +312,7 @@ def test_a_throttled_link_carries_so_much_and_lets_go_at_once_when_the_rule_goes
     async def act(source: End, target: End) -> None:
         rule(storm, Throttle(100_000))
         for number in range(20):
-            storm.net.send(source, target.name, Message(code=1, opaque=number, body=bytes(9_900)))
+            storm.net.send(source, target.name, PlainMessage(kind=1, number=number, body=bytes(9_900)))
         await storm.wait(550 * MS)
         assert [number for _, number in target.heard] == list(range(5))
         storm.net.clear_rule("rule")
@@ -329,7 +328,7 @@ def test_a_cut_takes_a_throttled_link_over_and_hands_it_back() -> None:
     async def act(source: End, target: End) -> None:
         rule(storm, Throttle(10_000))
         for number in range(4):
-            storm.net.send(source, target.name, Message(code=1, opaque=number, body=bytes(1_000)))
+            storm.net.send(source, target.name, PlainMessage(kind=1, number=number, body=bytes(1_000)))
         rule(storm, Drop())
         await storm.wait(2000 * MS)
         assert target.heard == []
@@ -421,9 +420,9 @@ def test_a_rule_counts_only_what_it_struck() -> None:
 def test_pieces_of_a_frame_are_a_message_when_the_last_one_is_there() -> None:
     storm = Storm(1)
     client, node = storm.ends[3], storm.ends[0]
-    frame = RemotingCodec().encode(Message(code=1, opaque=7, body=b"body"))
+    frame = PlainCodec().encode(PlainMessage(kind=1, number=7, body=b"body"))
 
-    async def send(*chunks: Piece | Message) -> None:
+    async def send(*chunks: Piece | PlainMessage) -> None:
         for chunk in chunks:
             storm.net.send(client, node.name, chunk)
         await storm.wait(50 * MS)
@@ -431,9 +430,9 @@ def test_pieces_of_a_frame_are_a_message_when_the_last_one_is_there() -> None:
     async def run() -> None:
         await send(Piece(frame[:2]), Piece(frame[2:30]), Piece(frame[30:-1]))
         assert node.heard == []
-        await send(Piece(frame[-1:]), Message(code=1, opaque=8))
+        await send(Piece(frame[-1:]), PlainMessage(kind=1, number=8))
         assert node.heard == [(client.name, 7), (client.name, 8)] and node.breaks == []
-        await send(Piece(b"\xff" * 8))
+        await send(Piece(b"\xff" * 12))
         assert node.breaks == [client.name] and client.breaks == [node.name]
 
     storm.loop.run_until_complete(run())

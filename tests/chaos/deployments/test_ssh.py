@@ -42,8 +42,8 @@ from chaos.history.directory import runs
 from chaos.machines.node_package import node_wheel
 from chaos.machines.procfs import Process
 from chaos.machines.ssh.host import SshHost
-from chaos.node import Message, NodeSpec
-from reference.wire.codec import RemotingCodec
+from chaos.node import NodeSpec
+from chaos.plain import PlainCodec, PlainMessage
 from tests.chaos.deployments import damage, ssh_hosts
 from tests.chaos.deployments.ssh_hosts import COUNT, FREE, PASSWORD, WITH_PASSWORD, Hosts
 from tests.chaos.deployments.storms import (
@@ -82,7 +82,7 @@ class World:
 
         async def main() -> int:
             try:
-                await self.deployment.start(ClusterSpec(nodes=specs, codec=RemotingCodec()), lambda row: None)
+                await self.deployment.start(ClusterSpec(nodes=specs, codec=PlainCodec()), lambda row: None)
                 await script(self)
             finally:
                 await self.deployment.stop()
@@ -90,13 +90,15 @@ class World:
 
         self.deployment.execute(main())
 
-    async def ask(self, node: str, code: int, body: bytes = b"", *, within_s: float = 2.0, **fields: str) -> Message:
-        message = Message(code=code, body=body, fields=fields)
+    async def ask(
+        self, node: str, code: int, body: bytes = b"", *, within_s: float = 2.0, **fields: str
+    ) -> PlainMessage:
+        message = PlainMessage(kind=code, body=body, fields=fields)
         return await self.deployment.connect("client", node).request(message, within_s)
 
     async def forwards(self, source: str, target: str, within_s: float = 0.5) -> bool:
         try:
-            return (await self.ask(source, FORWARD, to=target, within_s=within_s)).code == 0
+            return (await self.ask(source, FORWARD, to=target, within_s=within_s)).error == ""
         except TimeoutError:
             return False
 
@@ -145,7 +147,7 @@ def test_a_cut_holds_between_its_two_nodes_alone_also_where_they_share_a_host(wo
             await world.undo(Verb.CLEAR_RULE, "cut")
             assert await it.reaches("toy-0", target) and await it.reaches(target, "toy-0")
         await it.set_rule("reset", rule("toy-0", "toy-3", Reset()))
-        assert (await world.ask("toy-0", FORWARD, to="toy-3", within_s=AGAIN_S)).code == 1
+        assert (await world.ask("toy-0", FORWARD, to="toy-3", within_s=AGAIN_S)).error != ""
         await it.set_rule("clients", rule("client", "toy-2"))
         assert not await it.reaches("client", "toy-2") and await it.reaches("toy-1", "toy-2")
         with pytest.raises(DeploymentError, match="can't carry out Delay"):

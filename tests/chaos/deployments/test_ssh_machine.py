@@ -59,7 +59,7 @@ def test_what_weighs_on_a_node_is_felt_in_its_next_life_until_it_is_released(wor
             await it.slow_processor("toy-0", 25)
         await world.ask("toy-1", ECHO)
         await it.limit_descriptors("toy-1")
-        assert not await it.answers("toy-1") and (await world.ask("toy-1", ECHO)).code == 0
+        assert not await it.answers("toy-1") and (await world.ask("toy-1", ECHO)).error == ""
         for _ in range(2):
             await world.undo(Verb.RELEASE, pressed("toy-1", "descriptors"))
         deadline_s = time.monotonic() + AGAIN_S

@@ -15,7 +15,7 @@ from chaos.errors import DeploymentError
 from chaos.experiment.inventory import Inventory
 from chaos.machines.packet_filter import PacketFilter
 from chaos.node import NodeSpec
-from reference.wire.codec import RemotingCodec
+from chaos.plain import PlainCodec
 from tests.chaos.deployments.ssh_hosts import COUNT, Hosts
 
 NOTHING = [([], [], [])] * COUNT
@@ -33,7 +33,7 @@ def cut(directory: Path, inventory: Inventory) -> int:
     async def main() -> int:
         nonlocal hits
         try:
-            await deployment.start(ClusterSpec(nodes=specs, codec=RemotingCodec()), lambda row: None)
+            await deployment.start(ClusterSpec(nodes=specs, codec=PlainCodec()), lambda row: None)
             await deployment.set_rule("cut", LinkRule(frozenset({"toy-0"}), frozenset({"*"}), Drop()))
             assert not await deployment.reaches("toy-0", "toy-1")
             hits = await deployment.rule_hits("cut")

@@ -10,8 +10,8 @@ import pytest
 from chaos.driver import Disconnected
 from chaos.machines.client import ProcessConnection
 from chaos.machines.proxy import CONNECTED, HOST
-from chaos.node import Message
 from reference import codec
+from reference.wire.command import Command
 
 CODEC = codec("")
 #: Requests with this code are answered at once, and others never.
@@ -38,7 +38,7 @@ class Peer(asyncio.Protocol):
             self._transport.write(CONNECTED)
         for message in CODEC.decode(self._buffer):
             if message.code == ECHO:
-                question = Message(code=1, opaque=message.opaque)
+                question = Command(code=1, opaque=message.opaque)
                 self._transport.write(CODEC.encode(question) + CODEC.encode(message.reply(body=message.body)))
 
 
@@ -61,7 +61,7 @@ def test_each_request_waits_for_its_own_time_whatever_the_order() -> None:
 
         async def late(timeout_s: float) -> None:
             with pytest.raises(TimeoutError, match=f"no answer from node within {timeout_s:g} s"):
-                await connection.request(Message(code=1), timeout_s)
+                await connection.request(Command(code=1), timeout_s)
             ended.append(timeout_s)
 
         await asyncio.gather(*map(late, (0.3, 0.1, 0.4, 0.2)), late(0.15))
@@ -73,21 +73,21 @@ def test_each_request_waits_for_its_own_time_whatever_the_order() -> None:
 
 def test_answers_reach_who_asked_beside_requests_that_nobody_answers() -> None:
     async def talk(connection: ProcessConnection) -> None:
-        silent = asyncio.ensure_future(connection.request(Message(code=1), 0.3))
+        silent = asyncio.ensure_future(connection.request(Command(code=1), 0.3))
         for number in range(20):
-            answer = await connection.request(Message(code=ECHO, body=b"%d" % number), 10.0)
+            answer = await connection.request(Command(code=ECHO, body=b"%d" % number), 10.0)
             assert (answer.is_response, answer.body) == (True, b"%d" % number)
         with pytest.raises(TimeoutError):
             await silent
-        assert (await connection.request(Message(code=ECHO), 10.0)).is_response
+        assert (await connection.request(Command(code=ECHO), 10.0)).is_response
 
     with_peer(talk)
 
 
 def test_who_waits_when_the_connection_is_closed_learns_it_at_once() -> None:
     async def talk(connection: ProcessConnection) -> None:
-        await connection.request(Message(code=ECHO), 10.0)
-        waiting = asyncio.ensure_future(connection.request(Message(code=1), 60.0))
+        await connection.request(Command(code=ECHO), 10.0)
+        waiting = asyncio.ensure_future(connection.request(Command(code=1), 60.0))
         await asyncio.sleep(0)
         connection.close()
         with pytest.raises(Disconnected):

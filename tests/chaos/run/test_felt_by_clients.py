@@ -82,6 +82,6 @@ def test_the_proxies_know_whom_they_hit(tmp_path: Path) -> None:
 
 
 def _echo() -> Any:
-    from chaos.node import Message
+    from chaos.plain import PlainMessage
 
-    return Message(code=ECHO, body=json.dumps({}).encode())
+    return PlainMessage(kind=ECHO, body=json.dumps({}).encode())

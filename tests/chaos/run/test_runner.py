@@ -17,8 +17,9 @@ from chaos.deployments.sim import create
 from chaos.driver import ClusterSpec, ClusterView, Disconnected, Network, Profile, Record, ReplicaGroup
 from chaos.errors import DeploymentError
 from chaos.experiment.model import Bounds, Experiment, FaultSpec, PluginUse, Schedule, Trigger
-from chaos.node import Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.plain import PlainMessage
 from chaos.plugins import PluginKind, load, options_class
 from chaos.run.journal import JOURNAL
 from chaos.run.runner import RunSummary, after_role, run
@@ -44,8 +45,8 @@ class ToyBroker:
         self.log = [(int(key, 16), bytes.fromhex(body)) for key, body in (line.split() for line in _lines(data))]
         self.end = sum(len(line) + 1 for line in _lines(data))
 
-    def message(self, env: Env, source: str, message: Message) -> None:
-        code, fields = message.code, message.fields
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
+        code, fields = message.kind, message.fields
         if code == SEND:  # durable before it is acknowledged
             line = f"{fields['key']} {message.body.hex()}\n".encode()
             env.disk.write("log", self.end, line)
@@ -88,8 +89,8 @@ class ToyClient:
     network: Network
     name: str
 
-    async def ask(self, code: int, body: bytes = b"", **fields: object) -> Message:
-        message = Message(code=code, fields={name: str(text) for name, text in fields.items()}, body=body)
+    async def ask(self, code: int, body: bytes = b"", **fields: object) -> PlainMessage:
+        message = PlainMessage(kind=code, fields={name: str(text) for name, text in fields.items()}, body=body)
         try:
             return await self.network.connect(self.name, "broker-0").request(message, 1.0)
         except TimeoutError as error:
@@ -148,7 +149,7 @@ class ToyDriver:
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         try:
-            await network.connect("harness", "broker-0").request(Message(code=STATE), 0.5)
+            await network.connect("harness", "broker-0").request(PlainMessage(kind=STATE), 0.5)
             settled = self.heals or not self.loaded
         except (TimeoutError, Disconnected):
             settled = False

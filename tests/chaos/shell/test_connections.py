@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from chaos.node import NO_PERMISSION, SYSTEM_ERROR, Message, NodeSpec
+from chaos.node import NodeSpec
 from chaos.shell import connections
 from chaos.shell.connections import Connections, Listener
 from chaos.shell.launch import Launch
 from chaos.shell.node_process import Shell
 from reference.wire.codec import RemotingCodec
-from reference.wire.codes import Request
+from reference.wire.codes import Request, Response
+from reference.wire.command import Command
 
 CODEC = RemotingCodec()
 TOKEN = "a secret"
@@ -76,7 +77,7 @@ class Served:
         self.connections = Connections(launch, CODEC, listener)
         self.port = port
 
-    def hear(self, source: str, message: Message) -> None:
+    def hear(self, source: str, message: Command) -> None:
         self.heard.append((source, message.code))
         (host, port), _ = self.connections.endpoints(source)
         answer = message.reply(fields={"from": f"{host}:{port}", "masterAddress": "broker-1"})
@@ -87,9 +88,9 @@ class Served:
         writer.write(data + then)
         return reader, writer
 
-    async def answer(self, data: bytes, code: int) -> Message | None:
+    async def answer(self, data: bytes, code: int) -> Command | None:
         """The answer to a request behind these bytes; None when the connection is closed instead."""
-        reader, writer = await self.say(data, then=CODEC.encode(Message(code=code, opaque=5)))
+        reader, writer = await self.say(data, then=CODEC.encode(Command(code=code, opaque=5)))
         buffer = bytearray()
         try:
             while not (found := CODEC.decode(buffer)):
@@ -149,7 +150,7 @@ def test_a_program_of_others_is_dialled_at_its_address_without_a_first_line() ->
         server = await asyncio.start_server(take, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         there = f"{host}:{port}"
-        message = Message(code=1008, fields={"masterAddress": there})
+        message = Command(code=1008, fields={"masterAddress": there})
         for foreign in ((), (there,)):
             served = Served(1, foreign)
             served.connections.send(there, served.connections.frame(there, message))
@@ -179,7 +180,7 @@ def test_who_knows_no_secret_is_a_client_and_nothing_else() -> None:
         assert peer is not None
         assert peer.code == 0
         assert stranger is not None
-        assert stranger.code == NO_PERMISSION
+        assert stranger.code == Response.NO_PERMISSION
         client = await served.answer(b"", CLIENTS)
         assert client is not None
         assert client.fields["from"].startswith("127.0.0.1:")
@@ -239,20 +240,20 @@ def test_halves_of_characters_are_refused() -> None:
     frame[:0] = struct.pack(">II", len(frame) + 4, len(frame))
     with pytest.raises(ValueError, match="no JSON"):
         CODEC.decode(frame)
-    whole = Message(code=11, fields={"topic": "𝄞"})
+    whole = Command(code=11, fields={"topic": "𝄞"})
     assert CODEC.decode(bytearray(CODEC.encode(whole))) == [replace(whole)]
 
 
 def test_an_answer_that_makes_no_frame_says_so_and_a_request_that_makes_none_is_a_failure() -> None:
     class Wire:
-        def frame(self, to: str, message: Message) -> bytes:
+        def frame(self, to: str, message: Command) -> bytes:
             return CODEC.encode(message)
 
     shell: Any = object.__new__(Shell)
     shell.connections = Wire()
-    large = Message(code=7, opaque=3, body=b"x" * (17 << 20))
+    large = Command(code=7, opaque=3, body=b"x" * (17 << 20))
     with pytest.raises(ValueError, match="16 MiB"):
         shell._frame("peer", large)
     (told,) = CODEC.decode(bytearray(shell._frame("peer", large.reply(body=large.body))))
-    assert (told.code, told.opaque, told.is_response) == (SYSTEM_ERROR, 3, True)
+    assert (told.code, told.opaque, told.is_response) == (Response.SYSTEM_ERROR, 3, True)
     assert "16 MiB" in told.remark

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from chaos.node import NOWHERE, ONEWAY, RESPONSE, Address, Env, Malformed, Message
+from chaos.node import NOWHERE, Address, Env, Malformed
+from chaos.plain import PlainMessage
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Life
 from tests.free_events import Free
 
-ASK = Message(code=1, body=b"12345")
+ASK = PlainMessage(kind=1, body=b"12345")
 
 
 class Host:
@@ -61,7 +63,7 @@ class Scripted:
     def start(self, env: Env) -> None:
         self._step(env, "start")
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
         self._step(env, "message", source, message)
 
     def timer(self, env: Env, name: str) -> None:
@@ -81,17 +83,17 @@ def life(*script: Callable[[Env], object]) -> tuple[Life, Scripted, Host]:
 
 
 def sends(*messages: tuple[str, int, int | None]) -> Callable[[Env], None]:
-    """A step that sends: to whom, the message's code, the token that it waits for."""
+    """A step that sends: to whom, the message's kind, the token that it waits for."""
 
     def step(env: Env) -> None:
         for to, code, after in messages:
-            env.send(to, Message(code=code), after=after)
+            env.send(to, PlainMessage(kind=code), after=after)
 
     return step
 
 
 def left(it: Life) -> list[tuple[str, int]]:
-    return [(to, message.code) for to, message in it.outbox.take()]
+    return [(to, message.kind) for to, message in it.outbox.take()]
 
 
 def test_each_event_is_a_step_and_calls_the_node_once() -> None:
@@ -186,13 +188,15 @@ def test_the_node_sees_its_own_clocks_and_the_randomness_of_its_life() -> None:
     assert seen == ["n", 3, 5, 6, Random("9/n/3").random()]
 
 
-def test_a_field_that_is_no_text_stops_the_node_where_it_sends() -> None:
-    bad: Any = {"n": 1}
-    it, _, host = life(lambda env: env.send("a", Message(code=8, fields=bad)))
-    with pytest.raises(TypeError, match="message 8 to a: field n is 1, but fields are strings") as error:
+def test_an_exception_of_the_nodes_code_is_traced_with_its_innermost_frames() -> None:
+    def fails(env: Env) -> None:
+        raise TypeError("a mistake")
+
+    it, _, host = life(fails)
+    with pytest.raises(TypeError) as error:
         it.take((START,))
     what, at = it.crash(error.value)
-    assert what.startswith("TypeError: message 8") and at.startswith("step.py:") and "test_step.py:" in at
+    assert what == "TypeError: a mistake" and at.startswith("test_step.py:") and ", test_step.py:" in at
     assert [(row["f"], row["step"], row["value"]) for row in host.rows] == [("crash", 1, {"error": what, "at": at})]
 
 
@@ -203,24 +207,25 @@ def test_bodies_count_when_they_are_sent_held_or_not() -> None:
 
 
 def _does_not_understand(env: Env) -> None:
-    raise Malformed("it makes no sense " + "x" * 1000, 13)
+    raise Malformed("it makes no sense " + "x" * 1000)
 
 
 def test_a_request_that_can_not_be_understood_is_answered() -> None:
     it, _node, host = life(_does_not_understand)
-    it.take((MESSAGE, "client", Message(code=1, opaque=7)))
+    it.take((MESSAGE, "client", PlainMessage(kind=1, number=7)))
     ((to, answer),) = it.outbox.take()
-    assert (to, answer.code, answer.opaque, answer.is_response) == ("client", 13, 7, True)
-    assert answer.remark.startswith("it makes no sense")
-    assert len(answer.remark) == 300
+    assert isinstance(answer, PlainMessage)
+    assert (to, answer.number, answer.is_response) == ("client", 7, True)
+    assert answer.error.startswith("it makes no sense")
+    assert len(answer.error) == 300
     assert [row["f"] for row in host.rows] == ["malformed"]
     assert host.disconnected == []
 
 
-@pytest.mark.parametrize("flags", [ONEWAY, RESPONSE])
-def test_any_other_message_that_can_not_be_understood_ends_its_connection(flags: int) -> None:
+@pytest.mark.parametrize("flag", ["is_oneway", "is_response"])
+def test_any_other_message_that_can_not_be_understood_ends_its_connection(flag: str) -> None:
     it, node, host = life(_does_not_understand)
-    it.take((MESSAGE, "peer", Message(code=1, flags=flags)))
+    it.take((MESSAGE, "peer", replace(PlainMessage(kind=1), **{flag: True})))
     assert it.outbox.take() == []
     assert host.disconnected == ["peer"]
     assert node.events[-1] == ("closed", "peer")

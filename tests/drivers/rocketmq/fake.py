@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaos.driver import Connection, Disconnected
-from chaos.node import Message
+from reference.wire.command import Command
 
 #: (node, code) → the answers in their order, of which the last one stays; a number is a code without more.
-Answers = dict[tuple[str, int], list[Message]]
+Answers = dict[tuple[str, int], list[Command]]
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class FakeNetwork:
     ``step_ns`` whenever somebody asks for it."""
 
     answers: Answers = field(default_factory=dict)
-    asked: list[tuple[str, Message]] = field(default_factory=list)
+    asked: list[tuple[str, Command]] = field(default_factory=list)
     clock_ns: int = 0
     step_ns: int = 1_000_000
 
@@ -28,7 +28,7 @@ class FakeNetwork:
     ) -> None:
         """The node gives this answer to requests of this code from now on."""
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        answer = Message(code=result, flags=1, fields=fields, body=content, remark=remark)
+        answer = Command(code=result, flags=1, fields=fields, body=content, remark=remark)
         self.answers[node, code] = [answer]
 
     def connect(self, client: str, node: str) -> Connection:
@@ -52,14 +52,14 @@ class _FakeConnection:
     network: FakeNetwork
     node: str
 
-    async def request(self, message: Message, timeout_s: float) -> Message:
+    async def request(self, message: Command, timeout_s: float) -> Command:
         self.network.asked.append((self.node, message))
         answers = self.network.answers.get((self.node, message.code))
         if answers is None:
             raise Disconnected(f"{self.node} is down", sent=False)
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
-    def oneway(self, message: Message) -> None:
+    def oneway(self, message: Command) -> None:
         raise AssertionError("the driver awaits every answer")
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from chaos.driver import Disconnected, Profile
-from chaos.node import Message
 from chaos.ops import Failed, Unknown
 from drivers._remoting.dialled import DialledConnection
 from drivers._remoting.wire import RemotingCodec
@@ -19,6 +18,7 @@ from drivers.rocketmq.client import QueueClient
 from drivers.rocketmq.cluster import ControllerType
 from drivers.rocketmq.driver import PROBE, Options, create
 from drivers.rocketmq.programs import port_of
+from reference.wire.command import Command
 from tests.drivers.rocketmq.fake import FakeNetwork
 
 GROUPS = {"broker-a": ("broker-0", "broker-1"), "broker-b": ("broker-2", "broker-3")}
@@ -62,7 +62,7 @@ def healthy() -> FakeNetwork:
             is_master = name == MASTERS[group]
             epochs = [{"epoch": 1, "startOffset": 0}]
             network.says(name, 1007, body={"brokerId": 0 if is_master else 2, "maxOffset": 9, "epochList": epochs})
-            answers = [Message(code=0, flags=1, body=f'{{"topicName":"{one}"}}'.encode()) for one in (PROBE, "storm")]
+            answers = [Command(code=0, flags=1, body=f'{{"topicName":"{one}"}}'.encode()) for one in (PROBE, "storm")]
             network.answers[name, 351] = answers
         network.says(MASTERS[group], 907, body={"master": True, "inSyncSlaveNums": 1})
         network.says(MASTERS[group], 17)
@@ -206,12 +206,12 @@ class Door:
 
 
 def test_a_request_to_another_port_of_a_node_dials_it() -> None:
-    answer = RemotingCodec().encode(Message(code=0, opaque=1, flags=1, body=b"{}"))
-    late = RemotingCodec().encode(Message(code=7, opaque=9, flags=1))
+    answer = RemotingCodec().encode(Command(code=0, opaque=1, flags=1, body=b"{}"))
+    late = RemotingCodec().encode(Command(code=7, opaque=9, flags=1))
 
-    async def asked(door: Door) -> Message:
+    async def asked(door: Door) -> Command:
         connection = DialledConnection(door, "client", "controller-0", "nameserver", RemotingCodec())  # type: ignore[arg-type]
-        return await connection.request(Message(code=105), 5.0)
+        return await connection.request(Command(code=105), 5.0)
 
     door = Door(late + answer)
     assert asyncio.run(asked(door)).body == b"{}" and door.dialled == ["client controller-0 nameserver"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.events import COLUMNS, Event
-from chaos.node import ONEWAY, Env, Message, NodeSpec
+from chaos.node import Env, NodeSpec
+from chaos.plain import PlainMessage
 
 ECHO, WRITE, READ, FORWARD, FAIL, DROP_ME, COUNT, NUMBER = range(1, 9)
 SYNC_FIRST, SYNC_NOT = "first", "not"
@@ -29,7 +30,7 @@ class Toy:
     to; passes a ``FORWARD`` on to a peer, and the peer's answer back; counts up to a peer, a message a number."""
 
     def __init__(self, spec: NodeSpec) -> None:
-        self.asked: dict[int, tuple[str, Message]] = {}
+        self.asked: dict[int, tuple[str, PlainMessage]] = {}
         self.forwards = self.ticks = 0
 
     def start(self, env: Env) -> None:
@@ -39,34 +40,34 @@ class Toy:
         env.set_timer("never", 5_000_000)
         env.cancel_timer("never")
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
         if message.is_response:
-            asker, question = self.asked.pop(message.opaque)
+            asker, question = self.asked.pop(message.number)
             env.send(asker, question.reply(body=message.body, fields=message.fields))
-        elif message.code == ECHO:
+        elif message.kind == ECHO:
             env.trace(Free("echo", source=source))
             env.send(source, message.reply(body=message.body, fields={**message.fields, "node": env.name}))
-        elif message.code == WRITE:
+        elif message.kind == WRITE:
             self._write(env, source, message)
-        elif message.code == READ:
+        elif message.kind == READ:
             size = env.disk.size("folder/log")
             env.send(source, message.reply(body=env.disk.read("folder/log") if size > 0 else b""))
-        elif message.code == FORWARD:
+        elif message.kind == FORWARD:
             self.forwards += 1  # a number for each, as answers may come in any order
             self.asked[self.forwards] = (source, message)
-            env.send(message.fields["to"], Message(code=ECHO, opaque=self.forwards, body=message.body))
-        elif message.code == NUMBER:
+            env.send(message.fields["to"], PlainMessage(kind=ECHO, number=self.forwards, body=message.body))
+        elif message.kind == NUMBER:
             env.trace(Free("number", offset=int(message.body)))
-        elif message.code == COUNT:
+        elif message.kind == COUNT:
             for number in range(100):
-                env.send(message.fields["to"], Message(code=NUMBER, flags=ONEWAY, body=str(number).encode()))
+                env.send(message.fields["to"], PlainMessage(kind=NUMBER, is_oneway=True, body=str(number).encode()))
             env.send(source, message.reply())
-        elif message.code == FAIL:
+        elif message.kind == FAIL:
             raise ValueError("asked to fail")
-        elif message.code == DROP_ME:
+        elif message.kind == DROP_ME:
             env.close(source)
 
-    def _write(self, env: Env, source: str, message: Message) -> None:
+    def _write(self, env: Env, source: str, message: PlainMessage) -> None:
         end = max(0, env.disk.size("folder/log"))
         env.disk.write("folder/log", end, message.body)
         env.trace(Free("append", position=end))
@@ -87,7 +88,7 @@ class Toy:
         for number, (asker, question) in list(self.asked.items()):
             if question.fields["to"] == peer:
                 del self.asked[number]
-                env.send(asker, question.reply(code=1, remark=f"{peer} is gone"))
+                env.send(asker, question.reply(error=f"{peer} is gone"))
 
 
 def build(spec: NodeSpec) -> Toy:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from chaos.driver import Client, ClusterSpec, ClusterView, Disconnected, Mutant, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
-from chaos.node import Env, Message, Node, NodeSpec
+from chaos.node import Env, Node, NodeSpec
 from chaos.ops import Answer, Delivered, QueueRef, Unknown
+from chaos.plain import PlainMessage
 from chaos.workload import body_hash
 
 SEND, PULL = 1, 2
@@ -29,9 +30,9 @@ class Server:
 
     def start(self, env: Env) -> None: ...
 
-    def message(self, env: Env, source: str, message: Message) -> None:
+    def message(self, env: Env, source: str, message: PlainMessage) -> None:
         log = self._logs.setdefault(message.fields["queue"], [])
-        if message.code == SEND:
+        if message.kind == SEND:
             dropped = self._forgetful and len(log) % 3 == 2
             log.append(b"" if dropped else message.body)
             env.send(source, message.reply(fields={"offset": str(len(log) - 1)}))
@@ -55,21 +56,21 @@ class ToyClient:
     def __init__(self, network: Network, name: str) -> None:
         self._connection = network.connect(name, SERVER)
 
-    async def _ask(self, message: Message) -> Message:
+    async def _ask(self, message: PlainMessage) -> PlainMessage:
         try:
             return await self._connection.request(message, 1.0)
         except (TimeoutError, Disconnected) as error:
             raise Unknown(str(error)) from error
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
-        answer = await self._ask(Message(code=SEND, fields={"queue": str(queue.index)}, body=body))
+        answer = await self._ask(PlainMessage(kind=SEND, fields={"queue": str(queue.index)}, body=body))
         return Answer(node=SERVER, incarnation=1, epoch=1, offset=int(answer.fields["offset"]))
 
     async def pull(
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
     ) -> Answer:
         fields = {"queue": str(queue.index), "offset": str(offset)}
-        answer = await self._ask(Message(code=PULL, fields=fields))
+        answer = await self._ask(PlainMessage(kind=PULL, fields=fields))
         end = int(answer.fields["end"])
         found: tuple[Delivered, ...] = ()
         if offset < end and answer.body:
