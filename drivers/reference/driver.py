@@ -36,12 +36,12 @@ from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
 from drivers.reference.operator import Operator
-from drivers.reference.questions import question
 from drivers.reference.snapshots import describe, take
 from drivers.reference.topics import TopicClient
 from reference import codec
 from reference.controller.dispatch import CLASSIC, mode_of
 from reference.raft.options import RaftOptions
+from reference.wire import requests
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 
@@ -240,10 +240,10 @@ class Reference:
 
     def limits(self, network: Network, name: str) -> Limits:
         nodes = {
-            question.BROKER: self.brokers,
-            question.CONTROLLER: self.controllers,
-            question.NAMESERVER: self.nameservers,
-            question.STORE: self.stores,
+            requests.BROKER: self.brokers,
+            requests.CONTROLLER: self.controllers,
+            requests.NAMESERVER: self.nameservers,
+            requests.STORE: self.stores,
         }
         more = {
             "metadata": self.options.metadata,

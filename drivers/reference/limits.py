@@ -11,11 +11,12 @@ from drivers._remoting import records
 from drivers._remoting.client import NOT_STORED, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask, number
 from drivers.reference.client import QueueClient
-from drivers.reference.questions import questions
-from drivers.reference.questions.messages import MESSAGES, NO_HOST, MessageQuestion
-from drivers.reference.questions.question import CONTROLLER, LEADER, MASTER, Talk, code, is_temporary
+from drivers.reference.conformance import cases
+from drivers.reference.conformance.case import Session, code, is_temporary
+from drivers.reference.conformance.messages import MESSAGES, NO_HOST, MessageCase
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
+from reference.wire.requests import CONTROLLER, LEADER, MASTER
 
 #: Roles of which one node is asked, whichever has it at the time.
 _ONE_OF_ALL = (MASTER, LEADER)
@@ -44,7 +45,7 @@ class LimitsClient(QueueClient):
         self._controllers = nodes[CONTROLLER]
         self._asked = 0
         frames = isinstance(network.connect(name, nameservers[0]), TakesFrames)
-        known = questions(home.topic, frames=frames, metadata=metadata).items()
+        known = cases(home.topic, frames=frames, metadata=metadata).items()
         self._table = {what: one for what, one in known if one.role in _ONE_OF_ALL or nodes[one.role]}
         one_of_all = (*_ONE_OF_ALL, *([CONTROLLER] if leader_reads else []))
         self.questions: Mapping[str, Sequence[str]] = {
@@ -56,7 +57,7 @@ class LimitsClient(QueueClient):
         self._asked += 1
         asked = node or await (self._master(self._home) if one.role == MASTER else self._leader())
         try:
-            said = await one.converse(Talk(self._network, self._name, asked, self._asked))
+            said = await one.converse(Session(self._network, self._name, asked, self._asked))
         except (Failed, Unknown) as error:
             self._forget(self._home)
             raise type(error)(error.reason, Answer(node=asked)) from error
@@ -100,7 +101,7 @@ class LimitsClient(QueueClient):
         says_nothing = is_temporary(answer) and said["told"] != said["expected"]
         raise Failed(reason, replace(result, value={} if says_nothing else said))
 
-    async def _differs(self, one: MessageQuestion, queue: QueueRef, key: str, body: bytes, sent: Command) -> str:
+    async def _differs(self, one: MessageCase, queue: QueueRef, key: str, body: bytes, sent: Command) -> str:
         """Return how a reader is given the message otherwise than it was sent, and than ``sent``, its producer's
         answer, says; "" also where no reader is given it now."""
         offset, message_id = number(sent.fields, "queueOffset"), sent.fields.get("msgId", "")

@@ -28,6 +28,7 @@ from reference.broker.replication import Replication
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import text, whole
+from reference.wire.requests import SHORT_NAMES
 
 MAX_TOPIC_QUEUES = 1024
 _MS = 1_000_000
@@ -87,7 +88,7 @@ class Asked:
 
 
 _LONG = ("topic", "queueId", "properties", "bornTimestamp", "flag", "sysFlag", "reconsumeTimes", "batch")
-_SHORT = ("b", "e", "i", "g", "h", "f", "j", "m")
+_SHORT = tuple(SHORT_NAMES[name] for name in _LONG)
 
 
 @dataclass(slots=True)

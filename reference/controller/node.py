@@ -37,12 +37,12 @@ from reference.raft.policy import RaftPolicy
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
+from reference.wire.requests import MAX_LIVES_CHARACTERS, MAX_REPLICAS
 
 #: The cluster whose groups are entries and nothing else.
 UNATTENDED = "unattended"
 #: What the controllers remember at most: a snapshot of it is one message.
-MAX_GROUPS, MAX_REPLICAS, MAX_ALIVE = 16_384, 256, 65_536
-MAX_LIVES_CHARACTERS = 4096
+MAX_GROUPS, MAX_ALIVE = 16_384, 65_536
 SCAN_NS = 250_000_000
 _CODE = Response.CONTROLLER_INVALID_REQUEST
 _SCAN, _LOOK_ON, _PASS_ON = "scan", "look on", "pass on"

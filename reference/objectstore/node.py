@@ -30,12 +30,10 @@ from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import optional_text, read_object, to_json, whole
+from reference.wire.requests import KEY, KEY_PREFIX, MAX_CONTENT_BYTES
 
 _FRAME = struct.Struct(">II")  # CRC-32 of what follows; length of the JSON head that follows
 _FILE = re.compile(r"objects/(?P<key>.+)@(?P<sequence>\d{20})")
-#: A key is a path of files on a disk: its parts are names that any file system takes, also with our own ending.
-_KEY = re.compile(r"(?=.{1,255}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,199}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,199})*")
-_PREFIX = re.compile(r"[A-Za-z0-9._/-]{0,255}")
 _VERBS = {
     Request.STORE_PUT: "put",
     Request.STORE_CAS: "cas",
@@ -46,8 +44,6 @@ _VERBS = {
 
 #: An answer holds a whole object beside its header, in a frame of 16 MiB.
 MAX_OBJECT_BYTES = 15 << 20
-#: The content of a compare-and-set stands in the trace, too.
-MAX_CONTENT_BYTES = 4 << 20
 MAX_SHOWN = 80
 RECOVERY_FILES_PER_STEP = 64
 LIST_LIMIT = 5000
@@ -203,7 +199,7 @@ class ObjectStore:
         """Understand a request. Raises :class:`chaos.node.Malformed`."""
         fields, code = message.fields, Response.MESSAGE_ILLEGAL
         key = fields.get("prefix" if verb == "list" else "key", "")
-        if not (_PREFIX if verb == "list" else _KEY).fullmatch(key):
+        if not (KEY_PREFIX if verb == "list" else KEY).fullmatch(key):
             raise Malformed(f"expected a key of letters, digits and ._-/, got {key[:MAX_SHOWN]!r}", code)
         if len(message.body) > MAX_OBJECT_BYTES:
             raise Malformed(f"expected at most {MAX_OBJECT_BYTES} bytes, got {len(message.body)}", code)

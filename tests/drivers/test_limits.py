@@ -12,16 +12,17 @@ from chaos.driver import Disconnected, MakeFrame
 from chaos.node import NOWHERE
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers._remoting import records as remoting
+from drivers.reference.conformance import frames, malformed
+from drivers.reference.conformance.case import CLOSED, Session
+from drivers.reference.conformance.messages import MESSAGES
 from drivers.reference.limits import LimitsClient
-from drivers.reference.questions import frames, malformed
-from drivers.reference.questions.messages import MESSAGES
-from drivers.reference.questions.question import CLOSED, Talk
 from reference.broker import records
 from reference.broker.records import MAX_USER_PROPERTIES_BYTES
 from reference.tier.objects import content_hash
 from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
+from reference.wire.requests import FORMS, METADATA_FORMS, Form
 
 QUEUE = QueueRef(index=0, topic="storm", queue_id=0)
 NODES = {"broker": ("b",), "controller": ("c",), "nameserver": ("n",), "objectstore": ()}
@@ -155,7 +156,7 @@ def test_what_can_not_be_understood_closes_a_connection(what: str) -> None:
                 RemotingCodec().decode(bytearray(b"".join(frame(request))))
             raise Disconnected("broke")
 
-    assert asyncio.run(one.converse(Talk(Strict(answering), "limits", "b", 1))) == CLOSED
+    assert asyncio.run(one.converse(Session(Strict(answering), "limits", "b", 1))) == CLOSED
 
 
 def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is_taken_is_told() -> None:
@@ -181,13 +182,12 @@ def test_each_part_of_a_request_is_asked_in_each_wrong_way_and_the_first_that_is
         asyncio.run(client(says(Response.SYSTEM_BUSY)).ask(what, ""))
 
 
-def test_wrong_requests_are_all_different_from_the_right_one() -> None:
-    forms = [*malformed.forms("storm"), *malformed.of_metadata_requests()]
-    assert len({one.request for one in forms}) == len(forms)
-    for form in forms:
-        right = (form.request, {key: str(value) for key, value in form.fields.items()}, form.body)
-        wrong = [(message.code, dict(message.fields), message.body) for _, message in form.wrong()]
-        assert wrong and right not in wrong
+@pytest.mark.parametrize(("request_", "form"), [*FORMS.items(), *METADATA_FORMS.items()])
+def test_wrong_requests_are_all_different_from_the_right_one_and_from_each_other(request_: Request, form: Form) -> None:
+    right = malformed.right_request(request_, form, "storm")
+    wrong = [message for _, message in malformed.wrong_requests(request_, form, "storm")]
+    assert wrong and right not in wrong
+    assert len({(tuple(sorted(one.fields.items())), one.body) for one in wrong}) == len(wrong)
 
 
 def test_a_conversation_that_goes_otherwise_is_no_answer_and_says_why() -> None:

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from chaos.driver import MakeFrame
 from chaos.ops import Failed
-from drivers.reference.questions.question import BROKER, CLOSED, CONTROLLER, NAMESERVER, Question, asked
+from drivers.reference.conformance.case import CLOSED, Case, asked
 from reference.wire.codec import MAX_FRAME_BYTES
 from reference.wire.codec import RemotingCodec as Codec
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
+from reference.wire.requests import BROKER, CONTROLLER, NAMESERVER
 
 _BINARY, _START, _WORD, _KEY = struct.Struct(">hBhiii"), struct.Struct(">II"), struct.Struct(">I"), struct.Struct(">H")
 
@@ -21,8 +22,8 @@ _BINARY, _START, _WORD, _KEY = struct.Struct(">hBhiii"), struct.Struct(">II"), s
 _UNKNOWN = 9999
 
 
-def of_frames(topic: str) -> dict[str, Question]:
-    """Return the questions that only bytes can ask, and those about what a client from outside is answered."""
+def of_frames(topic: str) -> dict[str, Case]:
+    """Return the cases that only bytes can ask, and those about what a client from outside is answered."""
     info, taken = Request.GET_BROKER_RUNTIME_INFO, Response.SUCCESS
     kinds: dict[str, MakeFrame] = {"in pieces": in_pieces, "with a binary header": binary, "without a checksum": plain}
     good = {

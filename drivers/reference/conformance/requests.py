@@ -8,45 +8,33 @@ from itertools import pairwise
 from typing import Any
 
 from chaos.node import Malformed
-from drivers.reference.questions.question import (
-    ASKER,
-    BROKER,
-    CONTROLLER,
-    LEADER,
-    MASTER,
-    NAMESERVER,
-    STORE,
-    Question,
-    Talk,
-    asked,
-    code,
-    talked,
-)
+from drivers.reference.conformance.case import ASKER, Case, Session, asked, code, conversation
 from reference.broker.consumer_requests import MAX_PULL_BYTES
 from reference.broker.producer_requests import MAX_TOPIC_QUEUES
 from reference.broker.records import MAX_TOPIC_BYTES
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import MAX_DEPTH, MAX_NAME_BYTES, read_object
+from reference.wire.requests import BROKER, CONTROLLER, LEADER, MASTER, NAMESERVER, STORE
 
-#: A topic that these questions create. Nobody sends to it.
+#: A topic that these cases create. Nobody sends to it.
 QUIET_TOPIC = "l" * MAX_TOPIC_BYTES
 _NOBODY = "nobody-knows-this"
 _LONGEST = "n" * MAX_NAME_BYTES
 _MOST, _FAR = (1 << 63) - 1, 1 << 40
 
 
-def of_requests(topic: str) -> dict[str, Question]:
-    """Return questions of one request each. ``topic``: one that holds many messages."""
+def of_requests(topic: str) -> dict[str, Case]:
+    """Return cases of one request each. ``topic``: one that holds many messages."""
     return {**of_topics(), **of_reads(topic), **of_administrators(), **of_stores(), **of_others(), **of_names(topic)}
 
 
-def _topic(expected: Response, name: str, queues: int) -> Question:
+def _topic(expected: Response, name: str, queues: int) -> Case:
     fields: dict[str, Any] = {"topic": name, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
     return asked(MASTER, Request.UPDATE_AND_CREATE_TOPIC, expected, **fields)
 
 
-def _pull(role: str, topic: str, expected: str | Response, read: Any = code, **more: Any) -> Question:
+def _pull(role: str, topic: str, expected: str | Response, read: Any = code, **more: Any) -> Case:
     fields: dict[str, Any] = {
         "topic": topic,
         "queueId": 0,
@@ -58,33 +46,33 @@ def _pull(role: str, topic: str, expected: str | Response, read: Any = code, **m
     return asked(role, Request.PULL_MESSAGE, expected, read, **{**fields, **more})
 
 
-def _commit(topic: str, **more: Any) -> Question:
+def _commit(topic: str, **more: Any) -> Case:
     fields: dict[str, Any] = {"topic": topic, "queueId": 0, "consumerGroup": ASKER, **more}
     return asked(MASTER, Request.UPDATE_CONSUMER_OFFSET, Response.INVALID_PARAMETER, **fields)
 
 
-def of_topics() -> dict[str, Question]:
+def of_topics() -> dict[str, Case]:
     refused = Response.INVALID_PARAMETER
     return {
         "a topic without queues": _topic(refused, "limits-none", 0),
         "a topic of one queue, with the longest name": _topic(Response.SUCCESS, QUIET_TOPIC, 1),
-        "a topic that is there and shall have more queues": talked(MASTER, _keeps_its_queues),
+        "a topic that is there and shall have more queues": conversation(MASTER, _keeps_its_queues),
         "a topic with too long a name": _topic(refused, "l" * (MAX_TOPIC_BYTES + 1), 1),
         "a topic with too many queues": _topic(refused, "limits-many", MAX_TOPIC_QUEUES + 1),
         "a topic with a name of the system's": _topic(refused, "%limits", 1),
     }
 
 
-async def _keeps_its_queues(talk: Talk) -> None:
+async def _keeps_its_queues(session: Session) -> None:
     for queues in (1, 5):
-        await talk.expect(0, Request.UPDATE_AND_CREATE_TOPIC, topic=QUIET_TOPIC, writeQueueNums=queues)
-    await talk.expect(0, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=0)
+        await session.expect(0, Request.UPDATE_AND_CREATE_TOPIC, topic=QUIET_TOPIC, writeQueueNums=queues)
+    await session.expect(0, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=0)
     for queue in (1, -1):
-        await talk.expect(Response.TOPIC_NOT_EXIST, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=queue)
+        await session.expect(Response.TOPIC_NOT_EXIST, Request.GET_MAX_OFFSET, topic=QUIET_TOPIC, queueId=queue)
 
 
-def of_reads(topic: str) -> dict[str, Question]:
-    """Return questions that read. ``topic``: one that holds many messages."""
+def of_reads(topic: str) -> dict[str, Case]:
+    """Return cases that read. ``topic``: one that holds many messages."""
     any_replica: dict[str, Any] = {"anyReplica": "true"}
     return {
         "a read of no messages": _pull(MASTER, topic, Response.INVALID_PARAMETER, maxMsgNums=0),
@@ -112,7 +100,7 @@ def of_reads(topic: str) -> dict[str, Question]:
     }
 
 
-def of_administrators() -> dict[str, Question]:
+def of_administrators() -> dict[str, Case]:
     epochs = "epochs without gaps, the newest one without an end"
     return {
         "which epochs a log has": asked(BROKER, Request.GET_BROKER_EPOCH_CACHE, epochs, _of_json(_epochs)),
@@ -125,7 +113,7 @@ def of_administrators() -> dict[str, Question]:
     }
 
 
-def of_stores() -> dict[str, Question]:
+def of_stores() -> dict[str, Case]:
     version = json.dumps({"version": 8}).encode()
     swap: dict[str, Any] = {"key": "limits/absent", "request": ASKER}
     return {
@@ -144,7 +132,7 @@ def of_stores() -> dict[str, Question]:
     }
 
 
-def of_others() -> dict[str, Question]:
+def of_others() -> dict[str, Case]:
     """Name servers and controllers, and what nobody understands."""
     unknown = {
         f"a request that no {role} knows": asked(role, 4711, Response.REQUEST_CODE_NOT_SUPPORTED)
@@ -167,8 +155,8 @@ def of_others() -> dict[str, Question]:
     }
 
 
-def of_names(topic: str) -> dict[str, Question]:
-    """Return questions with the longest names, the greatest numbers and the deepest bodies that are understood."""
+def of_names(topic: str) -> dict[str, Case]:
+    """Return cases with the longest names, the greatest numbers and the deepest bodies that are understood."""
     queue: dict[str, Any] = {"topic": topic, "queueId": 0}
     return {
         "an offset of a group with the longest name": asked(
@@ -234,7 +222,7 @@ def _nested(depth: int) -> object:
     return value
 
 
-def _client(value: object) -> Question:
+def _client(value: object) -> Case:
     body = json.dumps({"clientID": ASKER, "told": value}).encode()
     return asked(BROKER, Request.HEART_BEAT, Response.SUCCESS, body=body)
 

@@ -10,30 +10,19 @@ from ipaddress import IPv4Address
 from chaos.node import NOWHERE
 from chaos.ops import QueueRef
 from drivers._remoting.records import Record
-from drivers.reference.questions.question import ASKER
+from drivers.reference.conformance.case import ASKER
 from reference.broker.records import MAX_BODY_BYTES, MAX_USER_PROPERTIES_BYTES
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
+from reference.wire.requests import FORMS, SHORT_NAMES, Whole
 
-#: Header fields of the second request that sends, by their names in the first one.
-_SHORT = {
-    "producerGroup": "a",
-    "topic": "b",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "batch": "m",
-}
 _SEAL = b"__CRC32#\x01"
 #: The host in a record that stands for none, and what follows a host in the id of a message.
 NO_HOST, _POSITION = struct.pack(">4si", IPv4Address(NOWHERE[0]).packed, NOWHERE[1]), struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageQuestion:
+class MessageCase:
     """A message that is sent under a key. Its header fields are ``more`` besides the usual ones, without those that are
     None; its properties are ``properties``, and as much filler behind the key as makes them ``length`` bytes long.
     ``body`` replaces its own; ``short``: the request with short names."""
@@ -60,14 +49,16 @@ class MessageQuestion:
         texts = {name: str(value) for name, value in fields.items() if value is not None}
         code = Request.SEND_MESSAGE
         if self.short:
-            texts, code = {_SHORT[name]: value for name, value in texts.items()}, Request.SEND_MESSAGE_V2
+            texts, code = {SHORT_NAMES[name]: value for name, value in texts.items()}, Request.SEND_MESSAGE_V2
         return Command(code=code, fields=texts, body=body if self.body is None else self.body)
 
     def differs(self, queue: QueueRef, key: str, body: bytes, given: Record, message_id: str, born_host: bytes) -> str:
         """Return what a reader was given otherwise than it was sent; "" for nothing. ``message_id``: what its producer
         was answered; ``born_host``: where it sent from, "" where that is unknown."""
         sent = self.request(queue, key, body)
-        fields = sent.fields if not self.short else {long: sent.fields.get(word, "") for long, word in _SHORT.items()}
+        fields = (
+            sent.fields if not self.short else {long: sent.fields.get(word, "") for long, word in SHORT_NAMES.items()}
+        )
         properties = fields["properties"].encode()
         documented: Mapping[str, object] = {
             "topic": queue.topic,
@@ -98,19 +89,19 @@ class MessageQuestion:
         )
 
 
-def _taken(**more: object) -> MessageQuestion:
-    return MessageQuestion(expected=Response.SUCCESS, more=more)
+def _taken(**more: object) -> MessageCase:
+    return MessageCase(expected=Response.SUCCESS, more=more)
 
 
-def _refused(**more: object) -> MessageQuestion:
-    return MessageQuestion(expected=Response.MESSAGE_ILLEGAL, more=more)
+def _refused(**more: object) -> MessageCase:
+    return MessageCase(expected=Response.MESSAGE_ILLEGAL, more=more)
 
 
-def _not_understood(**more: object) -> MessageQuestion:
-    return MessageQuestion(expected=Response.INVALID_PARAMETER, more=more)
+def _not_understood(**more: object) -> MessageCase:
+    return MessageCase(expected=Response.INVALID_PARAMETER, more=more)
 
 
-def _impossible() -> dict[str, MessageQuestion]:
+def _impossible() -> dict[str, MessageCase]:
     """Return each property that asks for what brokers can't do."""
     names = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG", "INNER_MULTI_DISPATCH")
     return {
@@ -119,13 +110,21 @@ def _impossible() -> dict[str, MessageQuestion]:
     }
 
 
-MESSAGES: Mapping[str, MessageQuestion] = {
-    "a message with the smallest flag": _taken(flag=-(1 << 31)),
-    "a message with the greatest flag": _taken(flag=(1 << 31) - 1),
-    "a message with a flag of 33 bits": _not_understood(flag=1 << 31),
-    "a message that was born with time": _taken(bornTimestamp=-(1 << 63)),
-    "a message that was born after the end of time": _not_understood(bornTimestamp=1 << 63),
-    "a message that was consumed before": _taken(reconsumeTimes=(1 << 31) - 1),
+def _bounds() -> dict[str, MessageCase]:
+    """Return the least and the greatest of each number that a message is given back with, and what is above it."""
+    found: dict[str, MessageCase] = {}
+    for name in ("flag", "bornTimestamp", "reconsumeTimes"):
+        kind = FORMS[Request.SEND_MESSAGE].fields[name]
+        assert isinstance(kind, Whole)
+        end = 1 << kind.bits - 1
+        found[f"a message with the least {name}"] = _taken(**{name: -end})
+        found[f"a message with the greatest {name}"] = _taken(**{name: end - 1})
+        found[f"a message with {name} above the greatest"] = _not_understood(**{name: end})
+    return found
+
+
+MESSAGES: Mapping[str, MessageCase] = {
+    **_bounds(),
     "a message without a queue": _not_understood(queueId=None),
     "a message of a queue that is not there": replace(_refused(queueId=1 << 20), expected=Response.TOPIC_NOT_EXIST),
     "a message of a topic that is not there": replace(

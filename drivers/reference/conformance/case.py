@@ -1,4 +1,4 @@
-"""A question: a request or a conversation, and what the documents say of it."""
+"""A case: a request or a conversation, and what the documents say of it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from drivers._remoting.requests import ask
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
 
-#: Whom a question is for: nodes by their roles, as the driver starts them; MASTER is the one that takes writes, LEADER
-#: the controller that leads.
-BROKER, CONTROLLER, NAMESERVER, STORE = "broker", "controller", "nameserver", "objectstore"
-MASTER, LEADER = "master", "leader of the controllers"
-#: The consumer group that these questions name; also the id of their requests to the object store.
+#: The consumer group that these cases name; also the id of their requests to the object store.
 ASKER = "limits"
 CLOSED = "the connection is closed"
 AS_DOCUMENTED = "all as documented"
@@ -40,7 +36,7 @@ NOT_NOW = frozenset(
 )
 
 
-class Talk:
+class Session:
     """A client's conversation with one node, which holds more connections with it than one if it needs to: each
     ``line`` is one. ``number`` counts the conversations of this client."""
 
@@ -103,14 +99,14 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Case:
     """``converse`` holds the conversation and says in the words of ``expected`` what came of it. It raises
     :class:`Failed` where that says nothing, and :class:`Unknown` where no answer came. ``kept``: it asks for what the
     node has promised to keep on its disk."""
 
     role: str
     expected: str
-    converse: Callable[[Talk], Awaitable[str]]
+    converse: Callable[[Session], Awaitable[str]]
     kept: bool = False
 
 
@@ -124,16 +120,16 @@ def asked(
     frame: MakeFrame | None = None,
     body: bytes = b"",
     **fields: Any,
-) -> Question:
-    """Return a question of one request. ``fields`` of the header become texts; ``frame`` makes the bytes of the
+) -> Case:
+    """Return a case of one request. ``fields`` of the header become texts; ``frame`` makes the bytes of the
     request, where the frames that everybody sends are not what is asked about; ``read`` says in the words of
     ``expected`` what the answer amounts to, without it that is the answer's code."""
     words = f"code {int(expected)}" if isinstance(expected, Response) else expected
     message = Command(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
 
-    async def converse(talk: Talk) -> str:
+    async def converse(session: Session) -> str:
         try:
-            answer = await (one_request(talk, message) if frame is None else talk.exchange(message, frame))
+            answer = await (one_request(session, message) if frame is None else session.exchange(message, frame))
         except Disconnected as error:
             if error.sent and words == CLOSED:
                 return CLOSED
@@ -143,21 +139,21 @@ def asked(
             must_be_final(answer)
         return said
 
-    return Question(role, words, converse)
+    return Case(role, words, converse)
 
 
-def talked(role: str, talk: Callable[[Talk], Awaitable[None]]) -> Question:
-    """Return a question whose conversation raises :class:`Failed` unless it goes as documented."""
+def conversation(role: str, session: Callable[[Session], Awaitable[None]]) -> Case:
+    """Return a case whose conversation raises :class:`Failed` unless it goes as documented."""
 
-    async def converse(one: Talk) -> str:
-        await talk(one)
+    async def converse(one: Session) -> str:
+        await session(one)
         return AS_DOCUMENTED
 
-    return Question(role, AS_DOCUMENTED, converse)
+    return Case(role, AS_DOCUMENTED, converse)
 
 
-async def one_request(talk: Talk, message: Command) -> Command:
-    return await talk.ask(message.code, message.body, may=tuple(NOT_NOW), **message.fields)
+async def one_request(session: Session, message: Command) -> Command:
+    return await session.ask(message.code, message.body, may=tuple(NOT_NOW), **message.fields)
 
 
 def code(answer: Command) -> str:

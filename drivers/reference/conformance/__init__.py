@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drivers.reference.questions.frames import of_frames
-from drivers.reference.questions.groups import of_groups
-from drivers.reference.questions.logs import of_logs
-from drivers.reference.questions.malformed import of_malformed
-from drivers.reference.questions.metadata import of_metadata
-from drivers.reference.questions.objects import of_objects
-from drivers.reference.questions.question import Question
-from drivers.reference.questions.requests import of_requests
-from drivers.reference.questions.routes import of_routes
-from drivers.reference.questions.waiting import of_waiting
+from drivers.reference.conformance.case import Case
+from drivers.reference.conformance.frames import of_frames
+from drivers.reference.conformance.groups import of_groups
+from drivers.reference.conformance.logs import of_logs
+from drivers.reference.conformance.malformed import of_malformed
+from drivers.reference.conformance.metadata import of_metadata
+from drivers.reference.conformance.objects import of_objects
+from drivers.reference.conformance.requests import of_requests
+from drivers.reference.conformance.routes import of_routes
+from drivers.reference.conformance.waiting import of_waiting
 
 
-def questions(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Question]:
+def cases(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Case]:
     """Return all but messages, by name. ``topic``: one that holds many messages. ``frames``: also those in bytes of our
     own making; ``metadata``: also those for nodes with the option ``metadata``."""
     return {
