@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ from chaos.driver import Connection, Disconnected, MakeFrame, Network, TakesFram
 from chaos.ops import Failed, Unknown
 from drivers._remoting.client import REQUEST_S, TOO_FEW_REPLICAS
 from drivers._remoting.requests import ask
+from drivers.reference.conformance.examples import right_fields
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
+from reference.wire.requests import FORMS, METADATA_FORMS, Form
 
 #: The consumer group that these cases name; also the id of their requests to the object store.
 ASKER = "limits"
@@ -34,6 +36,10 @@ NOT_NOW = frozenset(
         Response.CONTROLLER_NOT_LEADER,
     }
 )
+
+
+#: By code; of other requests, a case says whom it is for.
+_FORMS: Mapping[int, Form] = {int(code): form for forms in (FORMS, METADATA_FORMS) for code, form in forms.items()}
 
 
 class Session:
@@ -111,21 +117,26 @@ class Case:
 
 
 def asked(
-    role: str,
     request: int,
     expected: str | Response,
     read: Callable[[Command], str] | None = None,
     /,
     *,
-    frame: MakeFrame | None = None,
+    role: str = "",
+    frame: MakeFrame[Command] | None = None,
     body: bytes = b"",
     **fields: Any,
 ) -> Case:
-    """Return a case of one request. ``fields`` of the header become texts; ``frame`` makes the bytes of the
-    request, where the frames that everybody sends are not what is asked about; ``read`` says in the words of
-    ``expected`` what the answer amounts to, without it that is the answer's code."""
+    """Return a case of one request. It has the header fields that the table of the wire says it needs, but for
+    ``fields``, which become texts, and without those that are None; ``role`` is that of the table, too. ``frame`` makes
+    the bytes of the request, where the frames that everybody sends are not what is asked about; ``read`` says in the
+    words of ``expected`` what the answer amounts to, without it that is the answer's code."""
     words = f"code {int(expected)}" if isinstance(expected, Response) else expected
-    message = Command(code=request, fields={key: str(value) for key, value in fields.items()}, body=body)
+    form = _FORMS.get(request, Form(""))
+    texts = {**right_fields(form, ""), **fields}
+    message = Command(
+        code=request, fields={key: str(value) for key, value in texts.items() if value is not None}, body=body
+    )
 
     async def converse(session: Session) -> str:
         try:
@@ -139,14 +150,14 @@ def asked(
             must_be_final(answer)
         return said
 
-    return Case(role, words, converse)
+    return Case(role or form.to, words, converse)
 
 
-def conversation(role: str, session: Callable[[Session], Awaitable[None]]) -> Case:
+def conversation(role: str, hold: Callable[[Session], Awaitable[None]]) -> Case:
     """Return a case whose conversation raises :class:`Failed` unless it goes as documented."""
 
-    async def converse(one: Session) -> str:
-        await session(one)
+    async def converse(session: Session) -> str:
+        await hold(session)
         return AS_DOCUMENTED
 
     return Case(role, AS_DOCUMENTED, converse)

@@ -28,7 +28,7 @@ def of_frames(topic: str) -> dict[str, Case]:
     kinds: dict[str, MakeFrame] = {"in pieces": in_pieces, "with a binary header": binary, "without a checksum": plain}
     good = {
         f"a request {kind}": asked(
-            BROKER, Request.GET_MAX_OFFSET, taken, frame=frame, topic=topic, queueId=0, anyReplica="true"
+            Request.GET_MAX_OFFSET, taken, role=BROKER, frame=frame, topic=topic, anyReplica="true"
         )
         for kind, frame in kinds.items()
     }
@@ -44,17 +44,16 @@ def of_frames(topic: str) -> dict[str, Case]:
     }
     return {
         **good,
-        **{f"a frame with {what}": asked(BROKER, info, CLOSED, frame=frame) for what, frame in bad.items()},
-        "a frame of the greatest length": asked(BROKER, info, taken, frame=longest),
+        **{f"a frame with {what}": asked(info, CLOSED, role=BROKER, frame=frame) for what, frame in bad.items()},
+        "a frame of the greatest length": asked(info, taken, role=BROKER, frame=longest),
         "the reason for a refusal": asked(
-            BROKER,
             _UNKNOWN,
             f"request type {_UNKNOWN} not supported",
             lambda answer: answer.remark.strip(),
+            role=BROKER,
             frame=in_pieces,
         ),
         "a route from outside": asked(
-            NAMESERVER,
             Request.GET_ROUTEINFO_BY_TOPIC,
             "addresses",
             _addresses(_of_routes),
@@ -62,10 +61,10 @@ def of_frames(topic: str) -> dict[str, Case]:
             topic=topic,
         ),
         "the cluster from outside": asked(
-            NAMESERVER, Request.GET_BROKER_CLUSTER_INFO, "addresses", _addresses(_of_groups), frame=binary
+            Request.GET_BROKER_CLUSTER_INFO, "addresses", _addresses(_of_groups), role=NAMESERVER, frame=binary
         ),
         "the controllers from outside": asked(
-            CONTROLLER, Request.CONTROLLER_GET_METADATA_INFO, "addresses", _addresses(_of_peers), frame=plain
+            Request.CONTROLLER_GET_METADATA_INFO, "addresses", _addresses(_of_peers), role=CONTROLLER, frame=plain
         ),
     }
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from drivers.reference.conformance.case import Case, Session, must_be_final, one_request
+from drivers.reference.conformance.examples import NAME, example, right_fields
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import MAX_DEPTH, MAX_NAME_BYTES
@@ -34,7 +35,6 @@ from reference.wire.requests import (
     Shape,
     Table,
     Text,
-    Topic,
     Whole,
     Wholes,
     Word,
@@ -50,8 +50,6 @@ REFUSAL: Mapping[str, Response] = {
     STORE: Response.MESSAGE_ILLEGAL,
 }
 METADATA_REFUSAL = Response.INVALID_PARAMETER
-#: What every field holds that may be any text.
-_NAME = "limits"
 #: Values that are wrong for a key of an object, or for the beginning of one.
 _NO_KEYS = ("../x", "/x", "x/", "x//y", ".x", "x/.y", "x y", "x@y", "x" * 201, "x/" * 127 + "xy", "x" * 256, "ä")
 #: No JSON as nodes understand it, whatever it means.
@@ -121,9 +119,9 @@ def _case(role: str, requests: list[tuple[str, Command]], refusal: Response) -> 
 
 
 def right_request(request: Request, form: Form, topic: str) -> Command:
-    """Return one that can be understood."""
-    fields = {key: text for key, kind in form.fields.items() if (text := _right(kind, topic)) is not None}
-    return Command(code=request, fields=fields, body=b"x" if form.body is None else _json(_example(form.body)))
+    """Return one that can be understood. ``topic``: one that is there."""
+    body = b"x" if form.body is None else _json(example(form.body))
+    return Command(code=request, fields=right_fields(form, topic), body=body)
 
 
 def wrong_requests(request: Request, form: Form, topic: str) -> Iterator[tuple[str, Command]]:
@@ -141,20 +139,6 @@ def wrong_requests(request: Request, form: Form, topic: str) -> Iterator[tuple[s
         yield f"with {what}", Command(code=request, fields=good, body=content)
     for what, content in _MORE.get(request, {}).items():
         yield f"with {what}", Command(code=request, fields=good, body=content)
-
-
-def _right(kind: Field, topic: str) -> str | None:
-    """Return a text that the field may hold; None for one that is left out."""
-    match kind:
-        case Whole(needed=True, least=least):
-            return str(max(0, least or 0))
-        case Topic():
-            return topic
-        case Word(words=words):
-            return words[0]
-        case Text(needed=True) | Pattern(needed=True):
-            return _NAME
-    return None
 
 
 def _wrong(kind: Field) -> Iterator[str]:
@@ -179,17 +163,6 @@ def _json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-def _example(shape: Shape) -> Any:
-    match shape:
-        case Listed(shape=inner):
-            return [_example(inner)]
-        case Table(shape=inner):
-            return {_NAME: _example(inner)}
-        case Object(members=members):
-            return {key: _example(inner) for key, inner in members.items()}
-    return _NAME if shape is str else 1
-
-
 def _wrong_bodies(form: Form) -> dict[str, bytes]:
     """Return wrong bodies for a form, each in a few words."""
     if form.body is None:
@@ -198,7 +171,7 @@ def _wrong_bodies(form: Form) -> dict[str, bytes]:
     if not form.may_be_empty:
         wrong["no body"] = b""
     if form.most_bytes is not None:
-        wrong["too much content"] = _json({**_example(form.body), "a": "a" * form.most_bytes})
+        wrong["too much content"] = _json({**example(form.body), "a": "a" * form.most_bytes})
     return {**_NO_JSON, **wrong}
 
 
@@ -206,15 +179,15 @@ def _wrong_values(shape: Shape, what: str) -> Iterator[tuple[str, Any]]:
     """Yield JSON values that are of this shape but for one place, each in words that begin with ``what``."""
     others = _OTHERS[shape if isinstance(shape, type) else type(shape)]
     yield from ((f"{what} {kind}", value) for kind, value in others)
-    right = _example(shape)
+    right = example(shape)
     match shape:
         case Listed(shape=inner, most=most):
             yield from ((words, [value]) for words, value in _wrong_values(inner, f"{what} a list of"))
             if most is not None:
                 yield f"{what} too long a list", right * (most + 1)
         case Table(shape=inner):
-            yield from ((f"{what} a table with {words}", {name: _example(inner)}) for words, name in _NO_NAMES)
-            yield from ((words, {_NAME: value}) for words, value in _wrong_values(inner, f"{what} a table of"))
+            yield from ((f"{what} a table with {words}", {name: example(inner)}) for words, name in _NO_NAMES)
+            yield from ((words, {NAME: value}) for words, value in _wrong_values(inner, f"{what} a table of"))
         case Object(members=members, optional=optional, closed=closed):
             for key, inner in members.items():
                 if key not in optional:

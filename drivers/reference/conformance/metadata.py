@@ -27,9 +27,7 @@ def of_metadata() -> dict[str, Case]:
         "a watch that ends without a change": conversation(CONTROLLER, _quiet_watch),
         "the last changes that a watch tells": Case(CONTROLLER, AS_DOCUMENTED, _last_changes),
         **{f"what a {role} knows of the metadata": conversation(role, _view) for role in (NAMESERVER, BROKER)},
-        "an entry of the metadata without a name": asked(
-            CONTROLLER, Request.METADATA_GET, Response.INVALID_PARAMETER, kind=_KIND
-        ),
+        "an entry of the metadata without a name": asked(Request.METADATA_GET, Response.INVALID_PARAMETER, name=None),
     }
 
 
