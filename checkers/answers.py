@@ -12,9 +12,9 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import Ints, reads
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import Ints, reads
+from checkers._facts.reads import own
 
 #: A column of words: a code for each row, and the texts behind the codes.
 Labels = tuple[npt.NDArray[np.int64], list[str]]
@@ -78,11 +78,11 @@ class Questions:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        calls = views.calls(rows, "question")
+        calls = facts.calls(rows, "question")
         _as_documented(rows, found, calls)
-        if len(calls.invoke) and not views.has_recovered(rows):
+        if len(calls.invoke) and not facts.has_recovered(rows):
             found.gap("the system did not recover, so it owes no answer")
-        elif len(calls.invoke) and views.phase_index(rows, "drain") < 0:
+        elif len(calls.invoke) and facts.phase_index(rows, "drain") < 0:
             found.gap("the run ended before anybody could ask without faults")
         elif len(calls.invoke):
             _answered_in_the_end(rows, found, calls)
@@ -103,7 +103,7 @@ class Messages:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        _as_documented(rows, found, rows.memo(views.sends))
+        _as_documented(rows, found, rows.memo(facts.sends))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -115,7 +115,7 @@ def _nothing_owed(context: RunContext) -> str:
     return "" if Use.LIMITS in context.uses else f"no workload uses {Use.LIMITS}"
 
 
-def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
+def _as_documented(rows: Rows, found: Findings, calls: facts.Calls) -> None:
     """Check that every answer, at any time, is the documented one. A refusal for the moment says nothing, and gives no
     words; nor does a node that was asked for what it had kept on a disk that a fault may have changed since."""
     ended = np.flatnonzero(calls.ok | calls.failed)
@@ -133,7 +133,7 @@ def _as_documented(rows: Rows, found: Findings, calls: views.Calls) -> None:
         found.add(
             WRONG_ANSWER,
             f"{rows.text('node', end) or 'The system'} was asked for {rows.words('question', invoke[None])[0]} at "
-            f"{views.at_s(rows, int(invoke))}. Documented is: {wanted or 'nothing'}. It said: {got or 'nothing'}.",
+            f"{facts.at_s(rows, int(invoke))}. Documented is: {wanted or 'nothing'}. It said: {got or 'nothing'}.",
             int(index[invoke]),
             int(index[end]),
         )
@@ -144,7 +144,7 @@ def _may_have_lost(rows: Rows, at: int) -> bool:
     if not rows.value(at).get("kept"):
         return False
     node, time_ns = rows.text("node", at), int(rows.column("time_ns")[at])
-    return views.may_lack_ends(rows) or views.disk_may_be_harmed(rows, node, time_ns)
+    return facts.may_lack_ends(rows) or facts.disk_may_be_harmed(rows, node, time_ns)
 
 
 def _is_word(labels: Labels) -> npt.NDArray[np.bool_]:
@@ -165,7 +165,7 @@ def _same(one: Labels, other: Labels) -> npt.NDArray[np.bool_]:
 Tries = Mapping[tuple[str, str], Ints]
 
 
-def _tries(rows: Rows, calls: views.Calls) -> Tries:
+def _tries(rows: Rows, calls: facts.Calls) -> Tries:
     tries: dict[tuple[str, str], list[int]] = {}
     every = zip(rows.words("question", calls.invoke), rows.words("to", calls.invoke), strict=True)
     for number, what in enumerate(every):
@@ -173,10 +173,10 @@ def _tries(rows: Rows, calls: views.Calls) -> Tries:
     return {what: np.array(made, dtype=np.int64) for what, made in tries.items()}
 
 
-def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> None:
+def _answered_in_the_end(rows: Rows, found: Findings, calls: facts.Calls) -> None:
     """Check that each request that was made after the run was answered, if it was made again and for long enough."""
-    due_ns = views.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
-    begin, times = views.phase_index(rows, "drain"), rows.column("time_ns")
+    due_ns = facts.phase_time(rows, "drain") + int(ANSWER_S * 1e9)
+    begin, times = facts.phase_index(rows, "drain"), rows.column("time_ns")
     tries = {what: made[calls.began[made] >= begin] for what, made in _tries(rows, calls).items()}
     if not any(map(len, tries.values())):
         found.gap("no request at a limit was made after the run")
@@ -194,13 +194,13 @@ def _answered_in_the_end(rows: Rows, found: Findings, calls: views.Calls) -> Non
             _report_silent(rows, found, calls, made, question, node, "after the recovery")
 
 
-def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: views.Calls) -> None:
+def _answered_in_quiet(rows: Rows, context: RunContext, found: Findings, calls: facts.Calls) -> None:
     """Check that each request that was made again and again, while no fault had been in force for the bound of service,
     and a replica could be master, was answered. Real machines are late now and then: there it must have been made for
     as long as service may pause."""
-    bound_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
+    bound_ns = int(facts.bound(context, "available_s", AVAILABLE_S) * 1e9)
     least_ns = int(ANSWER_S * 1e9) if context.one_clock else max(int(ANSWER_S * 1e9), bound_ns)
-    begin, end = views.phase_time(rows, "load"), views.phase_time(rows, "heal")
+    begin, end = facts.phase_time(rows, "load"), facts.phase_time(rows, "heal")
     asked_ns = rows.column("time_ns")[calls.invoke]
     quiet = (asked_ns >= begin + bound_ns) & (asked_ns < end) & (begin >= 0)
     stretch = np.zeros(len(asked_ns), dtype=np.int64)  # how many faults were over by then
@@ -222,21 +222,21 @@ def _unquiet(rows: Rows, context: RunContext) -> list[tuple[int, int]]:
     since a fault had destroyed the only sure copy."""
     stalls = rows.where(kind="harness", f="stall").tolist()
     ended = [(int(rows.column("time_ns")[at]), float(rows.value(at).get("ms", 0))) for at in stalls]
-    faults = [(fault.began_ns, fault.until_ns) for fault in rows.memo(views.faults)]
+    faults = [(fault.began_ns, fault.until_ns) for fault in rows.memo(facts.faults)]
     stood_still = [(now - int(ms * 1e6), now) for now, ms in ended if ms > STALL_MS]
-    destroyed, (_, led_again_ns, _) = views.only_copy_destroyed(rows, context), views.service_ended(rows, context)
+    destroyed, (_, led_again_ns, _) = facts.only_copy_destroyed(rows, context), facts.service_ended(rows, context)
     return [*faults, *stood_still, *([(destroyed.fault.began_ns, led_again_ns)] if destroyed else [])]
 
 
 def _report_silent(
-    rows: Rows, found: Findings, calls: views.Calls, made: Ints, question: str, node: str, when: str
+    rows: Rows, found: Findings, calls: facts.Calls, made: Ints, question: str, node: str, when: str
 ) -> None:
     last, done = int(calls.invoke[made[-1]]), int(calls.done[made[-1]])
     reason = str(rows.value(done).get("reason") or "") if done >= 0 else ""
     found.add(
         UNANSWERED,
         f"{node or 'The system'} was asked for {question} {len(made)} times {when}, the last time at "
-        f"{views.at_s(rows, last)}, and never gave the documented answer{f' ({reason})' if reason else ''}.",
+        f"{facts.at_s(rows, last)}, and never gave the documented answer{f' ({reason})' if reason else ''}.",
         *(int(rows.column("index")[at]) for at in (last, done) if at >= 0),
     )
 

@@ -12,12 +12,12 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads, service, waits
-from checkers._views.arrays import Ints, Line
-from checkers._views.clients import SILENCE_NS
-from checkers._views.reads import everywhere, own
-from checkers._views.service import Stretch
+from checkers import _facts as facts
+from checkers._facts import reads, service, waits
+from checkers._facts.arrays import Ints, Line
+from checkers._facts.clients import SILENCE_NS
+from checkers._facts.reads import everywhere, own
+from checkers._facts.service import Stretch
 
 AVAILABLE_S = 10.0
 STALL_MS = 1_000
@@ -80,12 +80,12 @@ class Answered:
     needs: Needs = ANSWERED
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        sends, found, index = rows.memo(views.sends), Findings(PROMISE), rows.column("index")
+        sends, found, index = rows.memo(facts.sends), Findings(PROMISE), rows.column("index")
         for late in _late_answers(rows, context):
             found.add(
                 LATE_ANSWER,
                 f"{late.node} answered a send to queue {rows.column('queue')[late.invoke]} "
-                f"{late.took_ms:.0f} ms after it was made at {views.at_s(rows, late.invoke)}, where a message may wait "
+                f"{late.took_ms:.0f} ms after it was made at {facts.at_s(rows, late.invoke)}, where a message may wait "
                 f"{late.limit_ms} ms for its acknowledgement, with no fault in the way of either.",
                 *(int(index[row]) for row in (late.limit_at, late.invoke, late.done)),
                 queue=int(rows.column("queue")[late.invoke]),
@@ -117,7 +117,7 @@ def _late_answers(rows: Rows, context: RunContext) -> Iterator[_LateAnswer]:
         return
     limits, reporting = _limits(rows)
     besides_ns = BESIDES_MS * 1_000_000 + MESSAGES * context.jitter_ns
-    made, times = rows.memo(views.sends), rows.column("time_ns")
+    made, times = rows.memo(facts.sends), rows.column("time_ns")
     ended = np.flatnonzero(made.done >= 0)
     took_ns = times[made.done[ended]] - times[made.invoke[ended]]
     shortest_ms = min((ms for ms, _ in limits.values()), default=0)
@@ -149,7 +149,7 @@ def _excused(rows: Rows, others: Set[str], began_ns: int, ended_ns: int) -> bool
     """Return whether a fault was in force that may have hit the broker, a client, or another node that clients ask."""
     return any(
         fault.effects is None or bool((fault.hits(*Effect) | fault.targets) - others)
-        for fault in rows.memo(views.faults)
+        for fault in rows.memo(facts.faults)
         if fault.began_ns <= ended_ns and fault.until_ns + CALM_NS >= began_ns
     )
 
@@ -164,13 +164,13 @@ class Availability:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
         check_harness(rows, context, found)
-        bound_s = views.bound(context, "available_s", AVAILABLE_S)
+        bound_s = facts.bound(context, "available_s", AVAILABLE_S)
         if bound_s < SILENCE_S:
             found.gap(f"bounds.available_s is {bound_s:g}: times of less than {SILENCE_S:g} s are not judged")
         owed = service.stretches(rows, context, int(bound_s * 1e9), by_client=True)
         found.fact(owed_ms=sum(one.end - one.begin for one in owed if one.certain) // 1_000_000)
         lacks = _Lacks.of(rows, owed, max(int(bound_s * 1e9), SILENCE_NS))
-        found.fact(longest_s=round(lacks.longest_ns / 1e9, 3), acked=bool(rows.memo(views.sends).ok.any()))
+        found.fact(longest_s=round(lacks.longest_ns / 1e9, 3), acked=bool(rows.memo(facts.sends).ok.any()))
         _report_lacks(rows, found, lacks, owed, bound_s)
         return found.partial()
 
@@ -192,16 +192,16 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
     for at in rows.where(kind="harness", f="stall"):
         stalled_ms = float(rows.value(at).get("ms", 0))
         if stalled_ms > STALL_MS:
-            found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {views.at_s(rows, at)}")
+            found.gap(f"the harness itself stood still for {stalled_ms:g} ms at {facts.at_s(rows, at)}")
     lost = rows.where(kind="harness", f="host_lost")
     if len(lost):
         found.gap("; ".join(str(rows.value(at).get("what", "a host could not be reached")) for at in lost))
         return
-    destroyed = views.only_copy_destroyed(rows, context)
-    if destroyed and not views.has_recovered(rows) and views.service_ended(rows, context)[1] == views.NEVER:
+    destroyed = facts.only_copy_destroyed(rows, context)
+    if destroyed and not facts.has_recovered(rows) and facts.service_ended(rows, context)[1] == facts.NEVER:
         found.gap(f"{destroyed.why}, so that the group owes no service any more")
         return
-    if (unlucky := _accident_after_heal(rows)) and not views.has_recovered(rows):
+    if (unlucky := _accident_after_heal(rows)) and not facts.has_recovered(rows):
         found.gap(f"an accident of the machine ended {', '.join(unlucky)} while the system was to recover")
         return
     for at in rows.where(kind="harness", f="not_recovered").tolist():
@@ -210,18 +210,18 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
             NOT_RECOVERED,
             f"The system had not recovered {rows.value(at).get('seconds', 'some')} s after the last fault was undone: "
             f"{rows.value(at).get('reason', 'no reason was recorded')}.{waits.in_words(waiting)}",
-            *([heal] if (heal := views.phase_index(rows, "heal")) >= 0 else []),
+            *([heal] if (heal := facts.phase_index(rows, "heal")) >= 0 else []),
             *dict.fromkeys(one.index for one in waiting[: waits.TOLD]),
             int(rows.column("index")[at]),
         )
-    if not len(rows.where(kind="harness", f="not_recovered")) and not views.has_recovered(rows):
+    if not len(rows.where(kind="harness", f="not_recovered")) and not facts.has_recovered(rows):
         found.gap("nothing shows whether the system recovered after the last fault")
 
 
 def _accident_after_heal(rows: Rows) -> Sequence[str]:
     """Return the nodes that an unplanned fault hit, or still held down, after the harness had undone all of its own."""
-    healed = views.phase_time(rows, "heal")
-    late = [one for one in rows.memo(views.faults) if healed >= 0 and one.until_ns > healed and one.unplanned]
+    healed = facts.phase_time(rows, "heal")
+    late = [one for one in rows.memo(facts.faults) if healed >= 0 and one.until_ns > healed and one.unplanned]
     return sorted({node for one in late for node in one.targets})
 
 
@@ -243,7 +243,7 @@ class _Lacks:
 
     @classmethod
     def of(cls, rows: Rows, owed: Sequence[Stretch], bound_ns: int) -> _Lacks:
-        sends, times = rows.memo(views.sends), rows.column("time_ns")
+        sends, times = rows.memo(facts.sends), rows.column("time_ns")
         queues, number = np.unique(rows.column("queue")[sends.invoke], return_inverse=True)
         line = Line.of(times)
         counts = ~service.felt(rows, sends.invoke)
@@ -298,7 +298,7 @@ def _report_lacks(rows: Rows, found: Findings, lacks: _Lacks, owed: Sequence[Str
         seconds = (int(lacks.high_ns[item]) - int(lacks.low_ns[item])) / 1e9
         return (
             f"o send to queue {lacks.queue[item]} was acknowledged for {seconds:.1f} s, from "
-            f"{views.at_s(rows, int(lacks.first[item]))} on, "
+            f"{facts.at_s(rows, int(lacks.first[item]))} on, "
         )
 
     def report(item: int) -> None:

@@ -12,10 +12,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import Highest, Ints, only, slots, stable_order
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import Highest, Ints, only, slots, stable_order
+from checkers._facts.reads import own
 
 REORDER = "reorder"
 PRODUCER_REORDER = "producer-reorder"
@@ -62,7 +62,7 @@ class Stored:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        found.count("acked", int(rows.memo(views.sends).ok.sum()))
+        found.count("acked", int(rows.memo(facts.sends).ok.sum()))
         if context.strict or not context.unfinished:  # a run that goes on may be cut later
             _sends(rows, context, found)
         return found.partial()
@@ -117,9 +117,9 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
         same = producers[0] == producers[1]
         found.add(
             PRODUCER_REORDER if same else REORDER,
-            f"The send acknowledged at {views.at_s(rows, one)} got offset {int(offset[one])} of queue "
+            f"The send acknowledged at {facts.at_s(rows, one)} got offset {int(offset[one])} of queue "
             f"{int(queue[two])}; {'the same producer' if same else 'another one'} sent afterwards, acknowledged "
-            f"at {views.at_s(rows, two)}, and got offset {int(offset[two])}.",
+            f"at {facts.at_s(rows, two)}, and got offset {int(offset[two])}.",
             int(index[every_asked[earlier]]),
             int(index[one]),
             int(index[asked[later]]),
@@ -136,7 +136,7 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
 def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
     """Return the rows of the sends that were answered with an offset, invocations and ends, and between which cuts each
     was answered. Those of which that is unknown are left out."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
     between = permits.between(rows.column("epoch")[done])
     asked, done, between = only((rows.column("offset")[done] >= 0) & (between >= 0), asked, done, between)
@@ -147,7 +147,7 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     """Check that one pull delivers offsets without a step back or a jump, from the one asked for on (or from the
     queue's beginning, if that lies above; it may have risen since the records were read, so that both are allowed). In
     an ``unfinished`` run the answer that gives the beginning may still come."""
-    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
     known = read.pull >= 0
     if unfinished:
         known[known] = pulls.done[read.pull[known]] >= 0
@@ -171,7 +171,7 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
         found.add(
             CONSUMER_REORDER,
             f"A pull of queue {int(rows.column('queue')[row])} from offset {int(offset[call])} on, answered by "
-            f"{rows.text('node', row) or 'the system'} at {views.at_s(rows, row)}, delivered offset "
+            f"{rows.text('node', row) or 'the system'} at {facts.at_s(rows, row)}, delivered offset "
             f"{int(offset[row])} where {int(expected[item])} was due.",
             int(index[call]),
             int(index[row]),
@@ -187,7 +187,7 @@ def _limits(rows: Rows, found: Findings) -> None:
     """Check that one pull delivers at most as many messages, and bytes, as it asked for; but a message that is larger
     than that comes alone. Pulls that asked for no limit, and answers whose size nobody counted, are not judged by
     it."""
-    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
     count = np.bincount(read.pull + 1, minlength=len(pulls.invoke) + 1)[1:]
     limit, max_bytes = rows.numbers("limit", pulls.invoke), rows.numbers("max_bytes", pulls.invoke)
     size = np.full(len(pulls.invoke), -1, dtype=np.int64)
@@ -205,7 +205,7 @@ def _limits(rows: Rows, found: Findings) -> None:
             OVER_FULL,
             f"A pull of queue {int(rows.column('queue')[asked])} from offset {int(rows.column('offset')[asked])} on "
             f"asked for {int(most[item])} {what} at most; {rows.text('node', row) or 'the system'} gave "
-            f"{int(got[item])} at {views.at_s(rows, row)}.",
+            f"{int(got[item])} at {facts.at_s(rows, row)}.",
             int(rows.column("index")[asked]),
             int(rows.column("index")[row]),
             queue=int(rows.column("queue")[asked]),

@@ -14,11 +14,11 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads, tier
-from checkers._views.arrays import Ints
-from checkers._views.reads import everywhere, own
-from checkers._views.tier import Timeline
+from checkers import _facts as facts
+from checkers._facts import reads, tier
+from checkers._facts.arrays import Ints
+from checkers._facts.reads import everywhere, own
+from checkers._facts.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
 #: What the store says of a write that took effect.
@@ -132,10 +132,10 @@ def _requests(rows: Rows, found: Findings) -> None:
     writes for."""
     requests = rows.where(kind="trace", f="tier_request")
     index, epoch = rows.column("index"), rows.column("epoch")
-    for node in views.nodes_of(rows, requests):
+    for node in facts.nodes_of(rows, requests):
         roles = Timeline.of(rows, node, "role")
-        mine = views.node_traces(rows, node, "tier_request")
-        for at, moment in zip(mine.tolist(), views.moment(rows, mine), strict=True):
+        mine = facts.node_traces(rows, node, "tier_request")
+        for at, moment in zip(mine.tolist(), facts.moment(rows, mine), strict=True):
             verb = str(rows.value(at).get("verb", ""))
             if verb not in WRITES:
                 continue
@@ -149,7 +149,7 @@ def _requests(rows: Rows, found: Findings) -> None:
             found.add(
                 FOREIGN_DELETE if verb == "delete" and not is_master else STALE_UPLOADER,
                 f"{node} sent a {verb} of {rows.value(at).get('key', 'an object')} for epoch {int(epoch[at])} to the "
-                f"object store at {views.at_s(rows, at)}, when it {what}.",
+                f"object store at {facts.at_s(rows, at)}, when it {what}.",
                 int(index[role]) if role >= 0 else -1,
                 int(index[at]),
                 queue=int(rows.column("queue")[at]),
@@ -170,7 +170,7 @@ def _decisions(rows: Rows, found: Findings) -> None:
                 continue
             found.add(
                 SUCCESSOR_JUDGED,
-                f"{rows.text('node', at)} {decided} queue {queue} at {views.at_s(rows, at)} as the master of epoch "
+                f"{rows.text('node', at)} {decided} queue {queue} at {facts.at_s(rows, at)} as the master of epoch "
                 f"{epoch}, because of version {judged} of its manifest, which {version.writer} had written in epoch "
                 f"{version.epoch}.",
                 int(index[version.at]),
@@ -188,7 +188,7 @@ def _unreported_writes(rows: Rows, found: Findings) -> None:
     which nodes report requests at all, and those requests that name no queue."""
     asked = rows.where(kind="trace", f="tier_request")
     reported = set(rows.words("request", asked)) - {""}
-    reporting = views.nodes_of(rows, asked)
+    reporting = facts.nodes_of(rows, asked)
     if reporting:
         found.fact(tellers=reporting)
     queueless = rows.words("request", asked[rows.column("queue")[asked] < 0])
@@ -220,7 +220,7 @@ def _unreported_by_all(partial: Partial) -> tuple[str, ...]:
 
 def _writers(rows: Rows, found: Findings) -> None:
     """Check that the writer of a version was master of that version's epoch, and that nobody else wrote in it."""
-    known = rows.memo(views.masters)
+    known = rows.memo(facts.masters)
     if not known:
         found.gap("no broker reported its role")
         return
@@ -245,8 +245,8 @@ def _writers(rows: Rows, found: Findings) -> None:
         if alone and not len(rows.where(kind="trace", f="role", node=version.writer)):
             found.gap(f"{version.writer or 'the writer of a manifest'} reported nothing of its roles")
             continue
-        if alone and views.may_lack_ends(rows):
-            found.gap(views.ROLE_LACKING.format(version.writer, version.epoch))
+        if alone and facts.may_lack_ends(rows):
+            found.gap(facts.ROLE_LACKING.format(version.writer, version.epoch))
             continue
         other = f"; {first[0]} had written in that epoch too" if first[0] != version.writer else ""
         found.add(
@@ -271,7 +271,7 @@ class Polled:
         found = Findings(PROMISE)
         answers = rows.where(kind="poll", f="uploads", type="ok")
         found.count("uploads_polled", len(answers))
-        for node in views.nodes_of(rows, answers):
+        for node in facts.nodes_of(rows, answers):
             _slave_uploads(rows, found, node)
         return found.partial()
 
@@ -286,7 +286,7 @@ def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
     times, index = rows.column("time_ns"), rows.column("index")
     roles = rows.where(kind="poll", f="state", type="ok", node=node).tolist()
     answers = rows.where(kind="poll", f="uploads", type="ok", node=node).tolist()
-    hits = rows.memo(views.faults)
+    hits = rows.memo(facts.faults)
     for before, after in pairwise(answers):
         value = rows.value(after)
         since_ns = int(times[before]) - round(float(value.get("late_s", 0)) * 1e9)
@@ -301,8 +301,8 @@ def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:
         if more:
             found.add(
                 STALE_UPLOADER,
-                f"{node} reported at {views.at_s(rows, after)} that it had uploaded {more} bytes more than at "
-                f"{views.at_s(rows, before)}, though it was a slave whenever it was asked so far.",
+                f"{node} reported at {facts.at_s(rows, after)} that it had uploaded {more} bytes more than at "
+                f"{facts.at_s(rows, before)}, though it was a slave whenever it was asked so far.",
                 int(index[before]),
                 int(index[after]),
             )

@@ -12,17 +12,17 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import losses, reads, retention, tier
-from checkers._views.arrays import Ints
-from checkers._views.faults import calm_times
-from checkers._views.garbage import REAL_TIME
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads, retention, tier
+from checkers._facts.arrays import Ints
+from checkers._facts.faults import calm_times
+from checkers._facts.garbage import REAL_TIME
+from checkers._facts.reads import everywhere, own
 
 METADATA_DIVERGENCE = "metadata-divergence"
 STALE_VIEW = "stale-view"
 #: In calm time a replica knows of a version so long after it was committed; elsewhere than in virtual time so many
-#: times that (:data:`checkers._views.garbage.REAL_TIME`).
+#: times that (:data:`checkers._facts.garbage.REAL_TIME`).
 VIEW_S = 2.0
 PROMISE = Promise(
     name="tier-metadata",
@@ -123,7 +123,7 @@ def _equals_store(rows: Rows, found: Findings, at: int) -> None:
     if stored is None:
         found.add(
             METADATA_DIVERGENCE,
-            f"{node} believes in version {number} of the manifest of queue {queue} ({views.at_s(rows, at)}), which the "
+            f"{node} believes in version {number} of the manifest of queue {queue} ({facts.at_s(rows, at)}), which the "
             "object store never had.",
             int(index[at]),
             queue=queue,
@@ -155,8 +155,8 @@ class _Newest:
 
     @classmethod
     def of(cls, rows: Rows, context: RunContext) -> _Newest:
-        drain = views.phase_time(rows, "drain")
-        if drain < 0 or not views.has_recovered(rows):
+        drain = facts.phase_time(rows, "drain")
+        if drain < 0 or not facts.has_recovered(rows):
             return cls({}, {})
         times, heard, lost = rows.column("time_ns"), _heard(rows, drain), _lost(rows, context)
         long_ago = drain - int(tier.upload_bound_s(context) * 1e9)
@@ -198,7 +198,7 @@ def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.
         found.add(
             METADATA_DIVERGENCE,
             f"After recovery {rows.text('node', at)} still believes in version {number} of the manifest of queue "
-            f"{queue}, although version {due.version} was committed at {views.at_s(rows, due.at)}, before the drain.",
+            f"{queue}, although version {due.version} was committed at {facts.at_s(rows, due.at)}, before the drain.",
             int(index[due.at]),
             int(index[at]),
             queue=queue,
@@ -229,7 +229,7 @@ def _queues(rows: Rows) -> Mapping[int, Mapping[tuple[str, int], int]]:
     with the row of one."""
     found: dict[int, dict[tuple[str, int], int]] = {}
     known = sorted(rows.memo(tier.manifests))
-    if views.has_recovered(rows):
+    if facts.has_recovered(rows):
         for at in rows.where(kind="final", f="topics").tolist():
             for topic, made in (rows.value(at).get("topics") or {}).items():
                 first, count = int(made.get("first_index", 0)), int(made.get("queues", 0))
@@ -244,12 +244,12 @@ def _nobody_is_ignorant(rows: Rows, context: RunContext, found: Findings, newest
     reported, index = rows.where(kind="final", f="view"), rows.column("index")
     found.count("views_after", len(reported))
     known = {(rows.text("node", at), int(rows.column("queue")[at])) for at in reported}
-    for node in sorted(set(views.brokers(rows, context)) & views.complete_nodes(rows)):
+    for node in sorted(set(facts.brokers(rows, context)) & facts.complete_nodes(rows)):
         for queue, due in newest.items():
             if (node, queue) not in known:
                 text = (
                     f"After recovery {node} knows no manifest of queue {queue} at all, although version {due.version} "
-                    f"was committed at {views.at_s(rows, due.at)}, before the drain."
+                    f"was committed at {facts.at_s(rows, due.at)}, before the drain."
                 )
                 row = int(index[due.at])
                 if len(reported):
@@ -274,22 +274,22 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
         place = np.searchsorted(began, since_ns, "right") - 1
         due = (place >= 0) & (began[place] + bound_ns <= since_ns) & (since_ns + bound_ns < ended[place])
         due &= queue not in lost
-        for name in views.brokers(rows, context, int(since_ns[0])) if due.any() else ():
+        for name in facts.brokers(rows, context, int(since_ns[0])) if due.any() else ():
             mine = reported[(queues[reported] == queue) & (nodes == rows.code("node", name))]
             number = numbers[np.searchsorted(reported, mine)]
             order = np.argsort(times[mine], kind="stable")
             known, heard_ns = np.maximum.accumulate(number[order]), times[mine[order]]
             first = np.searchsorted(known, versions.numbers)
-            late_ns = np.append(heard_ns, views.NEVER)[first] - since_ns
+            late_ns = np.append(heard_ns, facts.NEVER)[first] - since_ns
             late = np.flatnonzero(due & (late_ns > bound_ns))
 
             def report(one: int, name: str = name, versions: tier.Versions = versions, late_ns: Ints = late_ns) -> None:
-                at, never = int(versions.at[one]), late_ns[one] > views.NEVER >> 1
+                at, never = int(versions.at[one]), late_ns[one] > facts.NEVER >> 1
                 found.add(
                     STALE_VIEW,
                     f"{name} {'never learned' if never else f'learned {late_ns[one] / 1e9:.1f} s late'} of version "
                     f"{versions.numbers[one]} of the manifest of queue {versions.queue}, which was committed at "
-                    f"{views.at_s(rows, at)}, with no fault in the way; {bound_ns / 1e9:g} s are permitted.",
+                    f"{facts.at_s(rows, at)}, with no fault in the way; {bound_ns / 1e9:g} s are permitted.",
                     int(index[at]),
                     queue=versions.queue,
                     offset=int(versions.end[one]),

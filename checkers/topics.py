@@ -9,9 +9,9 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.reads import everywhere, own
 
 OPERATIONS = ("create_topic", "delete_topic", "find_topic")
 #: So long after recovery a name server may not know a topic yet.
@@ -76,7 +76,7 @@ class Topics:
         found = Findings(PROMISE)
         created, deleted = _created(rows), _deleted(rows)
         found.count("created_topics", len(created) + len(deleted))
-        if (created or deleted) and not views.has_recovered(rows):
+        if (created or deleted) and not facts.has_recovered(rows):
             found.gap("the system did not recover, so it is unknown which topics are there")
         else:
             _still_there(rows, context, found, created)
@@ -103,14 +103,14 @@ class _Created:
 def _created(rows: Rows) -> list[_Created]:
     """Return all of them that nobody asked to delete, in the order of their creation; each with the most queues that
     were acknowledged or shown."""
-    calls = views.calls(rows, "create_topic")
+    calls = facts.calls(rows, "create_topic")
     asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
     topics: dict[str, _Created] = {}
     for one in zip(rows.words("topic", asked), asked, done, rows.numbers("queues", asked), strict=True):
         _take(topics, _Created(one[0], int(one[1]), int(one[2]), max(1, int(one[3]))))
     for seen in _shown(rows):
         _take(topics, seen)
-    asked = views.calls(rows, "delete_topic").invoke
+    asked = facts.calls(rows, "delete_topic").invoke
     for name in rows.words("topic", asked):
         topics.pop(name, None)
     return list(topics.values())
@@ -128,7 +128,7 @@ class _Deleted:
 def _deleted(rows: Rows) -> list[_Deleted]:
     """Return topics that nobody can have created after their deletion was asked for, in the order of their
     deletions."""
-    creations, calls = views.calls(rows, "create_topic"), views.calls(rows, "delete_topic")
+    creations, calls = facts.calls(rows, "create_topic"), facts.calls(rows, "delete_topic")
     until: dict[str, int] = {}
     for name, ended in zip(rows.words("topic", creations.invoke), creations.ended.tolist(), strict=True):
         until[name] = max(until.get(name, -1), ended)
@@ -148,8 +148,8 @@ def _take(topics: dict[str, _Created], one: _Created) -> None:
 
 def _shown(rows: Rows) -> list[_Created]:
     """Return topics that clients were shown before they looked for them in the end."""
-    calls = views.calls(rows, "find_topic")
-    early = calls.ok & (calls.began < max(views.phase_index(rows, "drain"), 0))
+    calls = facts.calls(rows, "find_topic")
+    early = calls.ok & (calls.began < max(facts.phase_index(rows, "drain"), 0))
     asked, done = calls.invoke[early], calls.done[early]
     answers = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
     return [_Created(name, int(invoke), int(end), int(many)) for name, invoke, end, many in answers if many > 0]
@@ -165,14 +165,14 @@ class _Look:
 
     def said(self, rows: Rows, name: str = "it") -> str:
         return (
-            f"{rows.text('node', self.done) or 'the system'} said at {views.at_s(rows, self.done)} that "
+            f"{rows.text('node', self.done) or 'the system'} said at {facts.at_s(rows, self.done)} that "
             f"{f'topic {name}' if name != 'it' else name} has {self.queues} queues"
         )
 
 
 def _looks(rows: Rows) -> dict[str, _Look]:
-    calls = views.calls(rows, "find_topic")
-    final = calls.ok & (calls.began >= max(views.phase_index(rows, "drain"), 0))
+    calls = facts.calls(rows, "find_topic")
+    final = calls.ok & (calls.began >= max(facts.phase_index(rows, "drain"), 0))
     final[final] = rows.numbers("queues", calls.done[final]) >= 0  # an answer without a number says nothing
     asked, done = calls.invoke[final], calls.done[final]
     answers = zip(rows.words("topic", asked), asked, done, rows.numbers("queues", done), strict=True)
@@ -182,9 +182,9 @@ def _looks(rows: Rows) -> dict[str, _Look]:
 def _still_there(rows: Rows, context: RunContext, found: Findings, created: list[_Created]) -> None:
     """Judge each topic by the last answer to who looked for it, and by the list of the last master."""
     looks, listed = rows.memo(_looks), _of_the_last_master(rows)
-    bound_s = views.bound(context, "route_s", ROUTE_S)
-    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
-    destroyed = views.all_destroyed(rows, context)
+    bound_s = facts.bound(context, "route_s", ROUTE_S)
+    due_ns = facts.phase_time(rows, "drain") + int(bound_s * 1e9)
+    destroyed = facts.all_destroyed(rows, context)
     for topic in created:
         look = looks.get(topic.name)
         if look is None:
@@ -206,9 +206,9 @@ def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[
     """Judge each deletion by the last answer to who looked for the topic, once a name server has had time to forget,
     and by the list of the last master."""
     looks, times, listed = rows.memo(_looks), rows.column("time_ns"), _of_the_last_master(rows)
-    bound_s = views.bound(context, "route_s", ROUTE_S)
-    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
-    destroyed = views.all_destroyed(rows, context)
+    bound_s = facts.bound(context, "route_s", ROUTE_S)
+    due_ns = facts.phase_time(rows, "drain") + int(bound_s * 1e9)
+    destroyed = facts.all_destroyed(rows, context)
     for topic in deleted:
         look = looks.get(topic.name)
         known = listed is not None and listed.of.get(topic.name, 0) > 0
@@ -229,8 +229,8 @@ def _still_gone(rows: Rows, context: RunContext, found: Findings, deleted: list[
 
 def _report_returned(rows: Rows, context: RunContext, found: Findings, topic: _Deleted, said: str, *seen: int) -> None:
     text = (
-        f"The deletion of topic {topic.name} was acknowledged at {views.at_s(rows, topic.done)} by "
-        f"{views.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but {said}."
+        f"The deletion of topic {topic.name} was acknowledged at {facts.at_s(rows, topic.done)} by "
+        f"{facts.who(rows.text('node', topic.done), int(rows.column('epoch')[topic.done]))}, but {said}."
     )
     names = (TOPIC_RETURNED, TOPIC_RETURNED_BY_POLICY)
     _report(rows, context, found, topic, names, text, topic.invoke, topic.done, *seen)
@@ -260,7 +260,7 @@ def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[i
         name: (look.queues, look.said(rows, name), (look.invoke, look.done)) for name, look in rows.memo(_looks).items()
     }
     listed, first = _of_the_last_master(rows), {queue.topic for queue in context.meta.queues}
-    named = {name for f in OPERATIONS for name in rows.words("topic", views.calls(rows, f).invoke)}
+    named = {name for f in OPERATIONS for name in rows.words("topic", facts.calls(rows, f).invoke)}
     any_name = bool(first) and Use.LIMITS not in context.uses
     for name, queues in listed.of.items() if listed is not None else ():
         if name not in first and (any_name or name in named) and queues > found.get(name, (0,))[0]:
@@ -272,10 +272,10 @@ def _there(rows: Rows, context: RunContext) -> dict[str, tuple[int, str, tuple[i
 def _asked(rows: Rows) -> dict[str, tuple[int, int]]:
     """Return of each topic the most queues that a creation asked for which was not definitely refused, and the row that
     asked. One that asks for no number may be given any."""
-    calls, found = views.calls(rows, "create_topic"), dict[str, tuple[int, int]]()
+    calls, found = facts.calls(rows, "create_topic"), dict[str, tuple[int, int]]()
     asked = calls.invoke[~calls.failed]
     for name, queues, at in zip(rows.words("topic", asked), rows.numbers("queues", asked), asked.tolist(), strict=True):
-        most = int(queues) if queues >= 0 else views.NEVER
+        most = int(queues) if queues >= 0 else facts.NEVER
         if most > found.get(name, (0, -1))[0]:
             found[name] = most, at
     return found
@@ -287,7 +287,7 @@ def _report_lost(
     done = topic.done
     if look is not None:
         queues = f"has {look.queues} queues" if look.queues else "does not exist"
-        why = f"{rows.text('node', look.done) or 'the system'} said at {views.at_s(rows, look.done)} that it {queues}"
+        why = f"{rows.text('node', look.done) or 'the system'} said at {facts.at_s(rows, look.done)} that it {queues}"
         seen = [look.invoke, look.done]
     else:
         assert listed is not None, "who was found by clients is only denied by a list"
@@ -298,8 +298,8 @@ def _report_lost(
     if not shown:
         what = f"The creation of topic {topic.name} with {topic.queues} queues was acknowledged"
     text = (
-        f"{what} at {views.at_s(rows, done)} by "
-        f"{views.who(rows.text('node', done), int(rows.column('epoch')[done]))}, but {why}."
+        f"{what} at {facts.at_s(rows, done)} by "
+        f"{facts.who(rows.text('node', done), int(rows.column('epoch')[done]))}, but {why}."
     )
     _report(rows, context, found, topic, (TOPIC_LOST, TOPIC_LOST_BY_POLICY), text, topic.invoke, done, *seen)
 

@@ -11,11 +11,11 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import losses, reads, retention, tier
-from checkers._views.arrays import Ints, distinct, pairs_occur
-from checkers._views.reads import own
-from checkers._views.tier import Moment, Timeline, Version
+from checkers import _facts as facts
+from checkers._facts import losses, reads, retention, tier
+from checkers._facts.arrays import Ints, distinct, pairs_occur
+from checkers._facts.reads import own
+from checkers._facts.tier import Moment, Timeline, Version
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
 TIER_LOG_MISMATCH = "tier-log-mismatch"
@@ -98,7 +98,7 @@ class Bound:
         found.count("tier_commits", len(commits))
         if not len(commits):
             found.gap("no uploader reported the step that committed a manifest")
-        for node in views.nodes_of(rows, commits):
+        for node in facts.nodes_of(rows, commits):
             _confirmed(rows, context, found, node)
         return found.partial()
 
@@ -144,9 +144,9 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
     set's disks. A log that begins again at S begins with S as its confirm offset: there is no log below it."""
     position, index = rows.column("position"), rows.column("index")
     confirms = Timeline.of(rows, node, "confirm", "recovered", "bootstrap")
-    commits = views.node_traces(rows, node, "tier_commit")
-    for at, (incarnation, step, _) in zip(commits.tolist(), views.moment(rows, commits), strict=True):
-        known = confirms.last((incarnation, step, views.NEVER))
+    commits = facts.node_traces(rows, node, "tier_commit")
+    for at, (incarnation, step, _) in zip(commits.tolist(), facts.moment(rows, commits), strict=True):
+        known = confirms.last((incarnation, step, facts.NEVER))
         if known < 0:
             found.gap(f"{node} committed a manifest before it reported any confirm offset")
             continue
@@ -156,7 +156,7 @@ def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> N
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
                 f"{node} committed a manifest of queue {int(rows.column('queue')[at])} up to log position "
-                f"{int(position[at])} at {views.at_s(rows, at)}, when its confirm offset was {confirm}.",
+                f"{int(position[at])} at {facts.at_s(rows, at)}, when its confirm offset was {confirm}.",
                 int(index[known]),
                 int(index[at]),
                 queue=int(rows.column("queue")[at]),
@@ -179,7 +179,7 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
     value = rows.value(confirm)
     index, position = rows.column("index"), rows.column("position")
     for member in sorted({*(value.get("set") or ()), *(value.get("proposed") or ())}):
-        indexes, ends = rows.memo(views.durable_ends).get(member, (None, None))
+        indexes, ends = rows.memo(facts.durable_ends).get(member, (None, None))
         if indexes is None or ends is None:
             found.gap(f"{member} reported nothing of what is durable on its disk")
             continue
@@ -187,13 +187,13 @@ def _backed(rows: Rows, context: RunContext, found: Findings, confirm: int, comm
         durable = int(ends[place]) if place >= 0 else -1
         if not context.one_clock:
             durable = int(ends.max())
-        if durable < position[commit] and views.may_lack_ends(rows):
-            found.gap(views.ENDS_LACKING.format(member))
+        if durable < position[commit] and facts.may_lack_ends(rows):
+            found.gap(facts.ENDS_LACKING.format(member))
         elif durable < position[commit]:
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
                 f"{rows.text('node', commit)} committed a manifest of queue {int(rows.column('queue')[commit])} up to "
-                f"log position {int(position[commit])} at {views.at_s(rows, commit)}, but {member}, a member of the "
+                f"log position {int(position[commit])} at {facts.at_s(rows, commit)}, but {member}, a member of the "
                 f"SyncStateSet, had only {max(0, durable)} on its disk.",
                 int(index[confirm]),
                 int(index[commit]),
@@ -206,7 +206,7 @@ def _given_up(rows: Rows, context: RunContext, found: Findings) -> None:
     """Report each uploader that gave a queue up: it has found the tier and its own log in contradiction."""
     for at in rows.where(kind="trace", f="tier_stop"):
         queue, reason = int(rows.column("queue")[at]), rows.value(at).get("reason", "no reason was recorded")
-        what = f"{rows.text('node', at)} stopped uploading queue {queue} at {views.at_s(rows, at)}: {reason}"
+        what = f"{rows.text('node', at)} stopped uploading queue {queue} at {facts.at_s(rows, at)}: {reason}"
         if losses.keeps(rows, context, confirmed=True):
             index = int(rows.column("index")[at])
             found.add(TIER_LOG_MISMATCH, f"{what}.", index, queue=queue)
@@ -219,7 +219,7 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
     back, and no version is there twice. What a store reports again after a crash is one and the same request."""
     index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
     newest: dict[int, tuple[int, tuple[str, int], int]] = {}
-    for row in views.in_node_order(rows, retention.manifest_rows(rows)).tolist():
+    for row in facts.in_node_order(rows, retention.manifest_rows(rows)).tolist():
         value = rows.value(row)
         if value.get("outcome") != "applied":
             continue
@@ -231,7 +231,7 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
             found.add(
                 TIER_OFFSET_REGRESSION,
                 f"The object store applied version {version} of the manifest of queue {int(queue[row])} at "
-                f"{views.at_s(rows, row)}, after version {before[0]}.",
+                f"{facts.at_s(rows, row)}, after version {before[0]}.",
                 int(index[before[2]]),
                 int(index[row]),
                 queue=int(queue[row]),
@@ -335,7 +335,7 @@ class _Appended:
 
     @classmethod
     def of(cls, rows: Rows, node: str, queue: int) -> _Appended:
-        at = views.in_node_order(rows, rows.where(kind="trace", f="append", node=node, queue=queue))
+        at = facts.in_node_order(rows, rows.where(kind="trace", f="append", node=node, queue=queue))
         at = at[np.argsort(rows.column("offset")[at], kind="stable")]
         return cls(at, rows.column("offset")[at])
 
@@ -384,7 +384,7 @@ class _Log:
 
 
 def _moment(rows: Rows, at: int) -> Moment:
-    return views.moment(rows, np.array([at]))[0]
+    return facts.moment(rows, np.array([at]))[0]
 
 
 def _of_history(rows: Rows, begun: int, queue: int, offset: int) -> list[int]:
@@ -410,11 +410,11 @@ def _check_end(rows: Rows, found: Findings, version: Version, log: _Log, commit:
         _report_position(rows, found, version, end, last)
     if now is None:
         return
-    known = log.confirms.last((*now[:2], views.NEVER))
+    known = log.confirms.last((*now[:2], facts.NEVER))
     if known >= 0 and _confirm(rows, known) < end and version.position != end:
         found.add(
             UPLOAD_BEYOND_CONFIRM,
-            f"{version.writer} committed a manifest of queue {version.queue} at {views.at_s(rows, commit)} whose last "
+            f"{version.writer} committed a manifest of queue {version.queue} at {facts.at_s(rows, commit)} whose last "
             f"record ends at log position {end}, when its confirm offset was {_confirm(rows, known)}.",
             int(rows.column("index")[known]),
             int(rows.column("index")[version.at]),
@@ -451,11 +451,11 @@ class Content:
         if not tier.has_tier(context):
             return Partial()
         found = Findings(PROMISE)
-        tiered = rows.memo(views.tiered)
+        tiered = rows.memo(facts.tiered)
         found.count("tiered_records", len(tiered.at))
-        logs = rows.memo(views.final_log)
+        logs = rows.memo(facts.final_log)
         if losses.keeps(rows, context, confirmed=True):
-            logs = views.join(logs, rows.memo(views.confirmed_appends))
+            logs = facts.join(logs, rows.memo(facts.confirmed_appends))
         compared = pairs_occur((tiered.queue, tiered.offset), (logs.queue, logs.offset))
         found.count("tiered_records_compared", int(np.count_nonzero(compared)))
         index, queues, offsets = rows.column("index"), rows.column("queue"), rows.column("offset")
@@ -487,11 +487,11 @@ class Content:
         return tier.judge(PROMISE, partial, context, needs)
 
 
-def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> Iterator[tuple[int, int]]:
+def _mismatches(tiered: facts.Claims, logs: facts.Claims, *, several: bool) -> Iterator[tuple[int, int]]:
     """Yield (row of the tier, row of a log) of what differs. Where there are ``several`` tiers, one of them may be
     right while another one isn't, so each is held against the logs."""
     count = len(logs.at if several else tiered.at)
-    for first, other in views.conflicts(views.join(logs, tiered) if several else views.join(tiered, logs)):
+    for first, other in facts.conflicts(facts.join(logs, tiered) if several else facts.join(tiered, logs)):
         if not first < count <= other:
             continue
         if several:
@@ -500,11 +500,11 @@ def _mismatches(tiered: views.Claims, logs: views.Claims, *, several: bool) -> I
             yield int(tiered.at[first]), int(logs.at[other - count])
 
 
-def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: views.Claims) -> None:
+def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: facts.Claims) -> None:
     """Check that no tier holds more than any log. After recovery everything is confirmed that any replica holds. What a
     tier holds beyond that was uploaded before it was confirmed, and cut off."""
-    names = views.brokers(rows, context)
-    if not names or not set(names) <= views.complete_nodes(rows) or not views.has_recovered(rows):
+    names = facts.brokers(rows, context)
+    if not names or not set(names) <= facts.complete_nodes(rows) or not facts.has_recovered(rows):
         found.gap("not every replica was read to its end, so that it is unknown what was confirmed")
         return
     ends: dict[int, tuple[int, int]] = {}

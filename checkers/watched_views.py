@@ -16,11 +16,11 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import NEVER, Flags, Ints
-from checkers._views.faults import were_calm
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import NEVER, Flags, Ints
+from checkers._facts.faults import were_calm
+from checkers._facts.reads import own
 
 #: So long after recovery a node may not show yet what was agreed on before.
 VIEW_S = 5.0
@@ -69,7 +69,7 @@ class WatchedViews:
         log, shown = _log(rows, found), _shown(rows, found)
         found.count("changes", len(log.revision))
         found.count("views", len(shown.at))
-        if views.may_lack_ends(rows):
+        if facts.may_lack_ends(rows):
             found.gap("a host was lost, and with it perhaps changes that its controller alone had reported")
             return found.partial()
         _answers(rows, context, found)
@@ -141,7 +141,7 @@ class _Shown:
 
 
 def _shown(rows: Rows, found: Findings) -> _Shown:
-    calls = views.calls(rows, "view")
+    calls = facts.calls(rows, "view")
     order = np.argsort(calls.ended[calls.ok], kind="stable")
     asked, done = calls.invoke[calls.ok][order], calls.done[calls.ok][order]
     version = rows.numbers("version", done)
@@ -200,7 +200,7 @@ def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Cl
             why = "with another content than the log's"
         else:
             why = f"which is not what the log says after revision {knew}, up to which it claims to know it"
-        said = f"{rows.text('node', shown.at[one])} showed at {views.at_s(rows, int(shown.at[one]))} {of}, {why}."
+        said = f"{rows.text('node', shown.at[one])} showed at {facts.at_s(rows, int(shown.at[one]))} {of}, {why}."
         change_row = [int(index[log.at[change]])] if change >= 0 else []
         found.add(NOT_A_PREFIX, said, *sorted((*change_row, int(shown.began[one]), int(shown.ended[one]))))
 
@@ -222,10 +222,10 @@ def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> 
             later, earlier = int(mine[one]), int(mine[witness[before[one]]])
             name = rows.text("node", int(shown.at[later]))
             said = (
-                f"{name} showed at {views.at_s(rows, int(shown.at[earlier]))} {_said(shown, earlier)}, and when it was"
+                f"{name} showed at {facts.at_s(rows, int(shown.at[earlier]))} {_said(shown, earlier)}, and when it was"
             )
             said += (
-                f" asked after that it showed at {views.at_s(rows, int(shown.at[later]))} {_said(shown, later)}: the"
+                f" asked after that it showed at {facts.at_s(rows, int(shown.at[later]))} {_said(shown, later)}: the"
             )
             said += (
                 f" first is of revision {claims.least[earlier]} or later, the second of {claims.most[later]} at most."
@@ -242,23 +242,23 @@ def _said(shown: _Shown, one: int) -> str:
 
 def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, claims: _Claims) -> None:
     """Check that in the end each node shows what clients had learned from the log before."""
-    drain, agreed = views.phase_index(rows, "drain"), 0
-    if drain < 0 or not views.has_recovered(rows):
+    drain, agreed = facts.phase_index(rows, "drain"), 0
+    if drain < 0 or not facts.has_recovered(rows):
         found.gap("the system did not recover, so it is unknown whether its nodes caught up")
         return
     for f in CHANGES:
-        calls = views.calls(rows, f)
+        calls = facts.calls(rows, f)
         known = calls.done[calls.ok & (calls.ended < drain)]
         agreed = max(agreed, int(rows.numbers("revision", known).max(initial=0)))
     bound_s = _bound_s(context)
-    due_ns = views.phase_time(rows, "drain") + int(bound_s * 1e9)
+    due_ns = facts.phase_time(rows, "drain") + int(bound_s * 1e9)
     final = shown.began >= drain
     late = rows.column("time_ns")[shown.asked] >= due_ns
     lacks = final & claims.fits & (claims.most < agreed)
 
     def report(one: int) -> None:
         at = int(shown.at[one])
-        said = f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision"
+        said = f"{rows.text('node', at)} showed at {facts.at_s(rows, at)} {_said(shown, one)}, which is of revision"
         said += f" {claims.most[one]} at most; clients had learned of revision {agreed} more than {bound_s:g} s before."
         found.add(BEHIND, said, int(shown.began[one]), int(shown.ended[one]))
 
@@ -272,7 +272,7 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
     if context.unfinished:  # which faults were in force may be known only when they are undone
         return
     times, bound_s = rows.column("time_ns"), _bound_s(context)
-    calls = [views.calls(rows, f) for f in CHANGES]
+    calls = [facts.calls(rows, f) for f in CHANGES]
     done = np.concatenate([one.done[one.ok] for one in calls])
     done = done[np.argsort(times[done], kind="stable")]
     revision = np.maximum.accumulate(rows.numbers("revision", done))
@@ -280,16 +280,16 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
     agreed = np.append(-1, revision)[np.searchsorted(times[done], by_ns, "right")]
     stale = np.flatnonzero(claims.fits & (claims.most < agreed))
     stale = stale[were_calm(rows, by_ns[stale], times[shown.at[stale]])]
-    drain = views.phase_index(rows, "drain")
+    drain = facts.phase_index(rows, "drain")
     stale = stale[(shown.began[stale] < drain) | (drain < 0)]
 
     def report(one: int) -> None:
         at, witness = int(shown.at[one]), int(done[np.searchsorted(revision, agreed[one])])
         found.add(
             BEHIND,
-            f"{rows.text('node', at)} showed at {views.at_s(rows, at)} {_said(shown, one)}, which is of revision "
+            f"{rows.text('node', at)} showed at {facts.at_s(rows, at)} {_said(shown, one)}, which is of revision "
             f"{claims.most[one]} at most; clients had learned of revision {agreed[one]} at "
-            f"{views.at_s(rows, witness)}, more than {bound_s:g} s before, with no fault in the way.",
+            f"{facts.at_s(rows, witness)}, more than {bound_s:g} s before, with no fault in the way.",
             *sorted((int(rows.column("index")[witness]), int(shown.began[one]), int(shown.ended[one]))),
         )
 
@@ -297,16 +297,16 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
 
 
 def _bound_s(context: RunContext) -> float:
-    return views.bound(context, "route_s", VIEW_S)
+    return facts.bound(context, "route_s", VIEW_S)
 
 
 def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
     """Check that after recovery no node that runs is asked again and again, for longer than the bound, and shows
     nothing."""
-    drain = views.phase_index(rows, "drain")
-    if drain < 0 or not views.has_recovered(rows) or len(rows.where(kind="harness", f="stall")):
+    drain = facts.phase_index(rows, "drain")
+    if drain < 0 or not facts.has_recovered(rows) or len(rows.where(kind="harness", f="stall")):
         return
-    calls, index, times = views.calls(rows, "view"), rows.column("index"), rows.column("time_ns")
+    calls, index, times = facts.calls(rows, "view"), rows.column("index"), rows.column("time_ns")
     final = calls.began >= drain
     asked, refused = calls.invoke[final], calls.failed[final]
     label, names = rows.labels("to", asked)
@@ -321,7 +321,7 @@ def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
             continue
         found.add(
             BEHIND,
-            f"{names[which]} was asked {number[which]} times for its view from {views.at_s(rows, first)} on, for "
+            f"{names[which]} was asked {number[which]} times for its view from {facts.at_s(rows, first)} on, for "
             f"{lasted_s:.1f} s, and never showed one, though the system had recovered.",
             int(index[first]),
             int(index[last]),
@@ -330,7 +330,7 @@ def _answers(rows: Rows, context: RunContext, found: Findings) -> None:
 
 def _asked_in_the_end(rows: Rows, found: Findings, shown: _Shown, current: Flags, guilty: Flags) -> None:
     """Check that each node that is ever asked is asked in the end, until it shows what was agreed on."""
-    calls = views.calls(rows, "view")
+    calls = facts.calls(rows, "view")
     judged = {rows.text("node", at) for at in shown.at[current | guilty].tolist()}
     for name in sorted(set(rows.words("to", calls.invoke)) - judged - {""}):
         found.gap(f"{name} did not show after the run that it had caught up")

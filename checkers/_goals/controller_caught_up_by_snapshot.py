@@ -7,7 +7,7 @@ import numpy as np
 from chaos.driver import NoOptions
 from chaos.goal import Goal
 from chaos.law import Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 from checkers._goals import _entries
 
 
@@ -15,7 +15,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
     """Within one life what it applied jumps."""
     applied = rows.where(kind="trace", f="applied")
     node, life, place = (rows.column(name)[applied] for name in ("node", "incarnation", "position"))
-    order, starts = views.groups(node, life)
+    order, starts = facts.groups(node, life)
     jumps = np.diff(place[order]) > 1
     jumps[starts[1:] - 1] = False
     return int(np.count_nonzero(jumps))

@@ -7,14 +7,14 @@ import numpy as np
 from chaos.driver import NoOptions
 from chaos.goal import Goal
 from chaos.law import Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 from checkers._goals import _entries
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
     applied = rows.where(kind="trace", f="applied")
     node, life, place = (rows.column(name)[applied] for name in ("node", "incarnation", "position"))
-    order, starts = views.groups(node, life)
+    order, starts = facts.groups(node, life)
     return int(np.count_nonzero(place[order][starts] > 1))
 
 

@@ -6,11 +6,11 @@ from chaos.driver import NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
 from chaos.law import Reads, Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    known = rows.memo(views.faults)
+    known = rows.memo(facts.faults)
     slow = [fault for fault in known if fault.hits(Effect.SLOWS)]
     return sum(
         any(

@@ -6,7 +6,7 @@ from chaos.driver import Evidence, NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
 from chaos.law import Reads, Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 
 #: So long after the beginning of a fault what had been sent before has arrived.
 ARRIVED_NS = 50_000_000
@@ -20,7 +20,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
     nodes = {rows.text("node", at) for at in raft}
     leads = [(int(index[at]), rows.text("node", at)) for at in raft if rows.value(at).get("role") == "leader"]
     found = 0
-    for fault in rows.memo(views.faults):
+    for fault in rows.memo(facts.faults):
         cut_off = fault.hits(Effect.ISOLATES) & nodes
         asked = (times[reads.invoke] > fault.began_ns + ARRIVED_NS) & (times[reads.invoke] < fault.until_ns) & reads.ok
         for invoke, done in zip(reads.invoke[asked].tolist(), reads.done[asked].tolist(), strict=True):
@@ -29,8 +29,8 @@ def _reached(rows: Rows, context: RunContext) -> int:
     return found
 
 
-def _reads(rows: Rows) -> views.Calls:
-    return views.calls(rows, "read")
+def _reads(rows: Rows) -> facts.Calls:
+    return facts.calls(rows, "read")
 
 
 def create(options: NoOptions) -> Goal:

@@ -6,18 +6,18 @@ from chaos.driver import NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
 from chaos.law import Reads, Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 from checkers._goals import _entries
 
 GONE = (Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.ISOLATES, Effect.CUTS, Effect.LOSES_DISK, Effect.REMOVES_REPLICA)
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    known, found = rows.memo(views.faults), 0
+    known, found = rows.memo(facts.faults), 0
     for entry, before, after in _entries.sets(rows):
         if entry.type != "alter":
             continue
-        here = views.in_force(known, entry.time_ns)
+        here = facts.in_force(known, entry.time_ns)
         away = {node for fault in here for node in fault.hits(*GONE)}
         slow = {node for fault in here for node in fault.hits(Effect.SLOWS)}
         found += bool((before - after - away) and slow)

@@ -6,18 +6,18 @@ from chaos.driver import Evidence, NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
 from chaos.law import Reads, Rows, RunContext
-from checkers import _views as views
+from checkers import _facts as facts
 
 GONE = (Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.ISOLATES, Effect.CUTS)
 
 
 def _reached(rows: Rows, context: RunContext) -> int:
-    known, times = rows.memo(views.faults), rows.column("time_ns")
+    known, times = rows.memo(facts.faults), rows.column("time_ns")
     before, found = "", 0
     for at in rows.where(kind="trace", f="raft").tolist():
         if rows.value(at).get("role") != "leader":
             continue
-        here = views.in_force(known, int(times[at]))
+        here = facts.in_force(known, int(times[at]))
         slow = any(fault.hits(Effect.SLOWS) for fault in here)
         found += slow and bool(before) and not any(before in fault.hits(*GONE) for fault in here)
         before = rows.text("node", at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaos.driver import Evidence, NoOptions
 from chaos.goal import Goal
 from chaos.law import Reads, Rows, RunContext
-from checkers._views import tier
+from checkers._facts import tier
 
 
 def _reached(rows: Rows, context: RunContext) -> int:

@@ -11,10 +11,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
+from checkers._facts.reads import everywhere, own
 from checkers.consumers.groups import Calls, Group, are_owned, holds_no_longer
 from checkers.consumers.promise import COMMIT_REGRESSION, COMMITTED, DOUBLE_OWNER, NEVER_COMMITTED, PROMISE
 
@@ -78,7 +78,7 @@ class Committed:
         _one_owner(rows, found, Calls.of(rows, "pull"))
         if context.unfinished:  # what excuses all else, a destroyed disk, may be reported later
             return found.partial()
-        destroyed = views.all_destroyed(rows, context)
+        destroyed = facts.all_destroyed(rows, context)
         for name, places in sorted(made_by.items()):
             group = Group.of(commits.only(places))
             _kept(rows, context, found, group, group.own(queries.only(asked_by.get(name, none))), destroyed)
@@ -100,7 +100,7 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, querie
         found.add(
             NEVER_COMMITTED,
             f"Group {asked.group[item]} was given offset {int(asked.offset[item])} of queue {int(asked.queue[item])} "
-            f"at {views.at_s(rows, one)} by {rows.text('node', one) or 'the system'}, but had committed "
+            f"at {facts.at_s(rows, one)} by {rows.text('node', one) or 'the system'}, but had committed "
             + (f"{int(known[item])} at most." if known[item] else "nothing."),
             int(asked.began[item]),
             int(rows.column("index")[one]),
@@ -155,8 +155,8 @@ def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, b
         found.add(
             COMMIT_REGRESSION,
             f"Group {group.name} had committed offset {int(acked.offset[latest])} of queue {queue} by "
-            f"{views.at_s(rows, one)}, but was given {value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} "
-            f"by {views.who(rows.text('node', two), int(asked.epoch[item]))}.",
+            f"{facts.at_s(rows, one)}, but was given {value if value >= 0 else 'no offset'} at {facts.at_s(rows, two)} "
+            f"by {facts.who(rows.text('node', two), int(asked.epoch[item]))}.",
             int(index[one]),
             int(index[two]),
             queue=queue,
@@ -169,7 +169,7 @@ def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, b
 def _lost_in_the_end(rows: Rows, group: Group) -> list[tuple[int, Ints, Ints]]:
     """After recovery the master still knows what was committed, even if no consumer happened to ask it again. Returns
     each row of a master that does not, in which queues (their places), and what it knows of each."""
-    if not views.has_recovered(rows):
+    if not facts.has_recovered(rows):
         return []
     roles = {rows.text("node", at): rows.value(at).get("role") for at in rows.where(kind="final", f="node")}
     lost = []
@@ -192,7 +192,7 @@ def _report_lost(rows: Rows, found: Findings, group: Group, at: int, places: Int
         found.add(
             COMMIT_REGRESSION,
             f"Group {group.name} had committed offset {int(group.acked.offset[top])} of queue {queue} by "
-            f"{views.at_s(rows, done)}, but after recovery {rows.text('node', at)} knows "
+            f"{facts.at_s(rows, done)}, but after recovery {rows.text('node', at)} knows "
             f"{has if has >= 0 else 'no offset'}.",
             int(rows.column("index")[done]),
             int(rows.column("index")[at]),
@@ -225,7 +225,7 @@ def _report_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArr
         found.add(
             DOUBLE_OWNER,
             f"{owner[one]} and {owner[two]} of group {pulls.group[two]} both pulled queue {int(pulls.queue[two])} at "
-            f"{views.at_s(rows, int(pulls.invoke[two]))}.",
+            f"{facts.at_s(rows, int(pulls.invoke[two]))}.",
             *(int(index[pulls.invoke[at]]) for at in (one, two)),
             queue=int(pulls.queue[two]),
         )

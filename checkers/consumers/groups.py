@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import NEVER, Flags, Ints, distinct, parts, places_in
+from checkers import _facts as facts
+from checkers._facts.arrays import NEVER, Flags, Ints, distinct, parts, places_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Calls:
 
     @classmethod
     def of(cls, rows: Rows, f: str) -> Calls:
-        found = rows.memo(views.pulls) if f == "pull" else views.calls(rows, f)
+        found = rows.memo(facts.pulls) if f == "pull" else facts.calls(rows, f)
         where = found.done if f == "committed" else found.invoke
         code, groups = rows.labels("group", found.invoke)
         return cls(
@@ -109,7 +109,7 @@ class Given:
         pulls = group.own(pulls)
         begin = np.full(len(group.queues), NEVER, dtype=np.int64)
         np.minimum.at(begin, group.place(pulls.queue), np.maximum(pulls.offset, 0))
-        read = rows.memo(views.delivered)
+        read = rows.memo(facts.delivered)
         place, mine = places_in(pulls.number, read.pull)
         return cls(
             pulls=pulls,

@@ -11,9 +11,9 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers._views import reads
-from checkers._views.arrays import Ints, groups, places_in
-from checkers._views.reads import own
+from checkers._facts import reads
+from checkers._facts.arrays import Ints, groups, places_in
+from checkers._facts.reads import own
 from checkers.consumers.groups import Calls
 from checkers.consumers.promise import NEVER_COMMITTED, PROMISE, SHOWN, decided
 

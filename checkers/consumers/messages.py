@@ -12,11 +12,11 @@ from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
-from checkers._views.claims import Claims
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import Flags, Ints, among, first_in, pairs_occur, places_in, slots
+from checkers._facts.claims import Claims
+from checkers._facts.reads import callers, own
 from checkers.consumers import passed
 from checkers.consumers.groups import Calls, Given, Group
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
@@ -57,7 +57,7 @@ class Messages:
             found.fact(**{SHOWN: True})
         if context.profile.flush != "sync" or context.profile.unclean:  # what was read may be taken back
             return found.partial()
-        but, read_by = views.all_destroyed(rows, context), pulls.by_group()
+        but, read_by = facts.all_destroyed(rows, context), pulls.by_group()
         for name, places in sorted(commits.by_group().items()):
             group = Group.of(commits.only(places))
             given = Given.of_group(rows.beside, group, pulls.only(read_by.get(name, pulls.invoke[:0])))
@@ -76,14 +76,14 @@ def _never_given(rows: Rows, context: RunContext, group: Group, given: Given) ->
     given there is skipped as well. Promised where confirmed messages are on disks and only their holders are elected,
     so that nothing that was read is taken back; where acknowledged messages may be lost, of those alone that are there
     in the end."""
-    held = rows.memo(views.acknowledged)
+    held = rows.memo(facts.acknowledged)
     place, mine = places_in(group.queues, held.queue)
     mine &= (given.begin >= 0)[place] & (held.offset >= given.begin[place]) & (held.offset < group.highest[place])
     held = held.only(mine)
     missing = held.only(~_came(rows, held, group, given))
     if len(missing.at) and not losses.keeps(rows, context, confirmed=False):
-        read = rows.memo(views.delivered)
-        missing = missing.only(views.holds(views.claims_of(rows, read.at[rows.memo(views.drain_reads)]), missing))
+        read = rows.memo(facts.delivered)
+        missing = missing.only(facts.holds(facts.claims_of(rows, read.at[rows.memo(facts.drain_reads)]), missing))
     return missing
 
 
@@ -92,7 +92,7 @@ def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
     is what it was given first at their offset."""
     message, asked = rows.column("message"), rows.memo(_asked)[held.at]
     queue = group.queues[given.of]
-    came = views.claims_of(rows, given.at[rows.column("queue")[given.at] == queue])
+    came = facts.claims_of(rows, given.at[rows.column("queue")[given.at] == queue])
     first = first_in(came.place, came.count, np.arange(len(came.at)))[held.place]
     found: Flags = first >= 0
     found[found] = (came.hash[first[found]] == held.hash[found]) & (
@@ -111,7 +111,7 @@ def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
 
 def _asked(rows: Rows) -> Ints:
     """For each row that ended a send in ok the one that began it."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     asked = np.full(len(rows), -1, dtype=np.int64)
     asked[sends.done[sends.ok]] = sends.invoke[sends.ok]
     return asked
@@ -119,17 +119,17 @@ def _asked(rows: Rows) -> Ints:
 
 def _as_columns(rows: Rows, missing: Claims) -> Mapping[str, list[int]]:
     began, index = rows.memo(_asked)[missing.at], rows.column("index")
-    message, since_ns = rows.column("message")[began], views.since_load_ns(rows, missing.at)
+    message, since_ns = rows.column("message")[began], facts.since_load_ns(rows, missing.at)
     values = (missing.queue, missing.offset, message, index[began], index[missing.at], since_ns)
     return {name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)}
 
 
-def never_given(facts: Facts) -> Partial:
+def never_given(reported: Facts) -> Partial:
     """Find in the facts of all shards what a group was never given, although it was given something at that offset."""
     found = Findings(PROMISE)
-    known = passed.by_group(facts)
-    for group in sorted({str(fact["ungiven"]) for fact in facts if "ungiven" in fact}):
-        mine = [fact for fact in facts if fact.get("ungiven") == group]
+    known = passed.by_group(reported)
+    for group in sorted({str(fact["ungiven"]) for fact in reported if "ungiven" in fact}):
+        mine = [fact for fact in reported if fact.get("ungiven") == group]
         table = np.stack(joined(mine, *_COLUMNS))
         table = table[:, np.argsort(table[_COLUMNS.index("began")])]
         judged = np.zeros(table.shape[1], dtype=np.bool_)
@@ -154,8 +154,8 @@ def _report_skipped(
         one = known[queue]
         found.add(
             SKIPPED,
-            f"Group {group} committed offset {one.top} of queue {queue} at {views.in_s(one.since_ns)}, but was never "
-            f"given the message that was acknowledged at {views.in_s(since_ns)} at offset {offset}: there it was given "
+            f"Group {group} committed offset {one.top} of queue {queue} at {facts.in_s(one.since_ns)}, but was never "
+            f"given the message that was acknowledged at {facts.in_s(since_ns)} at offset {offset}: there it was given "
             "another one.",
             row,
             one.row,

@@ -12,10 +12,10 @@ from chaos.judging.findings import Facts, Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads, retention
-from checkers._views.arrays import NEVER, Flags, Ints, among, pairs_occur, ranges
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import reads, retention
+from checkers._facts.arrays import NEVER, Flags, Ints, among, pairs_occur, ranges
+from checkers._facts.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group, are_owned
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 
@@ -83,7 +83,7 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
         "queues": group.queues,
         "top": group.highest,
         "row": rows.column("index")[done],
-        "since_ns": views.since_load_ns(rows, done),
+        "since_ns": facts.since_load_ns(rows, done),
         "begin": given.begin,
         "last": last,
         "floor": np.where(mine, floor, -1),
@@ -106,21 +106,21 @@ def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
     return of[blank], offset[blank]
 
 
-def skipped(facts: Facts) -> Partial:
+def skipped(reported: Facts) -> Partial:
     """Find skipped offsets in the facts of all shards: each offset from a group's first pull up to its highest
     acknowledged commit was delivered to the group, whatever stood there, unless the queue may begin above it. Where
     nothing says what retention has removed, answers are believed."""
     found = Findings(PROMISE)
-    for group, queues in sorted(by_group(facts).items()):
+    for group, queues in sorted(by_group(reported).items()):
         for queue, known in sorted(queues.items()):
             _report_skipped(found, group, queue, known)
     return found.partial()
 
 
-def by_group(facts: Facts) -> Mapping[str, Mapping[int, Known]]:
+def by_group(reported: Facts) -> Mapping[str, Mapping[int, Known]]:
     """Group → queue → what the shards together know of the two."""
     found: dict[str, dict[int, Known]] = {}
-    for fact in facts:
+    for fact in reported:
         if "group" in fact:
             _add(found.setdefault(str(fact["group"]), {}), fact)
     return found
@@ -191,7 +191,7 @@ def _report_skipped(found: Findings, group: str, queue: int, known: Known) -> No
     def report_one(offset: int) -> None:
         found.add(
             SKIPPED,
-            f"Group {group} committed offset {known.top} of queue {queue} at {views.in_s(known.since_ns)}, but was "
+            f"Group {group} committed offset {known.top} of queue {queue} at {facts.in_s(known.since_ns)}, but was "
             f"never given offset {offset}.",
             known.row,
             queue=queue,

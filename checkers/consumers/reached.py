@@ -10,10 +10,10 @@ from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import Ints, distinct, places_in, tops
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import Ints, distinct, places_in, tops
+from checkers._facts.reads import own
 from checkers.consumers.groups import Calls
 from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, decided_together
 
@@ -59,10 +59,10 @@ class Reached:
 
 def _ends(rows: Rows) -> tuple[Ints, Ints]:
     """Return the queues, ascending, and of each the end of all that answers and logs reported."""
-    seen = [rows.memo(views.acknowledged_tops), rows.memo(views.read_tops)]
-    seen += [(claims.queue, claims.offset) for claims in map(rows.memo, (views.final_log, views.confirmed_appends))]
+    seen = [rows.memo(facts.acknowledged_tops), rows.memo(facts.read_tops)]
+    seen += [(claims.queue, claims.offset) for claims in map(rows.memo, (facts.final_log, facts.confirmed_appends))]
     for f in ("pull", "bounds"):
-        answers = views.calls(rows, f)
+        answers = facts.calls(rows, f)
         done = answers.done[answers.ok]
         seen.append((rows.column("queue")[done], rows.numbers("maximum", done) - 1))
     queues, last = tops(*(np.concatenate(column) for column in zip(*seen, strict=True)))
@@ -82,20 +82,22 @@ def _note_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Int
     answered = calls.only(calls.ok)
     mine = answered.only(_beyond(answered.queue, answered.offset, known, ends)[0])
     if len(mine.queue):
-        since_ns = views.since_load_ns(rows, mine.done)
+        since_ns = facts.since_load_ns(rows, mine.done)
         values = (mine.queue, mine.offset, mine.began, rows.column("index")[mine.done], since_ns)
         columns = {name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)}
         found.fact(beyond=str(mine.group[0]), how=how, **columns)
 
 
-def beyond(facts: Facts) -> Partial:
+def beyond(reported: Facts) -> Partial:
     """Find commits beyond the end in the facts of all shards, of groups that committed in the queue."""
     found = Findings(PROMISE)
-    ends = tops(*joined(facts, "known", "ends"))
-    for group in sorted({str(fact["group"]) for fact in facts if "group" in fact}):
-        (queues,) = joined((fact for fact in facts if fact.get("group") == group), "committed")
+    ends = tops(*joined(reported, "known", "ends"))
+    for group in sorted({str(fact["group"]) for fact in reported if "group" in fact}):
+        (queues,) = joined((fact for fact in reported if fact.get("group") == group), "committed")
         for how in _HOW:
-            columns = joined((fact for fact in facts if fact.get("beyond") == group and fact["how"] == how), *_COLUMNS)
+            columns = joined(
+                (fact for fact in reported if fact.get("beyond") == group and fact["how"] == how), *_COLUMNS
+            )
             order = np.argsort(columns[_COLUMNS.index("began")])
             order = order[places_in(distinct(queues), columns[0][order])[1]]
             _report_beyond(found, f"Group {group} {how}", *ends, *(column[order] for column in columns))
@@ -110,7 +112,7 @@ def _report_beyond(
     def report_one(item: int) -> None:
         found.add(
             COMMIT_BEYOND_END,
-            f"{who} offset {int(offset[item])} of queue {int(queue[item])} at {views.in_s(int(since_ns[item]))}, but "
+            f"{who} offset {int(offset[item])} of queue {int(queue[item])} at {facts.in_s(int(since_ns[item]))}, but "
             f"the queue never went beyond {int(end[item])}.",
             int(row[item]),
             queue=int(queue[item]),

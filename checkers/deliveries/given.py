@@ -11,11 +11,11 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import later, losses, reads
-from checkers._views.arrays import Flags, Ints, among, distinct, only, pairs_occur, places_in, slots
-from checkers._views.later import Later
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import later, losses, reads
+from checkers._facts.arrays import Flags, Ints, among, distinct, only, pairs_occur, places_in, slots
+from checkers._facts.later import Later
+from checkers._facts.reads import callers, own
 from checkers.deliveries import missing
 from checkers.deliveries.groups import Groups
 from checkers.deliveries.promise import (
@@ -63,7 +63,7 @@ class Given:
         _not_too_early(rows, found)
         _not_rolled_back(rows, found)
         _acknowledged(rows, found, groups)
-        if views.has_recovered(rows):
+        if facts.has_recovered(rows):
             _delivered_at_all(rows, context, found)
             _note_missing(rows, found, groups)
         elif len(groups.at):
@@ -104,8 +104,8 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
     times = rows.column("time_ns")
     first = came.first(rows.column("message")[sent.invoke[delayed]])
     early = (first >= 0) & (times[first] < rows.memo(_due_ns)[delayed] - DRIFT_NS)
-    skewed = [one for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
-    excused = early & (times[first] >= min((one.began_ns for one in skewed), default=views.NEVER))
+    skewed = [one for one in rows.memo(facts.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
+    excused = early & (times[first] >= min((one.began_ns for one in skewed), default=facts.NEVER))
     if excused.any():
         found.fact(unknown="delayed messages came early, but a fault has, or may have, set clocks of nodes")
         early &= ~excused
@@ -115,9 +115,9 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
         asked, one = int(sent.invoke[delayed[number]]), int(first[number])
         found.add(
             TOO_EARLY,
-            f"{later.name(rows, asked)} was sent at {views.at_s(rows, asked)} to be delivered "
+            f"{later.name(rows, asked)} was sent at {facts.at_s(rows, asked)} to be delivered "
             f"{sent.delay_ms[delayed[number]] / 1e3:g} s later at the earliest, but was delivered at "
-            f"{views.at_s(rows, one)}.",
+            f"{facts.at_s(rows, one)}.",
             int(index[asked]),
             int(index[one]),
             queue=int(rows.column("queue")[asked]),
@@ -140,8 +140,8 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
         asked, one = int(back[number]), int(first[number])
         found.add(
             ROLLED_BACK,
-            f"{later.name(rows, asked)} was sent at {views.at_s(rows, asked)} in a transaction that was rolled back, "
-            f"but {_where(rows, one)} ({views.at_s(rows, one)}).",
+            f"{later.name(rows, asked)} was sent at {facts.at_s(rows, asked)} in a transaction that was rolled back, "
+            f"but {_where(rows, one)} ({facts.at_s(rows, one)}).",
             int(index[asked]),
             int(index[one]),
             queue=int(rows.column("queue")[asked]),
@@ -163,7 +163,7 @@ def _where(rows: Rows, came: int) -> str:
 def _acknowledged(rows: Rows, found: Findings, groups: Groups) -> None:
     """Note how often groups that acknowledge each message were given one again, which nobody has promised not to do.
     Whether a group does, another shard may know."""
-    calls, message = views.calls(rows, "ack"), rows.column("message")
+    calls, message = facts.calls(rows, "ack"), rows.column("message")
     done = np.sort(calls.done[calls.ok])
     code, names = rows.labels("group", done)
     found.count("acks", len(done))
@@ -181,7 +181,7 @@ def _waited(rows: Rows) -> tuple[Ints, Ints, Flags]:
     """Return the rows that ended a wait until some group had caught up with its queue, of each the place of its begin,
     and whether clients that reach the system as the group does had an answer meanwhile: else it is unknown whether they
     reached it."""
-    calls = views.calls(rows.beside, "caught_up")
+    calls = facts.calls(rows.beside, "caught_up")
     done = calls.done[calls.ok]
     return done, calls.invoke[calls.ok], rows.beside.numbers("received", done) > 0
 
@@ -213,8 +213,8 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
         permitted = state is losses.Lost.PERMITTED
         found.add(
             NEVER_DELIVERED_BY_POLICY if permitted else NEVER_DELIVERED,
-            f"{later.name(rows, asked)} was accepted at {views.at_s(rows, int(done[number]))}, "
-            f"{_why(rows, sent, asked)}, but had not come by {views.at_s(rows, int(last[number]))}."
+            f"{later.name(rows, asked)} was accepted at {facts.at_s(rows, int(done[number]))}, "
+            f"{_why(rows, sent, asked)}, but had not come by {facts.at_s(rows, int(last[number]))}."
             f"{f' As {policy}.' if permitted else ''}",
             int(index[asked]),
             int(index[done[number]]),
@@ -249,10 +249,10 @@ def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
     come to the group; and what came, or stands in the queue, without an id. Besides: of which queues it is known what
     stands there, and for which groups somebody must have waited."""
     index, queue, message, content = (rows.column(name) for name in ("index", "queue", "message", "hash"))
-    sent, acked = rows.memo(later.later), rows.memo(views.sends)
+    sent, acked = rows.memo(later.later), rows.memo(facts.sends)
     due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
     stands = rows.memo(later.content)
-    number, _ = slots(rows.memo(views.messages)[0], content)
+    number, _ = slots(rows.memo(facts.messages)[0], content)
     there = pairs_occur((queue[due], number[due]), (queue[stands], number[stands]))
     ends, begins, reached = _waited(rows)
     code, names = rows.beside.labels("group", begins)
@@ -267,19 +267,19 @@ def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
             "stands": stand,
             "in_time": _must_have_come(rows, here, np.full(len(here), end)),
             "began": index[here],
-            "since_ns": views.since_load_ns(rows, here),
+            "since_ns": facts.since_load_ns(rows, here),
         }
         found.fact(
             wait=group,
             queue=int(queue[end]),
             end=int(index[end]),
-            end_ns=int(views.since_load_ns(rows, np.array([end]))[0]),
+            end_ns=int(facts.since_load_ns(rows, np.array([end]))[0]),
             reached=bool(reached[place]),
             **{name: column.tolist() for name, column in columns.items()},
         )
-    drains = views.calls(rows.beside, "drain")
+    drains = facts.calls(rows.beside, "drain")
     known = distinct(np.append(queue[drains.invoke[drains.ok]], queue[stands]))
-    asked = views.calls(rows.beside, "caught_up").invoke
+    asked = facts.calls(rows.beside, "caught_up").invoke
     wanted = {*zip(rows.beside.words("group", asked), queue[asked].tolist(), strict=True)}
     blank = {}
     for name in groups.names:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import Flags, Ints, among
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints, among
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Groups:
     @classmethod
     def of(cls, rows: Rows, *, again: bool = True) -> Groups:
         """``again``: also what came from copies of a group's own."""
-        calls, none = views.calls(rows.beside, "receive"), np.empty(0, dtype=np.int64)
+        calls, none = facts.calls(rows.beside, "receive"), np.empty(0, dtype=np.int64)
         asked, began = calls.invoke[calls.ok], calls.began[calls.ok]
-        copies = views.calls(rows, "receive_again") if again else None
+        copies = facts.calls(rows, "receive_again") if again else None
         handed, came = (none, none) if copies is None else (copies.invoke[copies.ok], copies.done[copies.ok])
         code, names = rows.beside.labels("group", np.append(asked, handed))
         ordered = rows.beside.numbers("in_order", asked) == 1

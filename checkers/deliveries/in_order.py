@@ -12,10 +12,10 @@ from chaos.judging.findings import Facts, Findings, decide, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import first_in, groups, slots
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import first_in, groups, slots
+from checkers._facts.reads import callers, own
 from checkers.deliveries.groups import Groups
 from checkers.deliveries.promise import OUT_OF_ORDER, PROMISE, no_deliveries
 
@@ -68,7 +68,7 @@ def _note_early(rows: Rows, found: Findings) -> None:
         known = np.append(np.iinfo(np.int64).min + 1, highest[:-1])
         early = mine[offset[mine] - 1 > known]
         below = first[slot[len(at) :][early]]
-        since_ns = views.since_load_ns(rows, at)
+        since_ns = facts.since_load_ns(rows, at)
         top = int(mine[np.argmax(offset[mine])])
         columns = {
             "early": offset[early],
@@ -90,12 +90,12 @@ def _note_early(rows: Rows, found: Findings) -> None:
         )
 
 
-def out_of_order(facts: Facts) -> Partial:
+def out_of_order(reported: Facts) -> Partial:
     """Find offsets that came too early in the facts of all shards. A group that is given messages again may begin at a
     lower offset; but no offset is ever passed over."""
     found = Findings(PROMISE)
     shards: dict[tuple[str, int], list[Any]] = {}
-    for fact in facts:
+    for fact in reported:
         shards.setdefault((str(fact["group"]), int(fact["queue"])), []).append(fact)
     for (group, queue), mine in sorted(shards.items()):
         _find(found, group, queue, mine)
@@ -121,8 +121,8 @@ def _find(found: Findings, group: str, queue: int, shards: Sequence[Any]) -> Non
         found.add(
             OUT_OF_ORDER,
             f"Group {group}, which reads in order, was given offset {offset} of queue {queue} at "
-            f"{views.in_s(since_ns)}, but neither offset {offset - 1}, which "
-            + (f"came at {views.in_s(below_ns)}" if below >= 0 else "never came")
+            f"{facts.in_s(since_ns)}, but neither offset {offset - 1}, which "
+            + (f"came at {facts.in_s(below_ns)}" if below >= 0 else "never came")
             + ", nor any above it before.",
             row,
             below,

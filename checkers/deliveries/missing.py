@@ -10,33 +10,33 @@ import numpy as np
 
 from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Partial
-from checkers import _views as views
-from checkers._views import later
-from checkers._views.arrays import Flags, Ints, pairs_occur
+from checkers import _facts as facts
+from checkers._facts import later
+from checkers._facts.arrays import Flags, Ints, pairs_occur
 from checkers.deliveries.promise import PROMISE, WITHHELD
 
 #: What is reported of a message that did not come to a group.
 _COLUMNS = ("message", "hash", "stands", "in_time", "began", "since_ns")
 
 
-def repeated(facts: Facts) -> Partial:
+def repeated(reported: Facts) -> Partial:
     """Count how often groups that acknowledge each message were given one again."""
-    reports = [fact for fact in facts if "acks" in fact]
+    reports = [fact for fact in reported if "acks" in fact]
     groups = {str(fact["by"]) for fact in reports if fact["acks"]}
     mine = [fact for fact in reports if fact["by"] in groups]
     names = ("given_again", "given_again_after_ack") if mine else ()
     return Partial(counts={name: sum(int(fact[name]) for fact in mine) for name in names})
 
 
-def unknown(facts: Facts) -> Partial:
+def unknown(reported: Facts) -> Partial:
     """Note what shards report as unknown, and what hides whether a group was given everything: nobody waited for it, or
     read its queue in the end."""
     found = Findings(PROMISE)
-    for fact in facts:
+    for fact in reported:
         if "unknown" in fact:
             found.gap(str(fact["unknown"]))
-    waits = {(one.group, one.queue) for one in _waits(facts)}
-    reports = [fact for fact in facts if "known" in fact]
+    waits = {(one.group, one.queue) for one in _waits(reported)}
+    reports = [fact for fact in reported if "known" in fact]
     known = {number for fact in reports for number in fact["known"]}
     for number in sorted({number for _, number in waits} - known):
         found.gap(f"what stands in queue {number} after the run is unknown, and so what a group was never given")
@@ -50,20 +50,20 @@ def unknown(facts: Facts) -> Partial:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """``facts``: what the shards report of messages that the group lacks."""
+    """``reported``: what the shards report of messages that the group lacks."""
 
     group: str
     queue: int
     end: int
     end_ns: int
     reached: bool
-    facts: Facts
+    reported: Facts
 
 
-def _waits(facts: Facts) -> Iterator[_Wait]:
+def _waits(reported: Facts) -> Iterator[_Wait]:
     """Yield all waits, by their ends. Every shard reports each of them."""
     by_end: dict[int, list[Mapping[str, Any]]] = {}
-    for fact in facts:
+    for fact in reported:
         if "wait" in fact:
             by_end.setdefault(int(fact["end"]), []).append(fact)
     for end, mine in sorted(by_end.items()):
@@ -71,14 +71,14 @@ def _waits(facts: Facts) -> Iterator[_Wait]:
         yield _Wait(str(one["wait"]), int(one["queue"]), end, int(one["end_ns"]), bool(one["reached"]), mine)
 
 
-def withheld(facts: Facts) -> Partial:
+def withheld(reported: Facts) -> Partial:
     """Find messages that stand in a queue in the end, and were acknowledged or are owed, but did not come to a group
     that was waited for, under their own id or without one."""
     found = Findings(PROMISE)
-    stand = _pairs(fact["stand"] for fact in facts if "stand" in fact)
-    for wait in _waits(facts):
-        message, content, stands, in_time, began, since_ns = joined(wait.facts, *_COLUMNS)
-        blank = _pairs(fact["blank"][wait.group] for fact in facts if wait.group in fact.get("blank", ()))
+    stand = _pairs(fact["stand"] for fact in reported if "stand" in fact)
+    for wait in _waits(reported):
+        message, content, stands, in_time, began, since_ns = joined(wait.reported, *_COLUMNS)
+        blank = _pairs(fact["blank"][wait.group] for fact in reported if wait.group in fact.get("blank", ()))
         lacks = (stands != 0) | _occur(wait.queue, content, stand)
         lacks &= ~_occur(wait.queue, content, blank)
         if not in_time[lacks].all():
@@ -97,8 +97,8 @@ def withheld(facts: Facts) -> Partial:
         ) -> None:
             found.add(
                 WITHHELD,
-                f"{later.named(int(message[item]))}, sent at {views.in_s(int(since_ns[item]))}, stands in queue "
-                f"{wait.queue}, but group {wait.group} was not given it by {views.in_s(wait.end_ns)}.",
+                f"{later.named(int(message[item]))}, sent at {facts.in_s(int(since_ns[item]))}, stands in queue "
+                f"{wait.queue}, but group {wait.group} was not given it by {facts.in_s(wait.end_ns)}.",
                 int(began[item]),
                 wait.end,
                 queue=wait.queue,

@@ -12,12 +12,12 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import first_in, places_in, slots
-from checkers._views.claims import ByPlace, Claims
-from checkers._views.losses import Lost, Records, explained
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import first_in, places_in, slots
+from checkers._facts.claims import ByPlace, Claims
+from checkers._facts.losses import Lost, Records, explained
+from checkers._facts.reads import callers, own
 from checkers.durability.evidence import ACKED, ENDS, Reached, by_final, decided, present
 from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
 
@@ -47,7 +47,7 @@ class Acknowledged:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        found.count("acked", len(rows.memo(views.acknowledged).at))
+        found.count("acked", len(rows.memo(facts.acknowledged).at))
         found.count("read", len(rows.where(kind="op", f="delivered")))
         _unjudged(rows, found)
         end = rows.beside.memo(Reached.of)
@@ -62,15 +62,15 @@ class Acknowledged:
 
 def _unjudged(rows: Rows, found: Findings) -> None:
     """Count the answers that can't be judged, and prove nothing: an ok without a place, an end without a beginning."""
-    sends = rows.memo(views.sends)
-    placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
-    unreadable = len(rows.where(kind="op", f="delivered")) - len(rows.memo(views.read).at)
+    sends = rows.memo(facts.sends)
+    placeless = int(sends.ok.sum()) - len(rows.memo(facts.acknowledged).at)
+    unreadable = len(rows.where(kind="op", f="delivered")) - len(rows.memo(facts.read).at)
     strays = len(rows.where(kind="op", f="send")) - len(sends.invoke) - int((sends.done >= 0).sum())
     if placeless or unreadable or strays:
         found.fact(placeless=placeless, unreadable=unreadable, strays=strays)
 
 
-def gaps(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def gaps(reported: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what the shards together leave open. What they count may be divided in any way, so it is added up here."""
     sentences = {
         "placeless": "{} acknowledged sends do not report which content stands at which offset",
@@ -78,10 +78,10 @@ def gaps(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         "strays": "{} sends ended more than once, or without an invocation on record",
     }
     for name, text in sentences.items():
-        if number := sum(fact.get(name, 0) for fact in facts):
+        if number := sum(fact.get(name, 0) for fact in reported):
             yield text.format(number)
     gone: dict[tuple[str, int], int] = {}
-    for fact in facts:
+    for fact in reported:
         for queue, number in fact.get("gone", ()):
             gone[fact["but"], queue] = gone.get((fact["but"], queue), 0) + number
     for (but, _), number in sorted(gone.items()):
@@ -94,9 +94,9 @@ def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> Non
     if not judged.any():
         return
     found.count("lost", 0)
-    acked = rows.memo(views.acknowledged)
+    acked = rows.memo(facts.acknowledged)
     acked = acked.only(end.of_each(acked.queue, judged))
-    missing = acked.only(~views.holds(present(rows, end, judged), acked))
+    missing = acked.only(~facts.holds(present(rows, end, judged), acked))
     if len(missing.at):
         floor = end.floors(rows.beside, context, judged).floor
         missing = missing.only(missing.offset >= floor[places_in(end.queues, missing.queue)[0]])
@@ -113,7 +113,7 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: Reached, missin
     for but, mine in why.reasons(Lost.UNDECIDED):
         _gone(found, missing.only(mine), but)
     rest = missing.only(why.where(Lost.UNEXPLAINED))
-    if len(rest.at) and (destroyed := views.all_destroyed(rows, context)):
+    if len(rest.at) and (destroyed := facts.all_destroyed(rows, context)):
         _gone(found, rest, f"but {destroyed}")
     else:
         _report_lost(rows, found, end, rest, LOST)
@@ -142,8 +142,8 @@ def _report_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, nam
         )
         found.add(
             name,
-            f"Message {short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
-            f"{views.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
+            f"Message {short(int(message[at]))} was acknowledged at {facts.at_s(rows, at)} by "
+            f"{facts.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
             f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
             int(op[at]),
             int(index[at]),
@@ -161,7 +161,7 @@ def _report_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, nam
 
 def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
-    read, pulls = rows.beside.memo(views.delivered), rows.beside.memo(views.pulls)
+    read, pulls = rows.beside.memo(facts.delivered), rows.beside.memo(facts.pulls)
     code, names = rows.labels("group", pulls.invoke)
     grouped = np.append((np.array(names, dtype=np.object_) != "")[code], False)  # the last one is no pull
     mine = grouped[read.pull] & places_in(rows.where(kind="op", f="delivered"), read.at)[1]
@@ -177,7 +177,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
         found.add(
             REDELIVERY,
             f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
-            f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
+            f"{int(rows.column('queue')[at])} again at {facts.at_s(rows, at)}.",
             int(index[before]),
             int(index[at]),
             queue=int(rows.column("queue")[at]),

@@ -13,10 +13,10 @@ from chaos.judging.findings import Findings
 from chaos.law import Form, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import Flags, Ints
-from checkers._views.nodes import logs
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.nodes import logs
 from checkers.durability.evidence import decided
 from checkers.durability.promise import FALSE_ACKNOWLEDGEMENT, PROMISE
 
@@ -40,7 +40,7 @@ class Copies:
         found = Findings(PROMISE)
         if not context.strict and not context.unfinished:
             acked = rows.where(kind="trace", f="acked")
-            ends = rows.memo(views.durable_ends if context.profile.flush == "sync" else logs.taken_ends)
+            ends = rows.memo(facts.durable_ends if context.profile.flush == "sync" else logs.taken_ends)
             for form in rows.forms(acked):
                 _stood(rows, context, found, acked[form.at], form, ends)
         return found.partial()
@@ -73,7 +73,7 @@ def _stood(
         found.add(
             FALSE_ACKNOWLEDGEMENT,
             f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, gave an ok at "
-            f"{views.at_s(rows, at)} for a record that ends at {int(position[place])}, which demands "
+            f"{facts.at_s(rows, at)} for a record that ends at {int(position[place])}, which demands "
             f"{needed} {'copies' if needed > 1 else 'copy'}; {reported_ends or 'nobody had it'}.",
             int(rows.column("index")[at]),
         )

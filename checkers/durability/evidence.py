@@ -9,10 +9,10 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Partial, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads, retention
-from checkers._views.arrays import Flags, Ints, distinct, places_in
-from checkers._views.claims import Claims
+from checkers import _facts as facts
+from checkers._facts import reads, retention
+from checkers._facts.arrays import Flags, Ints, distinct, places_in
+from checkers._facts.claims import Claims
 from checkers.durability import tops
 from checkers.durability.promise import PROMISE
 
@@ -37,7 +37,7 @@ class Drains:
 
     @classmethod
     def of(cls, rows: Rows) -> Drains:
-        drains = views.calls(rows, "drain")
+        drains = facts.calls(rows, "drain")
         asked, done = drains.invoke[drains.ok], drains.done[drains.ok]
         offset, queue = rows.column("offset"), rows.column("queue")[asked]
         begin, end = np.maximum(offset[asked], 0), offset[done]
@@ -79,7 +79,7 @@ class Reached:
             needed=_needed(rows, queues),
             begin=np.where(drained, drains.begin[place] if len(drains.queue) else 0, 0),
             reached=np.where(drained, drains.end[place] if len(drains.queue) else -1, -1),
-            acked=len(rows.memo(views.acknowledged_tops)[0]) > 0,
+            acked=len(rows.memo(facts.acknowledged_tops)[0]) > 0,
         )
 
     def note(self, found: Findings) -> None:
@@ -94,8 +94,8 @@ class Reached:
 
     def judged(self, rows: Rows, context: RunContext) -> Flags:
         """Return of which queues the content is known: those read to their end, or all if whole logs show it."""
-        names = views.brokers(rows, context)
-        whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
+        names = facts.brokers(rows, context)
+        whole = bool(names) and set(names) <= facts.complete_nodes(rows) and facts.has_recovered(rows)
         return self.proven | whole
 
     def of_each(self, queue: Ints, flags: Flags) -> Flags:
@@ -133,7 +133,7 @@ def _needed(rows: Rows, queues: Ints) -> Ints:
     """Return the highest of three ends of each queue: behind what was acknowledged, behind what was read, and the
     system's."""
     needed = np.zeros(len(queues), dtype=np.int64)
-    tops = [(of, top + 1) for of, top in (rows.memo(views.acknowledged_tops), rows.memo(views.read_tops))]
+    tops = [(of, top + 1) for of, top in (rows.memo(facts.acknowledged_tops), rows.memo(facts.read_tops))]
     for queue, end in (*tops, _system_ends(rows)):
         place, known = places_in(queues, queue)
         np.maximum.at(needed, place[known], end[known])
@@ -154,19 +154,19 @@ def _system_ends(rows: Rows) -> tuple[Ints, Ints]:
 
 def by_drain(rows: Rows) -> Claims:
     """Return what the final read was given."""
-    return views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
+    return facts.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(facts.drain_reads)])
 
 
 def by_final(rows: Rows) -> Claims:
     """Return what stands in the replicas' logs and in the tier after recovery."""
-    return views.join(rows.memo(views.final_log), rows.memo(views.tiered))
+    return facts.join(rows.memo(facts.final_log), rows.memo(facts.tiered))
 
 
 def present(rows: Rows, end: Reached, judged: Flags) -> Claims:
     """Return what is there, of judged queues: what was drained, and where a queue was not drained to its end, what logs
     and the tier hold."""
     drained, final = rows.memo(by_drain), rows.memo(by_final)
-    return views.join(
+    return facts.join(
         drained.only(end.of_each(drained.queue, judged)),
         final.only(end.of_each(final.queue, judged & ~end.proven)),
     )

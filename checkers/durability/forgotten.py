@@ -19,13 +19,13 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import NEVER, Ints
-from checkers._views.garbage import REAL_TIME
-from checkers._views.nodes.due import Span, first_calm
-from checkers._views.reads import everywhere, own
-from checkers._views.run import load_began_ns
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import NEVER, Ints
+from checkers._facts.garbage import REAL_TIME
+from checkers._facts.nodes.due import Span, first_calm
+from checkers._facts.reads import everywhere, own
+from checkers._facts.run import load_began_ns
 from checkers.durability.evidence import decided
 from checkers.durability.promise import LATE_RETENTION, PROMISE
 
@@ -127,13 +127,13 @@ class _Log:
 
 def _last_judged_ns(rows: Rows) -> int:
     """Then somebody begins to read whole logs, and they are kept for that."""
-    return views.phase_time(rows, "collect")
+    return facts.phase_time(rows, "collect")
 
 
 def _logs(rows: Rows, node: str) -> Iterator[_Log]:
     """Yield the roles of a replica that say how much it keeps, and that it deletes the rest."""
     times = rows.column("time_ns")
-    at = views.node_traces(rows, node, "role", "start").tolist()
+    at = facts.node_traces(rows, node, "role", "start").tolist()
     begun_ns = 0
     for one, after in zip(at, [*at, -1][1:], strict=True):
         fields = rows.value(one)
@@ -200,7 +200,7 @@ def _largest_record(rows: Rows, node: str) -> int:
 
 
 def _at(rows: Rows, time_ns: int) -> str:
-    return views.in_s(time_ns - rows.memo(load_began_ns))
+    return facts.in_s(time_ns - rows.memo(load_began_ns))
 
 
 def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
@@ -208,7 +208,7 @@ def _hindrances(rows: Rows) -> tuple[Sequence[Span], Sequence[Span]]:
     replica knows of the tier counts; that a replica begins again, for which others keep their logs; and that a client
     may ask for a whole log. And faults of unknown effects."""
     found, unknown = [], []
-    for fault in rows.memo(views.faults):
+    for fault in rows.memo(facts.faults):
         harms = set(fault.effects or ()) - HARMLESS
         if fault.effects is None:
             unknown.append((fault.began_ns, _plus(fault.until_ns, HELD_NS)))
@@ -237,7 +237,7 @@ def _confirmed(rows: Rows, node: str, moments: Ints) -> Ints:
 
 def _first(rows: Rows, node: str, moments: Ints) -> Ints:
     """Return where the replica's log began at each of these moments."""
-    at = views.node_traces(rows, node, "retention", "bootstrap", "recovered")
+    at = facts.node_traces(rows, node, "retention", "bootstrap", "recovered")
     positions = rows.column("position")[at].copy()
     for place in np.flatnonzero(rows.column("f")[at] == rows.code("f", "recovered")).tolist():
         first = rows.value(int(at[place])).get("first")

@@ -10,10 +10,10 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import later, reads
-from checkers._views.arrays import Flags, Ints, among, any_in, ascends, distinct, first_in, only, pairs_occur, slots
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import later, reads
+from checkers._facts.arrays import Flags, Ints, among, any_in, ascends, distinct, first_in, only, pairs_occur, slots
+from checkers._facts.reads import own
 from checkers.durability.evidence import END, Reached, decided, present
 from checkers.durability.promise import CORRUPT, DUPLICATE_APPEND, PROMISE, RECOVERED, UNEXPECTED, short
 
@@ -53,26 +53,26 @@ def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None
     """Count the unclear sends whose message is there after all."""
     if not judged.any():
         return
-    sends, index, message = rows.memo(views.sends), rows.column("index"), rows.column("message")
+    sends, index, message = rows.memo(facts.sends), rows.column("index"), rows.column("message")
     queue = rows.column("queue")
     unclear = sends.invoke[~sends.ok & ~sends.failed]
     unclear = unclear[end.of_each(queue[unclear], judged)]
     found.count("unclear", len(unclear))
     asked = queue[unclear], message[unclear]
-    number, count = rows.memo(views.messages)
+    number, count = rows.memo(facts.messages)
     there_is = present(rows, end, judged)
     sought = any_in(number[unclear], count)
     stored = np.flatnonzero(sought[number[there_is.at]])
     acked = sends.invoke[sends.ok & sought[number[sends.invoke]]]
     there = pairs_occur(asked, (there_is.queue[stored], message[there_is.at[stored]]))
     there &= ~pairs_occur(asked, (queue[acked], message[acked]))
-    order, firsts = views.groups(asked[0][there], asked[1][there])
+    order, firsts = facts.groups(asked[0][there], asked[1][there])
     once = unclear[there][order[firsts]]
 
     def report_one(at: int) -> None:
         found.add(
             RECOVERED,
-            f"The result of sending message {short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
+            f"The result of sending message {short(int(message[at]))} at {facts.at_s(rows, at)} was unknown;"
             " it was stored.",
             int(index[at]),
             queue=int(queue[at]),
@@ -86,10 +86,10 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
     sends = rows.memo(later.offered)
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
-    stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
+    stored = [rows.memo(facts.final_log).at, rows.memo(facts.tiered).at]
     at = np.concatenate([rows.where(kind="op", f="delivered"), *stored])
     at = at if ascends(at) else np.sort(at)
-    number, count = rows.memo(views.messages)
+    number, count = rows.memo(facts.messages)
     asked_in, seen_in = number[sends.invoke], number[at]
     source = first_in(asked_in, count, sends.invoke)[seen_in]
     astray = (source < 0) | (queue[source] != queue[at])
@@ -99,7 +99,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     refused = ~astray & ~possible
 
     def report_all(name: str, why: str, wrong: Ints) -> None:
-        order, firsts = views.groups(queue[wrong], rows.column("offset")[wrong], message[wrong])
+        order, firsts = facts.groups(queue[wrong], rows.column("offset")[wrong], message[wrong])
         once = wrong[np.sort(order[firsts])]
         found.add_each(name, once, lambda seen: report_one(name, why, seen), queues=queue[once])
 
@@ -108,7 +108,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
         asked = source[np.searchsorted(at, seen)]
         found.add(
             name,
-            f"Queue {int(queue[seen])}, offset {place}, seen at {views.at_s(rows, seen)}"
+            f"Queue {int(queue[seen])}, offset {place}, seen at {facts.at_s(rows, seen)}"
             f"{' on ' if node else ''}{node}: {why}",
             int(index[asked]) if asked >= 0 else -1,
             int(index[seen]),
@@ -124,22 +124,22 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
     """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     parts = [
-        rows.memo(views.final_log).at,
-        rows.memo(views.tiered).at,
-        rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)],
+        rows.memo(facts.final_log).at,
+        rows.memo(facts.tiered).at,
+        rows.where(kind="op", f="delivered")[rows.memo(facts.drain_reads)],
     ]
     at = np.concatenate(parts)
     at = _at_several(rows, *only(message[at] >= 0, at))
-    order, starts = views.groups(message[at], queue[at], offset[at])
+    order, starts = facts.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
     at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
-    _, begin = views.groups(message[at], queue[at])
+    _, begin = facts.groups(message[at], queue[at])
     copies = np.diff(np.append(begin, len(at)))
     tried = sends.invoke[~sends.failed]
-    number, count = rows.memo(views.messages)
+    number, count = rows.memo(facts.messages)
     tried = tried[any_in(number[at], count)[number[tried]]]
     ids, every = message[at[begin]], np.concatenate([at[begin], tried])
     place, many = slots(queue[every] + 1, number[every])
@@ -168,8 +168,8 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
 
 def _at_several(rows: Rows, at: Ints) -> Ints:
     """Of records, those of messages that stand at more than one place."""
-    number, count = rows.memo(views.messages)
-    number, place = number[at], rows.memo(views.places).places(rows.column("queue")[at], rows.column("offset")[at])
+    number, count = rows.memo(facts.messages)
+    number, place = number[at], rows.memo(facts.places).places(rows.column("queue")[at], rows.column("offset")[at])
     one = np.empty(count, dtype=np.int64)
     one[number] = place
     return at[any_in(number[one[number] != place], count)[number]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import AnomalyKind, Promise
-from checkers._views.retention import EARLY_RETENTION
+from checkers._facts.retention import EARLY_RETENTION
 
 LOST = "lost"
 LOST_BY_POLICY = "lost-by-policy"

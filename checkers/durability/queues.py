@@ -10,11 +10,11 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads, retention
-from checkers._views.arrays import among, places_in
-from checkers._views.reads import everywhere, own
-from checkers._views.retention import EARLY_RETENTION
+from checkers import _facts as facts
+from checkers._facts import reads, retention
+from checkers._facts.arrays import among, places_in
+from checkers._facts.reads import everywhere, own
+from checkers._facts.retention import EARLY_RETENTION
 from checkers.durability.evidence import DRAINED, ENDS, Floors, Reached, decided
 from checkers.durability.promise import PROMISE
 
@@ -83,7 +83,7 @@ def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
         minimum, above = int(rows.value(at).get("minimum", -1)), int(floor[np.searchsorted(end.queues, queue[at])])
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {int(queue[at])} "
+            f"{rows.text('node', at) or 'The system'} said at {facts.at_s(rows, at)} that queue {int(queue[at])} "
             f"begins at offset {minimum}, but retention was allowed to remove only what is below offset {above}.",
             int(index[at]),
             queue=int(queue[at]),
@@ -91,7 +91,7 @@ def _denied(rows: Rows, found: Findings, end: Reached, floors: Floors) -> None:
         )
 
     for f in ("pull", "bounds"):
-        calls = views.calls(rows, f)
+        calls = facts.calls(rows, f)
         done = calls.done[calls.ok]
         minimum = rows.numbers("minimum", done)
         place, mine = places_in(end.queues, queue[done])

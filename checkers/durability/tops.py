@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import Ints, among, distinct
-from checkers._views.claims import Claims, acknowledged, claims_of
-from checkers._views.clients import sends
-from checkers._views.reads import kept_of
+from checkers._facts.arrays import Ints, among, distinct
+from checkers._facts.claims import Claims, acknowledged, claims_of
+from checkers._facts.clients import sends
+from checkers._facts.reads import kept_of
 
 
 def keep(rows: Rows) -> Ints:

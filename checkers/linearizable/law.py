@@ -16,9 +16,9 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Anomaly, DeadEnd, Validity, Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.reads import own
 from checkers.linearizable.history import Argument, Function, History, Operation, Result
 from checkers.linearizable.python import checker as sequential
 from checkers.linearizable.witness.clauses import clauses
@@ -81,12 +81,12 @@ class Linearizable:
         needs = [("completed", "no operation on an object was completed")]
         return decide(PROMISE, partial.merge(self._searched(partial.facts)), needs=needs)
 
-    def _searched(self, facts: Sequence[Mapping[str, Any]]) -> Partial:
+    def _searched(self, reported: Sequence[Mapping[str, Any]]) -> Partial:
         """Search every object for an order; what is undecided is a gap."""
         anomalies: list[Anomaly] = []
         gaps: list[str] = []
-        histories = [_history(fact) for fact in facts]
-        for fact, history, result in zip(facts, histories, self._results(histories), strict=True):
+        histories = [_history(fact) for fact in reported]
+        for fact, history, result in zip(reported, histories, self._results(histories), strict=True):
             where = f"{fact['object']} ({fact['model']})"
             if result.valid is False:
                 anomalies.append(_anomaly(fact, history, result))
@@ -141,7 +141,7 @@ def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
     index, times = rows.column("index"), rows.column("time_ns")
     first = _load_began_ns(rows)
     for f in FUNCTIONS:
-        calls = views.calls(rows, f)
+        calls = facts.calls(rows, f)
         for number, at in enumerate(calls.invoke.tolist()):
             asked = rows.value(at)
             if "object" not in asked or "model" not in asked:

@@ -10,12 +10,12 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads, retention, service, tier
-from checkers._views.arrays import Flags, Ints
-from checkers._views.ends import KnownEnds
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads, retention, service, tier
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.reads import everywhere, own
 from checkers.progress import held
+from checkers.progress.ends import KnownEnds
 from checkers.progress.needed import needed
 from checkers.progress.polls import Polls, Stall, after_recovery, bound_ns, gets_on
 from checkers.progress.promise import ANSWERED, PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
@@ -129,9 +129,9 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
         found.add(
             UNREADABLE,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
-            f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
-            f"{views.at_s(rows, witness)}.",
+            f"{facts.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
+            f"{facts.at_s(rows, one)} {what}, though the queue had been seen to go further at "
+            f"{facts.at_s(rows, witness)}.",
             int(rows.column("index")[witness]),
             int(pulls.began[item]),
             int(rows.column("index")[one]),
@@ -148,7 +148,7 @@ def _report_denied(rows: Rows, found: Findings, pulls: Pulls, item: int) -> None
     found.add(
         UNREADABLE,
         f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, {rows.text('node', one)} (epoch "
-        f"{int(pulls.epoch[item])}) gave nothing at {views.at_s(rows, one)}, although it said in the same answer that "
+        f"{int(pulls.epoch[item])}) gave nothing at {facts.at_s(rows, one)}, although it said in the same answer that "
         f"the queue goes up to offset {int(pulls.maximum[item])}.",
         int(pulls.began[item]),
         int(rows.column("index")[one]),
@@ -180,8 +180,8 @@ def _next_offset(
         found.add(
             WRONG_NEXT_OFFSET,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} "
-            f"{held.given(int(pulls.last[item]))} at {views.at_s(rows, one)} and said to go on with offset "
+            f"{facts.who(rows.text('node', one), int(pulls.epoch[item]))} "
+            f"{held.given(int(pulls.last[item]))} at {facts.at_s(rows, one)} and said to go on with offset "
             f"{next_offset}, which is back from {int(due[item])}.",
             int(pulls.began[item]),
             int(rows.column("index")[one]),

@@ -8,9 +8,9 @@ from chaos.judging.findings import decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers._views import pulls as pulls_of
-from checkers._views import reads
-from checkers._views.reads import own
+from checkers._facts import pulls as pulls_of
+from checkers._facts import reads
+from checkers._facts.reads import own
 from checkers.progress.promise import ANSWERED, HELD, PROMISE
 from checkers.progress.pulls import ask_masters
 

@@ -11,12 +11,12 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads, retention
-from checkers._views.arrays import NEVER, Flags, Highest, Ints, among, slots
-from checkers._views.faults import were_calm
-from checkers._views.garbage import REAL_TIME
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import reads, retention
+from checkers._facts.arrays import NEVER, Flags, Highest, Ints, among, slots
+from checkers._facts.faults import were_calm
+from checkers._facts.garbage import REAL_TIME
+from checkers._facts.reads import everywhere, own
 from checkers.progress.promise import PROMISE, STALE_MAXIMUM, STALE_MINIMUM
 
 #: So old may be in calm time what a node says of a queue's ends, unless the experiment says otherwise
@@ -40,7 +40,7 @@ NEEDS = Needs(
 
 def old_ns(context: RunContext) -> int:
     """Return how old what a node says may be in calm time."""
-    bound_s = views.bound(context, "route_s", OLD_S) * (1.0 if context.one_clock else REAL_TIME)
+    bound_s = facts.bound(context, "route_s", OLD_S) * (1.0 if context.one_clock else REAL_TIME)
     return int(bound_s * 1e9)
 
 
@@ -79,7 +79,7 @@ class _Answers:
 
     @classmethod
     def of(cls, rows: Rows) -> _Answers:
-        made = [views.calls(rows, f) for f in ("pull", "bounds")]
+        made = [facts.calls(rows, f) for f in ("pull", "bounds")]
         asked = np.concatenate([one.invoke[one.ok | one.failed] for one in made])
         done = np.concatenate([one.done[one.ok | one.failed] for one in made])
         ends = (rows.numbers(name, done) for name in ("minimum", "maximum"))
@@ -118,7 +118,7 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) 
         index = rows.column("index")
         found.add(
             STALE_MINIMUM,
-            f"{rows.text('node', done)} said at {views.at_s(rows, done)} that queue {queue} begins at offset "
+            f"{rows.text('node', done)} said at {facts.at_s(rows, done)} that queue {queue} begins at offset "
             f"{int(answers.minimum[item])}, although what is below offset {int(due[item])} was gone from its log and "
             f"from the tier more than {old / 1e9:g} s before, with no fault in the way.",
             *sorted(int(index[at]) for at in (*witnesses, int(answers.asked[item]), done)),
@@ -196,16 +196,16 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
     """Check that a replica that is asked for a queue's end names no less than a master had named long ago. What masters
     say is compared at once, by the law about rollbacks."""
     times, old, beside = rows.column("time_ns"), old_ns(context), rows.beside
-    certain = answers.only(views.ask_replica(rows, answers.asked) & ~views.from_masters(rows, answers.done))
+    certain = answers.only(facts.ask_replica(rows, answers.asked) & ~facts.from_masters(rows, answers.done))
     if not len(certain.done):
         return
     by_masters = _Answers.of(beside)
-    by_masters = by_masters.only((by_masters.maximum >= 0) & views.from_masters(beside, by_masters.done))
+    by_masters = by_masters.only((by_masters.maximum >= 0) & facts.from_masters(beside, by_masters.done))
     done, end, queue = by_masters.done, by_masters.maximum, by_masters.queue
     if Evidence.CONFIRM in context.evidence:  # else readers may see a message later than it is acknowledged
-        sends = views.calls(beside, "send")
+        sends = facts.calls(beside, "send")
         acked = sends.done[sends.ok]
-        acked = acked[views.from_masters(beside, acked)]
+        acked = acked[facts.from_masters(beside, acked)]
         done, end = np.append(done, acked), np.append(end, rows.column("offset")[acked] + 1)
         queue = np.append(queue, rows.column("queue")[acked])
     by_ns = np.maximum(times[certain.asked] - old, 0)
@@ -219,9 +219,9 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) ->
         at, index = int(certain.done[item]), rows.column("index")
         found.add(
             STALE_MAXIMUM,
-            f"{rows.text('node', at)} said at {views.at_s(rows, at)} that queue {int(certain.queue[item])} ends at "
+            f"{rows.text('node', at)} said at {facts.at_s(rows, at)} that queue {int(certain.queue[item])} ends at "
             f"offset {int(certain.maximum[item])}, although {rows.text('node', witness)} had shown at "
-            f"{views.at_s(rows, witness)} that it goes further, more than {old / 1e9:g} s before, with no fault in the "
+            f"{facts.at_s(rows, witness)} that it goes further, more than {old / 1e9:g} s before, with no fault in the "
             "way.",
             int(index[witness]),
             int(index[certain.asked[item]]),

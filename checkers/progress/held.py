@@ -11,10 +11,10 @@ from chaos.judging.findings import Facts, Findings, decide, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.arrays import Ints, Line, ranges
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.arrays import Ints, Line, ranges
+from checkers._facts.reads import own
 from checkers.progress.promise import ANSWERED, PROMISE, WRONG_NEXT_OFFSET
 from checkers.progress.pulls import Pulls
 
@@ -54,9 +54,9 @@ def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
     """Return the queues and offsets at which there is, or was, a message that readers must be given: every one that was
     acknowledged or read; where a loss was permitted, those that are there in the end."""
     if not losses.keeps(rows, context, confirmed=False):
-        claims = views.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(views.drain_reads)])
+        claims = facts.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(facts.drain_reads)])
     else:
-        claims = views.join(rows.memo(views.read), rows.memo(views.acknowledged))
+        claims = facts.join(rows.memo(facts.read), rows.memo(facts.acknowledged))
     return claims.queue, claims.offset
 
 
@@ -69,21 +69,21 @@ def note_sent_on(rows: Rows, found: Findings, pulls: Pulls, due: Ints) -> None:
     """Note pulls whose answers sent their readers further than to the offset that was ``due``."""
     if not len(pulls.queue):
         return
-    index, since_ns = rows.column("index")[pulls.done], views.since_load_ns(rows, pulls.done)
+    index, since_ns = rows.column("index")[pulls.done], facts.since_load_ns(rows, pulls.done)
     values = (pulls.queue, due, pulls.following, pulls.asked, pulls.last, pulls.epoch, pulls.began, index, since_ns)
     nodes = [rows.text("node", at) for at in pulls.done.tolist()]
     found.fact(nodes=nodes, **{name: column.tolist() for name, column in zip(_COLUMNS, values, strict=True)})
 
 
-def passed_over(facts: Facts) -> Partial:
+def passed_over(reported: Facts) -> Partial:
     """Find in the facts of all shards the readers that were sent on past a message that is there. What is found holds
     without the other shards."""
     found = Findings(PROMISE)
-    table = np.stack(joined((fact for fact in facts if "nodes" in fact), *_COLUMNS))
-    nodes = [str(node) for fact in facts if "nodes" in fact for node in fact["nodes"]]
+    table = np.stack(joined((fact for fact in reported if "nodes" in fact), *_COLUMNS))
+    nodes = [str(node) for fact in reported if "nodes" in fact for node in fact["nodes"]]
     order = np.argsort(table[_COLUMNS.index("began")])
     table, nodes = table[:, order], [nodes[place] for place in order.tolist()]
-    there = _first_held(facts, *table[:2])
+    there = _first_held(reported, *table[:2])
     over = np.flatnonzero((there >= 0) & (there < table[_COLUMNS.index("following")]))
 
     def report_one(item: int) -> None:
@@ -93,9 +93,9 @@ def passed_over(facts: Facts) -> Partial:
     return found.partial()
 
 
-def _first_held(facts: Facts, queue: Ints, due: Ints) -> Ints:
+def _first_held(reported: Facts, queue: Ints, due: Ints) -> Ints:
     """Return the first offset of each queue, from the one that was due on, at which there is a message; -1 for none."""
-    held, first, until = joined(facts, "held", "first", "until")
+    held, first, until = joined(reported, "held", "first", "until")
     queues = np.unique(np.append(held, queue))
     line = Line.of(first, until)
     last = line.places(np.searchsorted(queues, held), until - 1)
@@ -114,8 +114,8 @@ def _report_passed_over(found: Findings, node: str, values: np.ndarray[Any, Any]
     queue, _, following, asked, last, epoch, began, row, since_ns = values.tolist()
     found.add(
         WRONG_NEXT_OFFSET,
-        f"Asked for offset {asked} of queue {queue}, {views.who(node, epoch)} {given(last)} at "
-        f"{views.in_s(since_ns)} and said to go on with offset {following}, past offset {there}, which is there.",
+        f"Asked for offset {asked} of queue {queue}, {facts.who(node, epoch)} {given(last)} at "
+        f"{facts.in_s(since_ns)} and said to go on with offset {following}, past offset {there}, which is there.",
         began,
         row,
         queue=queue,

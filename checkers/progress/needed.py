@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import (
+from checkers import _facts as facts
+from checkers._facts.arrays import (
     NEVER,
     Flags,
     Highest,
@@ -22,7 +22,7 @@ from checkers._views.arrays import (
     slots,
     stable_order,
 )
-from checkers._views.ends import told_ends
+from checkers.progress.ends import told_ends
 from checkers.progress.pulls import Pulls, processes, readers
 
 
@@ -45,7 +45,7 @@ def needed(rows: Rows) -> Ints:
 
     Of a pull that is kept, it keeps the delivery with the highest offset.
     """
-    pulls, asks, sends = Pulls.of(rows), views.calls(rows, "committed"), rows.memo(views.sends)
+    pulls, asks, sends = Pulls.of(rows), facts.calls(rows, "committed"), rows.memo(facts.sends)
     tops, queue = Tops.of(rows), rows.column("queue")
     known = tops.known_before(pulls.queue, pulls.invoke, len(rows))
     more = pulls.of_master & ((known > pulls.asked) | (pulls.done < 0))
@@ -58,8 +58,8 @@ def needed(rows: Rows) -> Ints:
     kept.calls(asks, np.append(refused, next_asks))
     kept.calls(sends, _ends_of(queue[sends.invoke]))
     for f in ("send", "bounds"):
-        kept.calls(views.calls(rows, f), views.calls(rows, f).done < 0)
-    kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
+        kept.calls(facts.calls(rows, f), facts.calls(rows, f).done < 0)
+    kept.pulls(np.flatnonzero(rows.memo(facts.pulls).done < 0))
     asked = asks.invoke[refused]
     kept.ends(tops.last())
     kept.ends(tops.before(queue[asked], asked, np.zeros(len(asked), dtype=np.int64)))
@@ -67,7 +67,7 @@ def needed(rows: Rows) -> Ints:
     return kept.at()
 
 
-def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: views.Calls, refused: Ints) -> tuple[Flags, Ints]:
+def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: facts.Calls, refused: Ints) -> tuple[Flags, Ints]:
     """Return the polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and
     which questions."""
     _, reader = readers(rows, np.concatenate([pulls.invoke, asks.invoke[refused]]))
@@ -202,13 +202,13 @@ class Kept:
         self._rows = rows
         self._flags = np.zeros(len(rows), dtype=np.bool_)
 
-    def calls(self, calls: views.Calls, chosen: Flags | Ints) -> None:
+    def calls(self, calls: facts.Calls, chosen: Flags | Ints) -> None:
         done = calls.done[chosen]
         self._flags[calls.invoke[chosen]] = True
         self._flags[done[done >= 0]] = True
 
     def pulls(self, numbers: Ints) -> None:
-        self.calls(self._rows.memo(views.pulls), numbers)
+        self.calls(self._rows.memo(facts.pulls), numbers)
         given = self._rows.memo(_last_given)[numbers]
         self._flags[given[given >= 0]] = True
 
@@ -216,7 +216,7 @@ class Kept:
         """Keep rows that named ends, with the operations that they ended."""
         self._flags[at] = True
         for f in ("send", "bounds", "pull"):
-            made = views.calls(self._rows, f)
+            made = facts.calls(self._rows, f)
             ended = np.flatnonzero(made.done >= 0)
             ended = ended[among(made.done[ended], at)]
             (self.pulls if f == "pull" else partial(self.calls, made))(ended)
@@ -227,7 +227,7 @@ class Kept:
 
 def _last_given(rows: Rows) -> Ints:
     """Of each pull the row of the highest offset that it delivered, the first of several; -1 for none."""
-    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
     known = np.flatnonzero(read.pull >= 0)
     known = known[stable_order(-rows.column("offset")[read.at[known]])]
     return first_in(read.pull[known], len(pulls.invoke), read.at[known])

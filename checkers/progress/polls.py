@@ -9,11 +9,11 @@ import numpy as np
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from checkers import _views as views
-from checkers._views import tier, waits
-from checkers._views.arrays import Flags, Ints, among, any_in, slots
-from checkers._views.ends import KnownEnds
-from checkers._views.service import Stretch
+from checkers import _facts as facts
+from checkers._facts import tier, waits
+from checkers._facts.arrays import Flags, Ints, among, any_in, slots
+from checkers._facts.service import Stretch
+from checkers.progress.ends import KnownEnds
 from checkers.progress.promise import GIVE, STALLED, TIER_STALLED, UPLOAD
 from checkers.progress.pulls import Pulls, processes, readers
 
@@ -26,14 +26,14 @@ POLLS = 3
 
 def after_recovery(rows: Rows) -> list[Stretch]:
     """Return the final reads of a run that has recovered, in which everything is owed; none of another run."""
-    begin, end = views.phase_time(rows, "drain"), views.phase_time(rows, "collect")
-    if not views.has_recovered(rows) or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
+    begin, end = facts.phase_time(rows, "drain"), facts.phase_time(rows, "collect")
+    if not facts.has_recovered(rows) or begin < 0 or len(rows.where(kind="harness", f="host_lost")):
         return []
-    return [Stretch(begin, end if end >= 0 else views.NEVER, -1, True)]
+    return [Stretch(begin, end if end >= 0 else facts.NEVER, -1, True)]
 
 
 def bound_ns(context: RunContext) -> int:
-    bound_s = views.bound(context, "available_s", AVAILABLE_S)
+    bound_s = facts.bound(context, "available_s", AVAILABLE_S)
     return int(SLACK * bound_s * 1e9)
 
 
@@ -62,7 +62,7 @@ class Stall:
     @classmethod
     def of_replicas(cls, context: RunContext) -> Stall:
         why = "although each answer said that the queue goes further, and no fault was in the way"
-        within_ns = int(views.bound(context, "available_s", AVAILABLE_S) * 1e9)
+        within_ns = int(facts.bound(context, "available_s", AVAILABLE_S) * 1e9)
         return cls(name=STALLED, bound_ns=within_ns, count="longest_replica_wait_ms", why=why, owed="")
 
 
@@ -84,7 +84,7 @@ class Polls:
     @classmethod
     def of_readers(cls, rows: Rows, pulls: Pulls, ends: KnownEnds) -> Polls:
         """Of those who read on and on: groups, and the final readings that workloads do."""
-        asks = views.calls(rows, "committed")
+        asks = facts.calls(rows, "committed")
         names, reader = readers(rows, np.concatenate([pulls.invoke, asks.invoke]))
         reader, asking = reader[: len(pulls.invoke)], reader[len(pulls.invoke) :]
         wanted = rows.column("queue")[asks.invoke]
@@ -217,7 +217,7 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
 
     def sentence(item: int) -> str:
         first = int(vain.first[item])
-        reader, since = polls.names[polls.reader[first]], views.at_s(rows, int(polls.invoke[first]))
+        reader, since = polls.names[polls.reader[first]], facts.at_s(rows, int(polls.invoke[first]))
         return (
             f"{reader[0].upper()}{reader[1:]} polled queue {polls.queue[first]} {vain.count[item]} times in "
             f"{vain.waited_ns[item] / 1e9:.1f} s, from {since} on, and got nothing"

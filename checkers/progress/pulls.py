@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import Flags, Ints
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Pulls:
-    """Pulls that asked for an offset. ``number``: their places in :func:`checkers._views.pulls`. ``asked`` is the
+    """Pulls that asked for an offset. ``number``: their places in :func:`checkers._facts.pulls`. ``asked`` is the
     offset that they asked for, ``following`` the one to go on with, ``maximum`` and ``minimum`` the queue's ends, as
     answered (-1: not named); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the
     epoch that the answer names gave it. ``replica``: the one that was asked, "" for the master.
@@ -43,14 +43,14 @@ class Pulls:
 
     @classmethod
     def of(cls, rows: Rows) -> Pulls:
-        calls, read = rows.memo(views.pulls), rows.memo(views.delivered)
+        calls, read = rows.memo(facts.pulls), rows.memo(facts.delivered)
         offset, answered = rows.column("offset"), calls.done >= 0
         known = read.pull >= 0
         count = np.bincount(read.pull[known], minlength=len(calls.invoke)).astype(np.int64)
         last = np.full(len(calls.invoke), -1, dtype=np.int64)
         np.maximum.at(last, read.pull[known], offset[read.at[known]])
         by_master = np.zeros(len(calls.invoke), dtype=np.bool_)
-        by_master[answered] = views.from_masters(rows, calls.done[answered])
+        by_master[answered] = facts.from_masters(rows, calls.done[answered])
         made = cls(
             number=np.arange(len(calls.invoke)),
             invoke=calls.invoke,
@@ -99,7 +99,7 @@ class Pulls:
         return Pulls(*(getattr(self, name)[keep] for name in self.__slots__))
 
 
-def ask_masters(rows: Rows, calls: views.Calls) -> Flags:
+def ask_masters(rows: Rows, calls: facts.Calls) -> Flags:
     """Return which pulls asked for an offset, and for no certain replica."""
     asked: Flags = rows.column("offset")[calls.invoke] >= 0
     return asked & (_words(rows, "from", calls.invoke) == "")

@@ -11,13 +11,13 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import Ints, Line, groups, slots
-from checkers._views.ends import told_ends
-from checkers._views.faults import calm_times, were_calm
-from checkers._views.reads import everywhere, own
-from checkers._views.service import Stretch
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import Ints, Line, groups, slots
+from checkers._facts.faults import calm_times, were_calm
+from checkers._facts.reads import everywhere, own
+from checkers._facts.service import Stretch
+from checkers.progress.ends import told_ends
 from checkers.progress.needed import Kept, Tops
 from checkers.progress.polls import Polls, Stall, gets_on, given_by_replicas, in_vain_at_replicas
 from checkers.progress.promise import PROMISE, WOKEN_LATE
@@ -38,9 +38,9 @@ def needed(rows: Rows) -> Ints:
     waited for. This is a sieve, given the first rows first."""
     pulls, tops, times = Pulls.of(rows), Tops.of(rows), rows.column("time_ns")
     kept = Kept(rows)
-    kept.pulls(np.flatnonzero(rows.memo(views.pulls).done < 0))
+    kept.pulls(np.flatnonzero(rows.memo(facts.pulls).done < 0))
     for f in ("send", "bounds"):
-        kept.calls(views.calls(rows, f), views.calls(rows, f).done < 0)
+        kept.calls(facts.calls(rows, f), facts.calls(rows, f).done < 0)
     ended = np.maximum(pulls.done, 0)
     slow = (pulls.wait_ms > 0) & ((pulls.done < 0) | (times[ended] - times[pulls.invoke] > SOON_NS))
     kept.pulls(pulls.number[slow])
@@ -53,7 +53,7 @@ def needed(rows: Rows) -> Ints:
 
 
 def _at_replicas(rows: Rows, pulls: Pulls) -> Ints:
-    """Of the pulls that asked a certain replica, by their places in :func:`checkers._views.pulls`: those in vain; of
+    """Of the pulls that asked a certain replica, by their places in :func:`checkers._facts.pulls`: those in vain; of
     each way to ask it the last poll, and the next one after each that was in vain, or may turn out so since it has not
     ended; and of each process the last one, since its messages may be among the rows to come."""
     asked = pulls.only(~pulls.of_master & (pulls.demand != "tier"))
@@ -150,7 +150,7 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
     if not len(held.queue):
         return
     at, end = told_ends(rows, by_sends=context.strict)
-    queue, epoch, master = rows.column("queue")[at], rows.column("epoch")[at], views.from_masters(rows, at)
+    queue, epoch, master = rows.column("queue")[at], rows.column("epoch")[at], facts.from_masters(rows, at)
     nodes = rows.column("node")[at]
     stalls = rows.where(kind="harness", f="stall")
     stood_ns = rows.numbers("ms", stalls) * 1_000_000
@@ -183,8 +183,8 @@ def _report_late(rows: Rows, found: Findings, late: _Late) -> None:
     index, queue = rows.column("index"), int(rows.column("queue")[late.invoke])
     said = (
         f"A read at offset {late.asked} of queue {queue} waited at {late.node or 'the master'} from "
-        f"{views.at_s(rows, late.invoke)} on, and ended at {views.at_s(rows, late.done)}, {late.late_ns / 1e9:.3f} s "
-        f"after it could be given what {late.node or 'the master'} had shown at {views.at_s(rows, late.witness)}"
+        f"{facts.at_s(rows, late.invoke)} on, and ended at {facts.at_s(rows, late.done)}, {late.late_ns / 1e9:.3f} s "
+        f"after it could be given what {late.node or 'the master'} had shown at {facts.at_s(rows, late.witness)}"
     )
     if late.stood:
         found.gap(f"{said}, but the harness itself stood still meanwhile")

@@ -11,9 +11,9 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.reads import everywhere, own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.reads import everywhere, own
 from checkers.roles.promise import PROMISE, TWO_MASTERS
 
 ANSWERS = Needs(
@@ -37,12 +37,12 @@ class Answers:
         """Check that an ok to a send or a commit comes from the master of the epoch that it names. Not judged where no
         broker reports its roles."""
         found = Findings(PROMISE)
-        known = rows.memo(views.masters)
+        known = rows.memo(facts.masters)
         speakers = {rows.text("node", at) for at in rows.where(kind="trace", f="role")}
         for f in ("send", "commit") if known else ():
-            calls = views.calls(rows, f)
+            calls = facts.calls(rows, f)
             done = calls.done[calls.ok]
-            wrong = done[~views.from_masters(rows, done)]
+            wrong = done[~facts.from_masters(rows, done)]
             silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
             for node in sorted({rows.text("node", at) or "the node that answered" for at in wrong[silent]}):
                 found.gap(f"{node} gave an ok to a {f}, but reported nothing of its roles")
@@ -57,13 +57,13 @@ class Answers:
 def _report_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:
     index, epoch, op = rows.column("index"), int(rows.column("epoch")[at]), int(rows.column("op")[at])
     node = rows.text("node", at)
-    rightful = sorted(name for name, term in rows.memo(views.masters) if term == epoch)
-    if not rightful and views.may_lack_ends(rows):
-        found.gap(views.ROLE_LACKING.format(node, epoch))
+    rightful = sorted(name for name, term in rows.memo(facts.masters) if term == epoch)
+    if not rightful and facts.may_lack_ends(rows):
+        found.gap(facts.ROLE_LACKING.format(node, epoch))
         return
     found.add(
         TWO_MASTERS,
-        f"{node or 'Somebody'} gave an ok to a {f} at {views.at_s(rows, at)} for epoch {epoch}, of which "
+        f"{node or 'Somebody'} gave an ok to a {f} at {facts.at_s(rows, at)} for epoch {epoch}, of which "
         f"{' and '.join(rightful) or 'nobody'} was the master.",
         op,
         int(index[at]),

@@ -18,12 +18,12 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import Ints, parts
-from checkers._views.faults import Fault
-from checkers._views.nodes.logs import in_node_order
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import Ints, parts
+from checkers._facts.faults import Fault
+from checkers._facts.nodes.logs import in_node_order
+from checkers._facts.reads import own
 from checkers.roles.promise import DAMAGE_WITHOUT_FAULT, EPOCHS_FORGOTTEN, PROMISE
 
 _RARE = ("start", "damaged", "truncate", "recovered", "bootstrap_begun", "bootstrap")
@@ -90,7 +90,7 @@ class Disks:
         every = decisive_rows(rows)
         for mine in parts(rows.column("node")[every]).values():
             found = Findings(PROMISE)  # for each, so that what is reported does not depend on who shares a shard
-            disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(views.faults), context)
+            disk = _Disk(rows, found, rows.text("node", int(every[mine[0]])), rows.memo(facts.faults), context)
             for at in in_node_order(rows, every[mine]).tolist():
                 disk.follow(at)
             merged = merged.merge(found.partial())
@@ -171,8 +171,8 @@ class _Disk:
             return
         self.found.add(
             DAMAGE_WITHOUT_FAULT,
-            f"{self.node} {did} at {views.at_s(self.rows, at)}, although no fault had harmed it since "
-            f"{views.at_s(self.rows, self.whole)}, when all was well; at {views.at_s(self.rows, self.witness)} it had "
+            f"{self.node} {did} at {facts.at_s(self.rows, at)}, although no fault had harmed it since "
+            f"{facts.at_s(self.rows, self.whole)}, when all was well; at {facts.at_s(self.rows, self.witness)} it had "
             f"called its log durable up to position {self.sure}.",
             *sorted({int(self.rows.column("index")[row]) for row in (self.whole, self.witness)}),
             int(self.rows.column("index")[at]),
@@ -195,9 +195,9 @@ class _Disk:
                 continue
             self.found.add(
                 EPOCHS_FORGOTTEN,
-                f"{self.node} came back at {views.at_s(self.rows, at)} with {_named(now)} at position {position} of "
+                f"{self.node} came back at {facts.at_s(self.rows, at)} with {_named(now)} at position {position} of "
                 f"its log, where it had records of epoch {known}, and had called them durable by "
-                f"{views.at_s(self.rows, self.witness)}.",
+                f"{facts.at_s(self.rows, self.witness)}.",
                 int(self.rows.column("index")[self.witness]),
                 int(self.rows.column("index")[at]),
             )

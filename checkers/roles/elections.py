@@ -13,12 +13,12 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.committed import set_rows
-from checkers._views.nodes.lives import EPOCH_REGRESSION
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.committed import set_rows
+from checkers._facts.reads import own
 from checkers.roles.group import Group
+from checkers.roles.lives import EPOCH_REGRESSION
 from checkers.roles.promise import METADATA_CONFLICT, PROMISE, TWO_MASTERS
 
 ELECTIONS = Needs(
@@ -108,7 +108,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: 
     for node in sorted({rows.text("node", at) for at in roles}):
         known: dict[str, tuple[int, int]] = {}  # of each group that the node is of: the highest epoch, and its row
         generation, disk = -1, ""
-        for at in views.node_traces(rows, node, "role", "start").tolist():
+        for at in facts.node_traces(rows, node, "role", "start").tolist():
             fields = rows.value(at)
             if rows.text("f", at) == "start":
                 now, word = int(fields.get("generation", generation + 1)), str(fields.get("disk", ""))
@@ -120,7 +120,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: 
             if 0 <= mine < highest and role != "fenced":  # who is fenced plays no part in the epoch that its disk knows
                 found.add(
                     EPOCH_REGRESSION,
-                    f"{node} took the role {role} of epoch {mine} at {views.at_s(rows, at)}, although it had known "
+                    f"{node} took the role {role} of epoch {mine} at {facts.at_s(rows, at)}, although it had known "
                     f"epoch {highest}.",
                     int(index[witness]),
                     int(index[at]),
@@ -136,7 +136,7 @@ def _believers(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: 
                 whom = rows.text("node", other) if not wrong else " and ".join(sorted(elected.get(mine, ["nobody"])))
                 found.add(
                     TWO_MASTERS,
-                    f"{node} believes to be master of epoch {mine} ({views.at_s(rows, at)}), and so was {whom}.",
+                    f"{node} believes to be master of epoch {mine} ({facts.at_s(rows, at)}), and so was {whom}.",
                     int(index[other]),
                     int(index[at]),
                 )
@@ -156,12 +156,12 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool)
     index = rows.column("index")
     reported: set[tuple[str, int]] = set()
     claims = rows.memo(set_rows)
-    order, firsts = views.groups(rows.column("node")[claims.at], claims.code, claims.number)
+    order, firsts = facts.groups(rows.column("node")[claims.at], claims.code, claims.number)
     for place in np.sort(order[firsts]).tolist():  # what a node repeats is judged once
         at, number, (members, _) = int(claims.at[place]), int(claims.number[place]), claims.sets[claims.code[place]]
         committed = [group.sets[number] for group in groups.values() if number in group.sets]
         node = rows.text("node", at)
-        if not members or number == views.NEVER:
+        if not members or number == facts.NEVER:
             continue
         if any(members == there for there, _ in committed) or (not committed and not whole) or not groups:
             continue
@@ -172,7 +172,7 @@ def _sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool)
         found.add(
             METADATA_CONFLICT,
             f"{node} counts on {', '.join(sorted(members))} as the SyncStateSet of set epoch {number} "
-            f"({views.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
+            f"({facts.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
             *([int(index[witness])] if witness >= 0 else []),
             int(index[at]),
         )
@@ -202,7 +202,7 @@ def _raft_leaders(rows: Rows, found: Findings) -> None:
         if leader != named:
             found.add(
                 TWO_MASTERS,
-                f"{rows.text('node', at)} followed {named} in term {int(term[at])} at {views.at_s(rows, at)}, but "
+                f"{rows.text('node', at)} followed {named} in term {int(term[at])} at {facts.at_s(rows, at)}, but "
                 f"{leader} led that term, as {rows.text('node', other)} reported.",
                 *sorted((int(index[other]), int(index[at]))),
             )

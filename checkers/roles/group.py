@@ -8,7 +8,7 @@ from typing import Any
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows
-from checkers._views.nodes.lives import EPOCH_REGRESSION
+from checkers.roles.lives import EPOCH_REGRESSION
 from checkers.roles.promise import DUPLICATE_ID, ELECTION_OUTSIDE_SET, TWO_MASTERS
 
 

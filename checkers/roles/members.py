@@ -9,10 +9,10 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.faults import calm_times
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.faults import calm_times
+from checkers._facts.reads import own
 from checkers.roles.promise import MISSING_FROM_ROUTE, PROMISE
 from checkers.roles.routes import ROUTE_BOUND_S
 
@@ -38,7 +38,7 @@ class Members:
         found = Findings(PROMISE)
         if context.unfinished:  # which faults were in force may be known only when they are undone
             return found.partial()
-        bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
+        bound_s = facts.bound(context, "route_s", ROUTE_BOUND_S)
         calm, serving = calm_times(rows), list(_serving(rows))
         gaps = list(_gaps(rows, context))
         strange = _of_others({gap.group for gap in gaps}, gaps, {broker for broker, *_ in serving})
@@ -84,20 +84,20 @@ def _gaps(rows: Rows, context: RunContext) -> Iterator[_Gap]:
     names = sorted({rows.text("node", at) for at in nodes})
     for name in names:
         last: dict[str, int] = {}
-        for at in [*views.node_traces(rows, name, "route").tolist(), -1]:
+        for at in [*facts.node_traces(rows, name, "route").tolist(), -1]:
             fields = rows.value(at) if at >= 0 else {}
             group = str(fields.get("group", ""))
             ended = [group] if at >= 0 else [*last]
             for before in [last[one] for one in ended if one in last]:
                 members = rows.value(before).get("brokers")
-                until_ns = int(times[at]) if at >= 0 else views.NEVER
+                until_ns = int(times[at]) if at >= 0 else facts.NEVER
                 if isinstance(members, list):
                     of = str(rows.value(before).get("group", ""))
                     yield _Gap(name, of, frozenset(map(str, members)), int(times[before]), until_ns, before)
             last[group] = at
     for name in context.meta.named("nameserver"):
         if name not in names and names:
-            yield _Gap(name, "", frozenset(), 0, views.NEVER, -1)
+            yield _Gap(name, "", frozenset(), 0, facts.NEVER, -1)
 
 
 def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:
@@ -107,11 +107,11 @@ def _serving(rows: Rows) -> Iterator[tuple[str, str, int, int, int]]:
     traced = [rows.where(kind="trace", f=f).tolist() for f in ("role", "start", "crash")]
     for name in sorted({rows.text("node", at) for at in traced[0]}):
         since = -1
-        for at in [*views.node_traces(rows, name, "role", "start", "crash").tolist(), -1]:
+        for at in [*facts.node_traces(rows, name, "role", "start", "crash").tolist(), -1]:
             serves = at >= 0 and rows.text("f", at) == "role" and rows.value(at).get("role") in SERVES
             if since >= 0 and not serves:
                 group = str(rows.value(since).get("group", ""))
-                yield name, group, int(times[since]), int(times[at]) if at >= 0 else views.NEVER, since
+                yield name, group, int(times[since]), int(times[at]) if at >= 0 else facts.NEVER, since
                 since = -1
             elif since < 0 and serves:
                 since = at
@@ -122,10 +122,10 @@ def _report_missing(
 ) -> None:
     index = rows.column("index")
     group = f" of {gap.group}" if gap.group else ""
-    said = f"from {views.at_s(rows, gap.at)} on named {', '.join(sorted(gap.named)) or 'nobody'}{group}"
+    said = f"from {facts.at_s(rows, gap.at)} on named {', '.join(sorted(gap.named)) or 'nobody'}{group}"
     found.add(
         MISSING_FROM_ROUTE,
         f"{gap.nameserver} {said if gap.at >= 0 else 'never named anybody'}, and left out {broker}, which had its role "
-        f"since {views.at_s(rows, role)}, for {longest_ns / 1e9:.1f} s without any fault; {bound_s:g} s are permitted.",
+        f"since {facts.at_s(rows, role)}, for {longest_ns / 1e9:.1f} s without any fault; {bound_s:g} s are permitted.",
         *sorted(int(index[at]) for at in (role, gap.at) if at >= 0),
     )

@@ -9,10 +9,10 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.nodes.lives import EPOCH_REGRESSION
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.reads import own
+from checkers.roles.lives import EPOCH_REGRESSION
 from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE, TWO_MASTERS
 
 POLLED = Needs(
@@ -47,8 +47,8 @@ class Polled:
             if rows.text("node", other) != node:
                 found.add(
                     TWO_MASTERS,
-                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, and so had "
-                    f"{rows.text('node', other)} at {views.at_s(rows, other)}.",
+                    f"{node} said at {facts.at_s(rows, at)} that it is the master of epoch {number}, and so had "
+                    f"{rows.text('node', other)} at {facts.at_s(rows, other)}.",
                     int(index[other]),
                     int(index[at]),
                 )
@@ -56,12 +56,12 @@ class Polled:
                 outside.add((node, number))
                 found.add(
                     ELECTION_OUTSIDE_SET,
-                    f"{node} said at {views.at_s(rows, at)} that it is the master of epoch {number}, with the "
+                    f"{node} said at {facts.at_s(rows, at)} that it is the master of epoch {number}, with the "
                     f"SyncStateSet {', '.join(sorted(fields['set']))}.",
                     int(index[at]),
                 )
         if not context.unfinished:  # that a fault took a node's disk may be proven later
-            for node in views.nodes_of(rows, states):
+            for node in facts.nodes_of(rows, states):
                 _epochs_as_polled(rows, found, node)
         return found.partial()
 
@@ -85,7 +85,7 @@ def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
             continue
         between = [
             fault
-            for fault in rows.memo(views.faults)
+            for fault in rows.memo(facts.faults)
             if fault.began_ns <= times[at] and fault.until_ns >= times[highest]
         ]
         if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
@@ -96,8 +96,8 @@ def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
         else:
             found.add(
                 EPOCH_REGRESSION,
-                f"{node} said at {views.at_s(rows, at)} that it is {rows.value(at).get('role', 'there')} in epoch "
-                f"{int(epoch[at])}, although it had known epoch {int(epoch[highest])} at {views.at_s(rows, highest)}.",
+                f"{node} said at {facts.at_s(rows, at)} that it is {rows.value(at).get('role', 'there')} in epoch "
+                f"{int(epoch[at])}, although it had known epoch {int(epoch[highest])} at {facts.at_s(rows, highest)}.",
                 int(index[highest]),
                 int(index[at]),
             )

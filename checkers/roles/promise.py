@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import AnomalyKind, Promise
-from checkers._views.nodes.lives import EPOCH_REGRESSION, LIFE_FORGOTTEN
+from checkers.roles.lives import EPOCH_REGRESSION, LIFE_FORGOTTEN
 
 TWO_MASTERS = "two-masters"
 ELECTION_OUTSIDE_SET = "election-outside-set"

@@ -8,9 +8,10 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import reads
-from checkers._views.nodes import lives, own_logs
-from checkers._views.reads import own
+from checkers._facts import reads
+from checkers._facts.nodes import own_logs
+from checkers._facts.reads import own
+from checkers.roles import lives
 from checkers.roles.promise import PROMISE
 
 REMEMBERED = Needs(

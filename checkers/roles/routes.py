@@ -9,10 +9,10 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.faults import disturbs, quiet
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.faults import disturbs, quiet
+from checkers._facts.reads import own
 from checkers.roles.promise import PROMISE, ROUTE_REGRESSION, STALE_ROUTE
 
 #: A route may be stale for so long, unless the experiment says otherwise (``bounds.route_s``).
@@ -38,13 +38,13 @@ class Routes:
         """Check that no name server goes on naming the master of an older epoch for longer than the bound after a newer
         one has taken over. Only time without any fault counts: who is cut off can't report anything."""
         found = Findings(PROMISE)
-        bound_s = views.bound(context, "route_s", ROUTE_BOUND_S)
+        bound_s = facts.bound(context, "route_s", ROUTE_BOUND_S)
         times, epoch = rows.column("time_ns"), rows.column("epoch")
         routes = rows.where(kind="trace", f="route")
         found.count("routes", len(routes))
         nodes = sorted({rows.text("node", at) for at in routes})
         for node in nodes:
-            _epoch_stays(rows, found, node, views.node_traces(rows, node, "route").tolist())
+            _epoch_stays(rows, found, node, facts.node_traces(rows, node, "route").tolist())
         if context.unfinished:  # which faults disturbed a name server may be known only when they are undone
             return found.partial()
         took_over = sorted(
@@ -52,13 +52,13 @@ class Routes:
             for at in rows.where(kind="trace", f="role")
             if rows.value(at).get("role") == "master"
         )
-        over = views.phase_time(rows, "stop")
+        over = facts.phase_time(rows, "stop")
         last = over if over >= 0 else int(times[-1]) if len(rows) else 0
-        known = rows.memo(views.faults)
+        known = rows.memo(facts.faults)
         surely = quiet([fault for fault in known if fault.effects is None or disturbs(fault)], last)
         perhaps = quiet([fault for fault in known if fault.effects is not None and disturbs(fault)], last)
         for node in nodes:
-            mine = views.node_traces(rows, node, "route").tolist()
+            mine = facts.node_traces(rows, node, "route").tolist()
             for number, at in enumerate(mine):
                 fields = rows.value(at)
                 of = ("", fields.get("group", ""))
@@ -93,8 +93,8 @@ def _epoch_stays(rows: Rows, found: Findings, node: str, routes: Sequence[int]) 
         elif epoch[at] >= 0:
             found.add(
                 ROUTE_REGRESSION,
-                f"{node} gave epoch {int(epoch[at])} for the group {key[1]} at {views.at_s(rows, at)}, although it had "
-                f"given epoch {int(epoch[before])} at {views.at_s(rows, before)}.",
+                f"{node} gave epoch {int(epoch[at])} for the group {key[1]} at {facts.at_s(rows, at)}, although it had "
+                f"given epoch {int(epoch[before])} at {facts.at_s(rows, before)}.",
                 int(index[before]),
                 int(index[at]),
             )
@@ -111,7 +111,7 @@ def _report_stale(rows: Rows, found: Findings, at: int, newer: int, stale_ns: in
         STALE_ROUTE,
         f"{rows.text('node', at)} named {rows.value(at)['master']}, master of epoch {int(epoch[at])}, for "
         f"{stale_ns / 1e9:.1f} s without any fault, although {rows.text('node', newer)} had taken over in epoch "
-        f"{int(epoch[newer])} at {views.at_s(rows, newer)}; {bound_s:g} s are permitted.",
+        f"{int(epoch[newer])} at {facts.at_s(rows, newer)}; {bound_s:g} s are permitted.",
         int(index[newer]),
         int(index[at]),
     )

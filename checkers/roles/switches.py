@@ -9,10 +9,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import NEVER
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import NEVER
+from checkers._facts.reads import own
 from checkers.roles.promise import ACKNOWLEDGED_SWITCH_UNDONE, PROMISE, REFUSED_SWITCH_DONE
 
 #: So long after a fault the system may still elect somebody because of it.
@@ -88,7 +88,7 @@ class _Look:
 
 
 def _asked(rows: Rows) -> list[_Switch]:
-    calls = views.calls(rows, "elect")
+    calls = facts.calls(rows, "elect")
     switches = zip(
         rows.words("group", calls.invoke),
         rows.words("target", calls.invoke),
@@ -100,7 +100,7 @@ def _asked(rows: Rows) -> list[_Switch]:
 
 def _looks(rows: Rows) -> list[_Look]:
     """In the order in which they were answered; of answers that make sense."""
-    calls = views.calls(rows, "find_master")
+    calls = facts.calls(rows, "find_master")
     ok = calls.ok
     looks = zip(
         rows.words("group", calls.invoke[ok]),
@@ -116,7 +116,7 @@ def _disturbed(rows: Rows, before: _Look, after: _Look) -> bool:
     """Return whether the system may have elected somebody by itself."""
     times = rows.column("time_ns")
     from_ns, until_ns = int(times[before.invoke]) - AFTER_FAULT_NS, int(times[after.done])
-    return any(fault.began_ns <= until_ns and fault.until_ns >= from_ns for fault in rows.memo(views.faults))
+    return any(fault.began_ns <= until_ns and fault.until_ns >= from_ns for fault in rows.memo(facts.faults))
 
 
 def _judge(rows: Rows, found: Findings, switch: _Switch, before: _Look, after: list[_Look]) -> None:
@@ -130,15 +130,15 @@ def _judge(rows: Rows, found: Findings, switch: _Switch, before: _Look, after: l
     was = f"Before, {before.master} was the master of epoch {before.epoch}"
     if not switch.ok and done:
         kind, seen = REFUSED_SWITCH_DONE, done[0]
-        said = f"{what}, and at {views.at_s(rows, switch.done)} the operator got the answer that this was not done"
+        said = f"{what}, and at {facts.at_s(rows, switch.done)} the operator got the answer that this was not done"
     elif switch.ok and last.epoch <= before.epoch:
         kind, seen = ACKNOWLEDGED_SWITCH_UNDONE, last
-        said = f"{what}, and at {views.at_s(rows, switch.done)} the operator got the answer that this was done"
+        said = f"{what}, and at {facts.at_s(rows, switch.done)} the operator got the answer that this was done"
     else:
         return
     index = rows.column("index")
     found.add(
         kind,
-        f"{said}. {was}, and at {views.at_s(rows, seen.done)} {seen.master} that of epoch {seen.epoch}.",
+        f"{said}. {was}, and at {facts.at_s(rows, seen.done)} {seen.master} that of epoch {seen.epoch}.",
         *(int(index[at]) for at in (before.done, switch.invoke, switch.done, seen.done)),
     )

@@ -16,12 +16,12 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads
-from checkers._views.arrays import Ints
-from checkers._views.causes import HARMLESS, Causes
-from checkers._views.promptness import CALM_S
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads
+from checkers._facts.arrays import Ints
+from checkers._facts.causes import HARMLESS, Causes
+from checkers._facts.promptness import CALM_S
+from checkers._facts.reads import own
 from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE
 
 UNCLEAN = Needs(
@@ -47,7 +47,7 @@ class Unclean:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        if not context.one_clock or not context.profile.unclean or views.may_lack_ends(rows):
+        if not context.one_clock or not context.profile.unclean or facts.may_lack_ends(rows):
             return found.partial()
         causes, times = Causes(rows, context), rows.column("time_ns")
         changed: dict[str, int] = {}  # group → when it had an election last
@@ -90,7 +90,7 @@ def _judge(rows: Rows, found: Findings, causes: Causes, at: int, entry: Mapping[
         return
     found.add(
         ELECTION_OUTSIDE_SET,
-        f"{entry.get('master')} was elected master of epoch {entry.get('master_epoch')} at {views.at_s(rows, at)} "
+        f"{entry.get('master')} was elected master of epoch {entry.get('master_epoch')} at {facts.at_s(rows, at)} "
         f"although it was not in sync, and {', '.join(well)} of the SyncStateSet lived: no fault but a planned switch "
         "had touched it for a while.",
         int(rows.column("index")[at]),

@@ -13,10 +13,10 @@ from chaos.fault import Effect
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads, tier
-from checkers._views.arrays import Flags, Ints
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import reads, tier
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.reads import own
 from checkers.tier_continuity import back_off
 from checkers.tier_continuity.promise import NO_BACK_OFF, PROMISE, TOO_MANY_REQUESTS
 
@@ -63,7 +63,7 @@ class AtOnce:
                 found.add(
                     TOO_MANY_REQUESTS,
                     f"{node} had {count} requests of its uploads to the object store under way at "
-                    f"{views.at_s(rows, last)}, where it may have {most}.",
+                    f"{facts.at_s(rows, last)}, where it may have {most}.",
                     int(index[first]),
                     int(index[last]),
                 )
@@ -71,7 +71,7 @@ class AtOnce:
             found.add(
                 NO_BACK_OFF,
                 f"{rows.text('node', series.first)} asked for {series.key} {back_off.IN_A_ROW} times in a row within "
-                f"{series.within_s:.1f} s from {views.at_s(rows, series.first)} on, and for nothing else of queue "
+                f"{series.within_s:.1f} s from {facts.at_s(rows, series.first)} on, and for nothing else of queue "
                 f"{series.queue}: who gets no answer is to wait longer each time.",
                 int(index[series.first]),
                 int(index[series.last]),
@@ -139,7 +139,7 @@ def _hindered(rows: Rows, node: str, began_ns: Ints, ended_ns: Ints) -> Flags:
     ends takes requests from the uploader that the store still does."""
     stores = {rows.text("node", at) for f in DONE for at in rows.where(kind="trace", f=f)[:1].tolist()}
     hindered = np.zeros(len(began_ns), dtype=np.bool_)
-    for fault in rows.memo(views.faults):
+    for fault in rows.memo(facts.faults):
         if fault.effects is None or fault.hits(*Effect) & {node, *stores}:
             hindered |= (began_ns <= fault.until_ns) & (ended_ns >= fault.began_ns)
     return hindered

@@ -9,8 +9,8 @@ import numpy as np
 
 from chaos.fault import Effect
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import Flags, Ints
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints
 
 #: So many requests for one object in a row, with none of any other between them, show that none was answered. With a
 #: pause that doubles from a twentieth of a second up to two seconds they take more than twice that long.
@@ -70,7 +70,7 @@ def _are_skewed(rows: Rows, first: Ints, last: Ints) -> Flags:
     clock."""
     skewed, times, nodes = np.zeros(len(first), dtype=np.bool_), rows.column("time_ns"), rows.column("node")[first]
     names = {int(code): rows.text("node", at) for code, at in zip(nodes.tolist(), first.tolist(), strict=True)}
-    for fault in rows.memo(views.faults):
+    for fault in rows.memo(facts.faults):
         skews = fault.hits(Effect.SKEWS_CLOCKS)
         hit = [code for code, name in names.items() if name in skews or fault.may_hit(name)]
         skewed |= np.isin(nodes, hit) & (fault.began_ns <= times[last]) & (times[first] <= fault.until_ns)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from chaos.law import Rows
-from checkers import _views as views
+from checkers import _facts as facts
 
 
 def local_minimums(rows: Rows, queue: int) -> list[tuple[int, int]]:
     """(row, first local offset of the queue) of each replica that was read to its end."""
-    complete = views.complete_nodes(rows)
+    complete = facts.complete_nodes(rows)
     found = []
     for at in rows.where(kind="final", f="node"):
         minimum = (rows.value(at).get("minimums") or {}).get(str(queue))

@@ -10,10 +10,11 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import losses, reads, tier, uploads
-from checkers._views.reads import own
-from checkers._views.run import load_began_ns
+from checkers import _facts as facts
+from checkers._facts import losses, reads, tier
+from checkers._facts.reads import own
+from checkers._facts.run import load_began_ns
+from checkers.tier_continuity import uploads
 from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
 
 UPLOADS = Needs(
@@ -51,7 +52,7 @@ class Uploads:
             return Partial()
         found = Findings(PROMISE)
         for one in uploads.late(rows, context):
-            if views.may_lack_ends(rows):
+            if facts.may_lack_ends(rows):
                 found.gap(_LACKING)
                 break
             found.fact(**_as_fact(rows, one))
@@ -71,7 +72,7 @@ def _as_fact(rows: Rows, one: uploads.Late) -> dict[str, Any]:
         "late": int(rows.column("queue")[one.at]),
         "began": one.began,
         "offset": int(rows.column("offset")[one.at]),
-        "when": views.at_s(rows, one.at),
+        "when": facts.at_s(rows, one.at),
         "since": _since(rows, one),
         "bound_s": one.bound_s,
         "end": one.newest.end if one.newest else 0,
@@ -83,14 +84,14 @@ def _since(rows: Rows, one: uploads.Late) -> str:
     """Say from when on the bound counts, in words."""
     if one.calm_ns <= rows.column("time_ns")[one.at]:
         return "later"
-    return f"after {views.in_s(one.calm_ns - rows.memo(load_began_ns))}, when all faults had been over for as long,"
+    return f"after {facts.in_s(one.calm_ns - rows.memo(load_began_ns))}, when all faults had been over for as long,"
 
 
-def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
+def _together(reported: Sequence[Mapping[str, Any]]) -> Partial:
     """Find late messages and hasty uploads in the facts of all shards."""
     found = Findings(PROMISE)
     first: dict[int, Mapping[str, Any]] = {}
-    for fact in sorted((fact for fact in facts if "late" in fact), key=lambda fact: int(fact["began"])):
+    for fact in sorted((fact for fact in reported if "late" in fact), key=lambda fact: int(fact["began"])):
         first.setdefault(fact["late"], fact)
     for queue, fact in sorted(first.items()):
         found.add(
@@ -102,13 +103,13 @@ def _together(facts: Sequence[Mapping[str, Any]]) -> Partial:
             queue=queue,
             offset=fact["offset"],
         )
-    for series in uploads.hasty(uploads.Crumb(**fact["crumb"]) for fact in facts if "crumb" in fact):
+    for series in uploads.hasty(uploads.Crumb(**fact["crumb"]) for fact in reported if "crumb" in fact):
         start, last = series[0], series[-1]
         largest, oldest = max(one.bytes for one in series), max(one.age_ms for one in series)
         found.add(
             HASTY_UPLOAD,
             f"{start.writer} uploaded {len(series)} segments of queue {start.queue} in a row from "
-            f"{views.in_s(start.since_load_ns)} on that had no more than {largest} bytes, and no record "
+            f"{facts.in_s(start.since_load_ns)} on that had no more than {largest} bytes, and no record "
             f"was older than {oldest:.0f} ms; a segment is to be uploaded when it has {last.full_bytes} "
             f"bytes, or its first record is {last.old_ms} ms old.",
             start.index,

@@ -8,10 +8,10 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import garbage, reads, tier
-from checkers._views.reads import own
-from checkers._views.run import load_began_ns
+from checkers import _facts as facts
+from checkers._facts import garbage, reads, tier
+from checkers._facts.reads import own
+from checkers._facts.run import load_began_ns
 from checkers.tier_continuity.promise import NEVER_COLLECTED, NEVER_TRIMMED, OBJECT_RETURNED, PROMISE
 
 GARBAGE = Needs(
@@ -45,7 +45,7 @@ class Garbage:
             found.add(
                 NEVER_COLLECTED,
                 f"{version.writer} took over the manifest of queue {left.queue} in epoch {version.epoch} "
-                f"({views.at_s(rows, version.at)}), and left the object {left.key}, which no manifest names, where it "
+                f"({facts.at_s(rows, version.at)}), and left the object {left.key}, which no manifest names, where it "
                 f"was for {left.quiet_ns / 1e9:.1f} s with no fault in its way; {known:g} s are permitted.",
                 int(index[left.put]),
                 int(index[version.at]),
@@ -57,7 +57,7 @@ class Garbage:
                 NEVER_TRIMMED,
                 f"{first.writer} must keep {one.retain_bytes} bytes of queue {first.queue} in the tier; its manifest "
                 f"named more than that, even without the oldest object, for {one.lasted_ns / 1e9:.1f} s from "
-                f"{views.in_s(one.begun_ns - rows.memo(load_began_ns))} on, with no fault in its way; {known:g} s are "
+                f"{facts.in_s(one.begun_ns - rows.memo(load_began_ns))} on, with no fault in its way; {known:g} s are "
                 "permitted.",
                 int(index[first.at]),
                 int(index[last.at]),
@@ -66,8 +66,8 @@ class Garbage:
         for back in garbage.returned(rows):
             found.add(
                 OBJECT_RETURNED,
-                f"{rows.text('node', back.seen)} deleted the object {back.key} at {views.at_s(rows, back.deleted)}, "
-                f"and {back.how} at {views.at_s(rows, back.seen)}, though nobody had written it since.",
+                f"{rows.text('node', back.seen)} deleted the object {back.key} at {facts.at_s(rows, back.deleted)}, "
+                f"and {back.how} at {facts.at_s(rows, back.seen)}, though nobody had written it since.",
                 int(index[back.deleted]),
                 int(index[back.seen]),
                 queue=int(rows.column("queue")[back.seen]),

@@ -10,11 +10,11 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import reads, retention, tier
-from checkers._views.manifests.segments import name_of
-from checkers._views.reads import everywhere, own
-from checkers._views.tier import Version, Versions
+from checkers import _facts as facts
+from checkers._facts import reads, retention, tier
+from checkers._facts.manifests.segments import name_of
+from checkers._facts.reads import everywhere, own
+from checkers._facts.tier import Version, Versions
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.held import local_minimums
 from checkers.tier_continuity.objects import TierContent, is_complete, with_gaps
@@ -107,7 +107,7 @@ def _deletes(rows: Rows, found: Findings, queue: int, versions: Versions) -> Non
         if any(key == known for known in current.segments.names()):
             found.add(
                 TIER_MISSING_OBJECT,
-                f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {views.at_s(rows, at)}, "
+                f"{rows.value(at).get('caller', 'Somebody')} deleted the object {key} at {facts.at_s(rows, at)}, "
                 f"while version {current.version} of the manifest of queue {queue} names it.",
                 int(index[current.at]),
                 int(index[at]),
@@ -123,7 +123,7 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
         rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")
     ]
     there: dict[tuple[str, str, int], int] = {}
-    for at in views.in_node_order(rows, np.sort(np.concatenate(traced))).tolist():
+    for at in facts.in_node_order(rows, np.sort(np.concatenate(traced))).tolist():
         value = rows.value(at)
         key, outcome = str(value.get("key", "")), value.get("outcome")
         place = (rows.text("node", at), key, int(lives[at]))
@@ -135,8 +135,8 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
             written = there.pop(place)
             found.add(
                 TIER_MISSING_OBJECT,
-                f"{place[0]} answered at {views.at_s(rows, at)} that there is no {key}, which it had reported "
-                f"as written at {views.at_s(rows, written)}, and nobody had deleted since.",
+                f"{place[0]} answered at {facts.at_s(rows, at)} that there is no {key}, which it had reported "
+                f"as written at {facts.at_s(rows, written)}, and nobody had deleted since.",
                 int(index[written]),
                 int(index[at]),
                 queue=queue,
@@ -147,7 +147,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
     """Check that a segment stands for an object that was there before, once, with the very bytes of the manifest."""
     index, content = rows.column("index"), rows.column("hash")
     created: dict[str, int] = {}
-    for at in views.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
+    for at in facts.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
         fields = rows.value(at)
         key, request = str(fields.get("key", "")), fields.get("request")
         if fields.get("outcome") != "created":
@@ -156,7 +156,7 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
         if content[first] != content[at] and rows.value(first).get("request") != request:
             found.add(
                 TIER_OVERLAP,
-                f"{fields.get('caller', 'Somebody')} wrote other bytes to the object {key} at {views.at_s(rows, at)}, "
+                f"{fields.get('caller', 'Somebody')} wrote other bytes to the object {key} at {facts.at_s(rows, at)}, "
                 f"which {rows.value(first).get('caller', 'somebody')} had written before.",
                 int(index[first]),
                 int(index[at]),
@@ -237,7 +237,7 @@ def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: i
             found.add(
                 TIER_GAP,
                 f"The log of {rows.text('node', at)} holds queue {queue} only from offset {int(minimum)} on "
-                f"({views.at_s(rows, at)}), but the tier ends at offset {covered}.",
+                f"({facts.at_s(rows, at)}), but the tier ends at offset {covered}.",
                 int(index[versions[max(0, place)].at]),
                 int(index[at]),
                 queue=queue,
@@ -250,11 +250,11 @@ def _objects(rows: Rows, found: Findings, last: Version) -> None:
     finals = rows.where(kind="final", f="manifest", queue=last.queue)
     if not len(finals):
         store = rows.text("node", last.at)
-        if store in views.complete_nodes(rows) and views.has_recovered(rows):
+        if store in facts.complete_nodes(rows) and facts.has_recovered(rows):
             found.add(
                 TIER_MISSING_OBJECT,
                 f"{store} was read to its end after the run, and held no manifest of queue {last.queue}, though it had "
-                f"applied version {last.version} at {views.at_s(rows, last.at)}.",
+                f"applied version {last.version} at {facts.at_s(rows, last.at)}.",
                 int(rows.column("index")[last.at]),
                 queue=last.queue,
             )

@@ -12,9 +12,9 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Facts, Findings, joined
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import reads, tier
-from checkers._views.arrays import Ints, groups, ranges
-from checkers._views.reads import own
+from checkers._facts import reads, tier
+from checkers._facts.arrays import Ints, groups, ranges
+from checkers._facts.reads import own
 from checkers.tier_continuity.promise import PROMISE
 
 #: Of a gap so many offsets are reported as missing: a manifest may claim any number.

@@ -8,8 +8,8 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import reads, tier
-from checkers._views.reads import everywhere, own
+from checkers._facts import reads, tier
+from checkers._facts.reads import everywhere, own
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.held import local_minimums
 from checkers.tier_continuity.objects import TierContent, is_complete, with_gaps

@@ -11,10 +11,10 @@ from chaos.judging.findings import Findings
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads, tier
-from checkers._views.arrays import only, places_in
-from checkers._views.reads import callers, own
+from checkers import _facts as facts
+from checkers._facts import losses, reads, tier
+from checkers._facts.arrays import only, places_in
+from checkers._facts.reads import callers, own
 from checkers.tier_continuity.promise import PROMISE, TIER_READ_MISMATCH
 
 READS = Needs(
@@ -47,7 +47,7 @@ class SameReads:
 def _reads_agree(rows: Rows, found: Findings, kept: bool) -> None:
     """Check that the same offset reads the same through the tier and from a local log, where no message that was read
     may be lost, for then another one may have been given its offset."""
-    at, pulls = rows.where(kind="op", f="delivered"), views.calls(rows.beside, "pull")
+    at, pulls = rows.where(kind="op", f="delivered"), facts.calls(rows.beside, "pull")
     slot, known = places_in(pulls.began, rows.column("op")[at])
     at, done = only(known, at, pulls.done[slot] if len(pulls.done) else slot)
     at, done = only(done >= 0, at, done)
@@ -56,10 +56,10 @@ def _reads_agree(rows: Rows, found: Findings, kept: bool) -> None:
     source = np.array(sources, dtype=np.str_)[code[answer]]
     tier_reads, local_reads = at[source == "tier"], at[source == "local"]
     found.count("tier_reads", len(tier_reads))
-    through, direct = views.claims_of(rows, tier_reads), views.claims_of(rows, local_reads)
+    through, direct = facts.claims_of(rows, tier_reads), facts.claims_of(rows, local_reads)
     index = rows.column("index")
-    claims = views.join(direct, through)
-    for first, other in views.conflicts(claims):
+    claims = facts.join(direct, through)
+    for first, other in facts.conflicts(claims):
         if not first < len(direct.at) <= other:
             continue
         if not kept:
@@ -69,8 +69,8 @@ def _reads_agree(rows: Rows, found: Findings, kept: bool) -> None:
         found.add(
             TIER_READ_MISMATCH,
             f"Queue {int(claims.queue[first])}, offset {int(claims.offset[first])} was read from the log of "
-            f"{rows.text('node', one)} at {views.at_s(rows, one)}, and through the tier by {rows.text('node', two)} at "
-            f"{views.at_s(rows, two)} with another content.",
+            f"{rows.text('node', one)} at {facts.at_s(rows, one)}, and through the tier by {rows.text('node', two)} at "
+            f"{facts.at_s(rows, two)} with another content.",
             int(index[one]),
             int(index[two]),
             queue=int(claims.queue[first]),

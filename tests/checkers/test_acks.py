@@ -10,7 +10,7 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
-from checkers._views.nodes.acks import highest_appends
+from checkers._facts.nodes.acks import highest_appends
 from tests.checkers.histories import BROKERS, SIZE, History, table_of
 from tests.checkers.names import A, L
 from tests.checkers.test_in_sync import begun

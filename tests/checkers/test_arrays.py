@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 
-from checkers._views import arrays
-from checkers._views.arrays import Ints
+from checkers._facts import arrays
+from checkers._facts.arrays import Ints
 
 #: Dense numbers, numbers with gaps, few numbers far away, the largest ones; and -1, which stands for none.
 RANGES = ((0, 20), (-1, 300), (5_000_000, 5_000_050), (0, 1 << 40), (-(1 << 63), (1 << 63) - 1))

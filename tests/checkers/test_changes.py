@@ -10,7 +10,7 @@ import pytest
 from chaos.judging.outcome import judge
 from chaos.judging.shard import Shard
 from chaos.verdict import Engine, RunVerdict, Validity
-from checkers._views import retention
+from checkers._facts import retention
 from reference.objectstore.changes import Traced
 from tests.checkers.histories import History
 from tests.checkers.recorded import Recording, recording

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from checkers._views.arrays import NEVER
-from checkers._views.nodes.due import Span, first_calm
+from checkers._facts.arrays import NEVER
+from checkers._facts.nodes.due import Span, first_calm
 
 
 def due(moment: int, *hindrances: Span, before: int = 0, after: int = 0) -> int:

@@ -16,11 +16,11 @@ from tests.checkers.names import ANOMALIES, A
 
 HERE = Path(__file__).parent
 EXPIRES = {
-    A.LATE_UPLOAD: "test_uploads.py::test_an_outage_that_is_long_over_excuses_no_upload",
+    A.LATE_UPLOAD: "tier_continuity/test_uploads.py::test_an_outage_that_is_long_over_excuses_no_upload",
     A.NEVER_TRIMMED: "test_garbage.py::test_a_fault_is_over_for_an_idle_tier_too",
     A.NEVER_COLLECTED: "test_garbage.py::test_a_fault_that_is_long_over_excuses_no_garbage",
     A.LATE_RETENTION: "test_forgotten.py::test_a_fault_puts_deletions_off_until_it_is_over",
-    A.LATE_JOIN: "test_joins.py::test_what_hinders_a_replica_gives_it_the_whole_bound_again",
+    A.LATE_JOIN: "in_sync/test_joins.py::test_what_hinders_a_replica_gives_it_the_whole_bound_again",
     A.LATE_ELECTION: "test_promptness.py::test_what_hindered_an_election_is_an_excuse_until_it_is_long_over",
     A.LATE_VOTE: "test_controllers.py::test_a_vote_is_late_when_what_hindered_it_is_long_over",
     A.LATE_READ: "one request, which its client gives up: the next one is judged anew",

@@ -23,14 +23,17 @@ from chaos.judging.registry import KernelId, registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import agreement, availability, durability, no_rollback, order, progress
+from checkers import availability, durability, order, progress
 from checkers import consumers as groups
+from checkers.agreement.content import Content as Agreement
 from checkers.consumers import messages, passed, reached
 from checkers.consumers.known import Known
 from checkers.durability import acknowledged
 from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.messages import Messages
 from checkers.durability.queues import Queues
+from checkers.no_rollback import content, others, own_log, read
+from checkers.no_rollback.promise import PROMISE as NO_ROLLBACK
 from checkers.progress import Progress as Answering
 from checkers.progress import held
 from checkers.progress.answered import Answered
@@ -55,14 +58,14 @@ from tests.checkers.slow.steady_rows import steady
 class Reads:
     """Both kernels about what clients read, as one. Each of them counts what was read."""
 
-    promise: Promise = no_rollback.PROMISE
+    promise: Promise = NO_ROLLBACK
     needs: Needs = slow_reads.BOTH
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        content = no_rollback.Content().examine(rows, context)
-        found = no_rollback.Read().examine(rows, context)
-        assert content.counts == {"read": found.counts["read"]}
-        return replace(content, counts={}).merge(found)
+        stays = content.Content().examine(rows, context)
+        found = read.Read().examine(rows, context)
+        assert stays.counts == {"read": found.counts["read"]}
+        return replace(stays, counts={}).merge(found)
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         raise NotImplementedError
@@ -143,11 +146,11 @@ class Both:
 PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
     "durability": (Durability(), slow_durability.Durability(), clients),
     "no-rollback": (
-        Both(no_rollback.PROMISE, slow_no_rollback.BOTH, (no_rollback.OwnLog(), no_rollback.Others())),
+        Both(NO_ROLLBACK, slow_no_rollback.BOTH, (own_log.OwnLog(), others.Others())),
         slow_no_rollback.Confirms(),
         replicas,
     ),
-    "agreement": (agreement.Content(), slow_agreement.Content(), clients),
+    "agreement": (Agreement(), slow_agreement.Content(), clients),
     "reads": (Reads(), slow_reads.Read(), clients),
     "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
     "consumers": (Consumers(), slow_consumers.Consumers(), consumers),

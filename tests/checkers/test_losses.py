@@ -15,8 +15,8 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Validity, Verdict
-from checkers._views.claims import acknowledged
-from checkers._views.losses import Lost, Records, explained
+from checkers._facts.claims import acknowledged
+from checkers._facts.losses import Lost, Records, explained
 from tests.checkers.histories import BROKERS, SIZE, TELLS, History
 from tests.checkers.names import A, L
 from tests.checkers.slow import losses as slow

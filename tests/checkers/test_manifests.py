@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from chaos.judging.shard import Shard
-from checkers._views import retention, tier
-from checkers._views.manifests.segments import extended, part, places, size, without
-from checkers._views.tier import Version, Versions
+from checkers._facts import retention, tier
+from checkers._facts.manifests.segments import extended, part, places, size, without
+from checkers._facts.tier import Version, Versions
 from reference.objectstore.changes import Traced
 from tests.checkers.histories import History
 

@@ -9,7 +9,7 @@ import pytest
 from chaos.driver import Evidence
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
-from checkers.agreement import NodeReads
+from checkers.agreement.node_reads import NodeReads
 from tests.checkers.histories import History, content, m
 from tests.checkers.names import A, L
 

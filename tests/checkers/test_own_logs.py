@@ -20,9 +20,14 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, RunContext
-from checkers import in_sync, no_rollback
-from checkers._views.nodes import lives, own_logs
-from checkers._views.reads import own
+from checkers._facts.nodes import own_logs
+from checkers._facts.reads import own
+from checkers.in_sync.own_log import OwnLog as InSync
+from checkers.in_sync.promise import CONFIRM_BEYOND_LOG, FALSE_SYNC, TOO_FEW_IN_SYNC
+from checkers.no_rollback.cuts import CONFIRM_ROLLBACK
+from checkers.no_rollback.own_log import OwnLog as NoRollback
+from checkers.no_rollback.promise import CONFIRM_BEYOND_SET
+from checkers.roles import lives
 from checkers.roles.remembered import Remembered
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import TELLS, History
@@ -30,8 +35,8 @@ from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import chosen, partial_of, whole
 
 LAWS: dict[tuple[str, int], Law] = {
-    ("in_sync", 0): in_sync.OwnLog(),
-    ("no_rollback", 0): no_rollback.OwnLog(),
+    ("in_sync", 0): InSync(),
+    ("no_rollback", 0): NoRollback(),
     ("roles", 0): Remembered(),
 }
 NODES = ("a", "b", "c", "")
@@ -182,8 +187,8 @@ def check_random(seeds: range) -> None:
         names |= {anomaly.name for law in LAWS.values() for anomaly in law.examine(Shard(table), context).anomalies}
     assert found > len(seeds) and left_out > 15 * len(seeds)
     assert names == {
-        *(in_sync.FALSE_SYNC, in_sync.CONFIRM_BEYOND_LOG, in_sync.TOO_FEW_IN_SYNC),
-        *(no_rollback.CONFIRM_ROLLBACK, no_rollback.CONFIRM_BEYOND_SET, lives.LIFE_FORGOTTEN, lives.EPOCH_REGRESSION),
+        *(FALSE_SYNC, CONFIRM_BEYOND_LOG, TOO_FEW_IN_SYNC),
+        *(CONFIRM_ROLLBACK, CONFIRM_BEYOND_SET, lives.LIFE_FORGOTTEN, lives.EPOCH_REGRESSION),
     }
 
 

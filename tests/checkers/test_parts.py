@@ -11,9 +11,10 @@ from chaos.judging.findings import Findings, cap
 from chaos.judging.shard import Shard
 from chaos.law import Rows
 from chaos.verdict import Anomaly
-from checkers import _views as views
-from checkers import in_sync
-from checkers._views import committed
+from checkers import _facts as facts
+from checkers._facts import committed
+from checkers.in_sync import own_log
+from checkers.in_sync.promise import PROMISE as IN_SYNC
 from checkers.roles import elections
 from checkers.roles.group import Group
 from checkers.roles.promise import PROMISE
@@ -41,13 +42,13 @@ def harmed_shards(every: int) -> Iterator[Shard]:
 
 def check_own_disk(rows: Rows) -> int:
     def told(known: Callable[..., None], keeps: Callable[..., None]) -> tuple[Anomaly, ...]:
-        found = Findings(in_sync.PROMISE)
+        found = Findings(IN_SYNC)
         for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="synced")}):
-            known(rows, found, views.node_traces(rows, node, "synced"))
+            known(rows, found, facts.node_traces(rows, node, "synced"))
             keeps(rows, found, node)
-        return cap(in_sync.PROMISE, found.partial().anomalies)
+        return cap(IN_SYNC, found.partial().anomalies)
 
-    anomalies = told(in_sync._known_to_disk, in_sync._disk_keeps)
+    anomalies = told(own_log._known_to_disk, own_log._disk_keeps)
     assert anomalies == told(slow_in_sync.known_to_disk, slow_in_sync.disk_keeps)
     return len(anomalies)
 

@@ -25,8 +25,8 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Partial, RunContext
 from chaos.verdict import Anomaly, Validity
-from checkers._views import clients as clients_view
-from checkers._views.nodes import logs
+from checkers._facts import clients as clients_view
+from checkers._facts.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS

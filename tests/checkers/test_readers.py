@@ -22,7 +22,7 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Law, Partial, Rows, RunContext
 from chaos.verdict import Validity
-from checkers._views.arrays import Ints
+from checkers._facts.arrays import Ints
 from checkers.consumers import committed
 from checkers.consumers.promise import DOUBLE_OWNER
 from checkers.progress import Progress, held, waiting

@@ -22,13 +22,15 @@ from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Key, Law, Needs, Reads, Rows, RunContext, Sieve
-from checkers import _views as views
-from checkers import in_sync, no_rollback, upload_bound
-from checkers._views import reads
-from checkers._views.arrays import NEVER, Flags
-from checkers._views.nodes.logs import first_confirms
-from checkers._views.reads import own
-from checkers._views.tier import Timeline
+from checkers import _facts as facts
+from checkers import upload_bound
+from checkers._facts import reads
+from checkers._facts.arrays import NEVER, Flags
+from checkers._facts.nodes.logs import first_confirms
+from checkers._facts.reads import own
+from checkers._facts.tier import Timeline
+from checkers.in_sync.members import Members
+from checkers.no_rollback.others import Others
 from checkers.roles.elections import Elections
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import table_of
@@ -70,7 +72,7 @@ def whole(rows: list[dict[str, Any]]) -> pa.Table:
 
 def confirmed(rows: Rows) -> list[tuple[int, int]]:
     """The appends that were confirmed, and in which epoch first."""
-    at = views.confirmed_appends(rows).at
+    at = facts.confirmed_appends(rows).at
     first = first_confirms(rows, at)
     epoch = np.where(first >= 0, rows.column("epoch")[first], -1)
     return [*zip(rows.column("index")[at].tolist(), epoch.tolist(), strict=True)]
@@ -81,7 +83,7 @@ def known_at_commits(rows: Rows) -> list[tuple[int, int]]:
     index, found = rows.column("index"), []
     for at in rows.where(kind="trace", f="tier_commit").tolist():
         line = Timeline.of(rows, rows.text("node", at), "confirm", "recovered", "bootstrap")
-        life, step, _ = views.moment(rows, np.array([at]))[0]
+        life, step, _ = facts.moment(rows, np.array([at]))[0]
         told = line.last((life, step, NEVER))
         found.append((int(index[at]), int(index[told]) if told >= 0 else -1))
     return found
@@ -205,8 +207,8 @@ def test_no_shard_of_the_whole_run_holds_what_was_done_to_queues() -> None:
 
 #: Laws that are given few of the confirm offsets, and of what is durable, for the run as a whole.
 ACROSS_NODES: dict[str, Law] = {
-    "what others had of it": no_rollback.Others(),
-    "what members have": in_sync.Members(),
+    "what others had of it": Others(),
+    "what members have": Members(),
     "elections": Elections(),
     "what uploaders had confirmed": upload_bound.Bound(),
 }
@@ -383,7 +385,7 @@ def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatc
 def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
     rows = [{"kind": "trace", "f": "confirm", "node": "a", "epoch": 1, "position": 5, "time_ns": 0} for _ in range(9)]
     table = whole([row | {"value": '{"set":5}'} for row in rows])
-    parts = plan({("no_rollback", 0): no_rollback.Others()}, RunMeta.of({"deployment": "process"}))
+    parts = plan({("no_rollback", 0): Others()}, RunMeta.of({"deployment": "process"}))
     (held,) = [part for name, part in shards.parts(table, parts, 100) if name.startswith("run")]
     assert held.num_rows == 9
 
@@ -392,6 +394,6 @@ def test_one_clock_leaves_nothing_out() -> None:
     table = replicated(Random(5), 150)
     number = int(chosen(table, [own("trace", "confirm", "synced")]).sum())
     for one_clock, deployment in ((False, "process"), (True, "sim")):
-        parts = plan({("no_rollback", 0): no_rollback.Others()}, RunMeta.of({"deployment": deployment}))
+        parts = plan({("no_rollback", 0): Others()}, RunMeta.of({"deployment": deployment}))
         (held,) = [part for name, part in shards.parts(table, parts, 1_000) if name.startswith("run")]
         assert (int(chosen(held, [own("trace", "confirm", "synced")]).sum()) == number) is one_clock

@@ -16,6 +16,8 @@ TITLE = "## Who reports what the laws read"
 KINDS = ("op", "trace", "final", "poll", "harness", "fault")
 #: A law's own words, which it hands from one of its methods to another.
 OWN = {"acked", "longest_s", "owed_ms", "recover_s", "requests", "tellers"}
+#: What is no law, and the law that has a page of its own.
+APART = ("_goals", "linearizable")
 #: The methods by which laws ask for a field of a row's value.
 READERS = {"get", "numbers", "words"}
 
@@ -46,10 +48,14 @@ def declared() -> set[tuple[str, str]]:
 
 
 def fields_read() -> Iterator[str]:
-    """Names that the code of laws asks values of rows for. What is said of objects has its own page."""
-    for path in sorted((*(ROOT / "checkers").glob("*.py"), *(ROOT / "checkers" / "_views").glob("*.py"))):
+    """Names that the code of laws asks values of rows for; ``fact`` is a kernel's own. What is said of objects has its
+    own page."""
+    folder = ROOT / "checkers"
+    for path in sorted(path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] not in APART):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            if isinstance(node.func.value, ast.Name) and node.func.value.id == "fact":
                 continue
             first = node.args[0]
             if node.func.attr in READERS and isinstance(first, ast.Constant) and isinstance(first.value, str):

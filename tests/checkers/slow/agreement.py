@@ -9,17 +9,12 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views.arrays import Ints
-from checkers.agreement import (
-    CONTENT,
-    OFFSET_CONFLICT,
-    PROMISE,
-    REPLICA_DIVERGENCE,
-    _extents,
-    _report_epoch,
-    describe,
-)
+from checkers import _facts as facts
+from checkers._facts.arrays import Ints
+from checkers.agreement.content import CONTENT
+from checkers.agreement.holes import _report_epoch, extents
+from checkers.agreement.promise import OFFSET_CONFLICT, PROMISE, REPLICA_DIVERGENCE
+from checkers.agreement.records import describe
 from tests.checkers.slow.claims import conflicts
 
 
@@ -32,9 +27,9 @@ class Content:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        answers = views.join(rows.memo(views.acknowledged), rows.memo(views.read))
-        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
-        tiered = rows.memo(views.tiered)
+        answers = facts.join(rows.memo(facts.acknowledged), rows.memo(facts.read))
+        logs = facts.join(rows.memo(facts.confirmed_appends), rows.memo(facts.final_log))
+        tiered = rows.memo(facts.tiered)
         found.count("answers", len(answers.at))
         found.count("log_records", len(logs.at))
         found.count("tiered_records", len(tiered.at))
@@ -43,14 +38,14 @@ class Content:
         for first, other in diverged:
             self._tell(rows, found, REPLICA_DIVERGENCE, int(logs.at[first]), int(logs.at[other]))
         places = {(int(logs.queue[first]), int(logs.offset[first])) for first, _ in diverged}
-        claims = views.join(answers, logs, tiered)
+        claims = facts.join(answers, logs, tiered)
         for first, other in conflicts(claims):
             if (int(claims.queue[first]), int(claims.offset[first])) not in places:
                 self._tell(rows, found, OFFSET_CONFLICT, int(claims.at[first]), int(claims.at[other]))
         told = [*rows.where(kind="trace", f="append"), *rows.where(kind="final", f="log")]
         found.count("records_told", sum(1 for one in told if rows.column("queue")[one] >= 0))
         if context.uses_queues:
-            _compared(rows, found, answers, views.claims_of(rows, np.array(told, dtype=np.int64)))
+            _compared(rows, found, answers, facts.claims_of(rows, np.array(told, dtype=np.int64)))
         at = rows.where(kind="final", f="log")
         at = at[rows.column("queue")[at] >= 0]
         for queue in np.unique(rows.column("queue")[at]).tolist():
@@ -78,7 +73,7 @@ class Content:
         )
 
 
-def _compared(rows: Rows, found: Findings, answers: views.Claims, logs: views.Claims) -> None:
+def _compared(rows: Rows, found: Findings, answers: facts.Claims, logs: facts.Claims) -> None:
     """Of which queues an answer, a log, or both tell of one offset."""
     answered, logged = ({*zip(one.queue.tolist(), one.offset.tolist(), strict=True)} for one in (answers, logs))
     of = {"answers": answered, "logs": logged, "both": answered & logged}
@@ -89,12 +84,12 @@ def _no_holes(rows: Rows, found: Findings, at: Ints) -> None:
     """What one replica's log holds and calls confirmed after recovery, every other's holds at the same position, and as
     the same offset, if its own log begins before and ends after that. ``at`` are the records of one queue, or those of
     the system."""
-    if not views.has_recovered(rows):
+    if not facts.has_recovered(rows):
         return
     logs = {
         node: (first, end, confirm)
-        for node, first, end, confirm in rows.memo(_extents)
-        if node in views.complete_nodes(rows)
+        for node, first, end, confirm in rows.memo(extents)
+        if node in facts.complete_nodes(rows)
     }
     position, node = rows.column("position")[at], rows.column("node")[at]
     epoch, queue = rows.column("epoch")[at], rows.column("queue")[at]

@@ -11,12 +11,12 @@ import numpy as np
 from chaos.judging.findings import Findings
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
+from checkers import _facts as facts
 from checkers import availability
-from checkers._views import service, waits
-from checkers._views.arrays import Ints
-from checkers._views.clients import SILENCE_NS
-from checkers._views.service import Stretch
+from checkers._facts import service, waits
+from checkers._facts.arrays import Ints
+from checkers._facts.clients import SILENCE_NS
+from checkers._facts.service import Stretch
 from checkers.availability import NEEDS, PROMISE, UNAVAILABLE
 
 
@@ -27,7 +27,7 @@ class Availability:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        sends = rows.memo(views.sends)
+        sends = rows.memo(facts.sends)
         found.count("sends", len(sends.invoke))
         found.count("acked", int(sends.ok.sum()))
         availability.check_harness(rows, context, found)
@@ -50,7 +50,7 @@ class Availability:
 def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequence[Stretch], bound_s: float) -> float:
     """Within each stretch, no time longer than the bound passes without an acknowledged send, if any was tried. Returns
     the longest time without one at all, in seconds."""
-    sends, times, index = rows.memo(views.sends), rows.column("time_ns"), rows.column("index")
+    sends, times, index = rows.memo(facts.sends), rows.column("time_ns"), rows.column("index")
     asked = times[sends.invoke[mine]]
     good = mine[sends.ok[mine]]
     answered = np.sort(times[sends.done[good]])
@@ -69,14 +69,14 @@ def _of_queue(rows: Rows, found: Findings, queue: int, mine: Ints, owed: Sequenc
             if not stretch.certain:
                 found.gap(
                     f"no send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
-                    f"{views.at_s(rows, first)} on, while a fault was in force that declares no effects: whether "
+                    f"{facts.at_s(rows, first)} on, while a fault was in force that declares no effects: whether "
                     "service was owed is unknown"
                 )
                 continue
             found.add(
                 UNAVAILABLE,
                 f"No send to queue {queue} was acknowledged for {(high - low) / 1e9:.1f} s, from "
-                f"{views.at_s(rows, first)} on, although {len(tried)} were tried and enough nodes were well; "
+                f"{facts.at_s(rows, first)} on, although {len(tried)} were tried and enough nodes were well; "
                 f"{bound_s:g} s are permitted.{waits.in_words(waits.waits(rows, last))}",
                 stretch.cause,
                 int(index[first]),

@@ -8,8 +8,8 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.law import Rows, RunContext
-from checkers import _views as views
-from checkers._views.faults import were_calm
+from checkers import _facts as facts
+from checkers._facts.faults import were_calm
 from checkers.progress.promise import STALE_MAXIMUM, STALE_MINIMUM
 from tests.checkers.slow import plain
 
@@ -20,7 +20,7 @@ Shown = list[tuple[int, int, int]]
 
 
 def examine(rows: Rows, context: RunContext) -> Found:
-    old_ns = int(views.bound(context, "route_s", 5.0) * (1 if context.one_clock else 4) * 1e9)
+    old_ns = int(facts.bound(context, "route_s", 5.0) * (1 if context.one_clock else 4) * 1e9)
     found = []
     for call in plain.calls(rows, "pull", "bounds"):
         if call.end is None or call.end.type not in ("ok", "fail"):
@@ -105,6 +105,6 @@ def _stale_maximum(rows: Rows, context: RunContext, begin: plain.Row, end: plain
 
 
 def _by_master(rows: Rows, row: plain.Row) -> bool:
-    terms = rows.memo(views.masters)
+    terms = rows.memo(facts.masters)
     told = (rows.text("node", row.at), int(rows.column("epoch")[row.at]))
     return told in terms if terms else not row.value.get("from")

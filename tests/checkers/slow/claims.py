@@ -1,11 +1,11 @@
-"""Statements that contradict each other, found by sorting all: the oracle of ``checkers/_views/claims.py``."""
+"""Statements that contradict each other, found by sorting all: the oracle of ``checkers/_facts/claims.py``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from checkers import _views as views
-from checkers._views.arrays import Ints
+from checkers import _facts as facts
+from checkers._facts.arrays import Ints
 
 
 def sorted_by(*columns: Ints) -> tuple[Ints, Ints]:
@@ -17,7 +17,7 @@ def sorted_by(*columns: Ints) -> tuple[Ints, Ints]:
     return order, np.flatnonzero(new)
 
 
-def conflicts(claims: views.Claims) -> list[tuple[int, int]]:
+def conflicts(claims: facts.Claims) -> list[tuple[int, int]]:
     """Pairs (first, other) of claims about one (queue, offset) with different content, one pair for each content that
     isn't the first's, by queue and offset. ``claims`` come in the order in which they should be told."""
     order, starts = sorted_by(claims.queue, claims.offset)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import losses
-from checkers._views.arrays import Flags, Ints
+from checkers import _facts as facts
+from checkers._facts import losses
+from checkers._facts.arrays import Flags, Ints
 from checkers.consumers.committed import NEEDS as COMMITTED
 from checkers.consumers.messages import NEEDS as MESSAGES
 from checkers.consumers.passed import FAR
@@ -50,7 +50,7 @@ class Consumers:
         found.count("committed_reads", int(queries.ok.sum()))
         for group, queue in sorted(set(zip(queries.group.tolist(), queries.queue.tolist(), strict=True))):
             _only_what_was_committed(rows, found, commits.of_group(group, queue), queries.of_group(group, queue))
-        destroyed = views.all_destroyed(rows, context)
+        destroyed = facts.all_destroyed(rows, context)
         for group, queue in sorted(set(zip(commits.group.tolist(), commits.queue.tolist(), strict=True))):
             mine, asked = commits.of_group(group, queue), queries.of_group(group, queue)
             read = pulls.of_group(group, queue)
@@ -90,7 +90,7 @@ class _Calls:
 
     @classmethod
     def of(cls, rows: Rows, f: str) -> _Calls:
-        found = rows.memo(views.pulls) if f == "pull" else views.calls(rows, f)
+        found = rows.memo(facts.pulls) if f == "pull" else facts.calls(rows, f)
         where = found.done if f == "committed" else found.invoke
         return cls(
             number=np.arange(len(found.invoke)),
@@ -125,7 +125,7 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: _Calls, queri
         found.add(
             NEVER_COMMITTED,
             f"Group {asked.group[item]} was given offset {int(asked.offset[item])} of queue {int(asked.queue[item])} "
-            f"at {views.at_s(rows, one)} by {rows.text('node', one) or 'the system'}, but had committed "
+            f"at {facts.at_s(rows, one)} by {rows.text('node', one) or 'the system'}, but had committed "
             + (f"{int(known[item])} at most." if known[item] else "nothing."),
             int(asked.began[item]),
             int(rows.column("index")[one]),
@@ -157,9 +157,9 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
         found.add(
             COMMIT_REGRESSION,
             f"Group {acked.group[latest]} had committed offset {int(acked.offset[latest])} of queue "
-            f"{int(acked.queue[latest])} by {views.at_s(rows, one)}, but was given "
-            f"{value if value >= 0 else 'no offset'} at {views.at_s(rows, two)} by "
-            f"{views.who(rows.text('node', two), int(asked.epoch[item]))}.",
+            f"{int(acked.queue[latest])} by {facts.at_s(rows, one)}, but was given "
+            f"{value if value >= 0 else 'no offset'} at {facts.at_s(rows, two)} by "
+            f"{facts.who(rows.text('node', two), int(asked.epoch[item]))}.",
             int(index[one]),
             int(index[two]),
             queue=int(acked.queue[latest]),
@@ -169,7 +169,7 @@ def _never_back(rows: Rows, found: Findings, commits: _Calls, queries: _Calls) -
 
 def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, queue: int) -> None:
     """After recovery the master still knows what was committed, even if no consumer happened to ask it again."""
-    if not views.has_recovered(rows) or not commits.ok.any():
+    if not facts.has_recovered(rows) or not commits.ok.any():
         return
     told = {rows.text("node", at): rows.value(at) for at in rows.where(kind="final", f="node")}
     commits = commits.only(commits.ok)
@@ -181,7 +181,7 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
             found.add(
                 COMMIT_REGRESSION,
                 f"Group {group} had committed offset {int(commits.offset[top])} of queue {queue} by "
-                f"{views.at_s(rows, int(commits.done[top]))}, but after recovery {node} knows "
+                f"{facts.at_s(rows, int(commits.done[top]))}, but after recovery {node} knows "
                 f"{kept if kept >= 0 else 'no offset'}.",
                 int(rows.column("index")[commits.done[top]]),
                 int(rows.column("index")[at]),
@@ -192,10 +192,10 @@ def _kept_to_the_end(rows: Rows, found: Findings, commits: _Calls, group: str, q
 
 def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls, queue: int) -> None:
     """No committed offset lies beyond the end of the queue as anything in the whole run tells it."""
-    claims = [rows.memo(view) for view in (views.acknowledged, views.read, views.final_log, views.confirmed_appends)]
+    claims = [rows.memo(view) for view in (facts.acknowledged, facts.read, facts.final_log, facts.confirmed_appends)]
     end = max((int(c.offset[c.queue == queue].max(initial=-1)) + 1 for c in claims), default=0)
     for f in ("pull", "bounds"):
-        answers = views.calls(rows, f)
+        answers = facts.calls(rows, f)
         done = answers.done[answers.ok]
         done = done[rows.column("queue")[done] == queue]
         end = max(end, int(rows.numbers("maximum", done).max(initial=0)))
@@ -207,7 +207,7 @@ def _never_beyond(rows: Rows, found: Findings, commits: _Calls, queries: _Calls,
             lambda item, calls=calls, what=what: found.add(  # type: ignore[misc]
                 COMMIT_BEYOND_END,
                 f"Group {calls.group[item]} {what} offset {int(calls.offset[item])} of queue {queue} at "
-                f"{views.at_s(rows, int(calls.done[item]))}, but the queue never went beyond {end}.",
+                f"{facts.at_s(rows, int(calls.done[item]))}, but the queue never went beyond {end}.",
                 int(rows.column("index")[calls.done[item]]),
                 queue=queue,
                 offset=int(calls.offset[item]),
@@ -223,7 +223,7 @@ def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: 
     acked = commits.only(commits.ok)
     if not len(acked.offset) or not len(pulls.offset):
         return
-    read = rows.memo(views.delivered)
+    read = rows.memo(facts.delivered)
     mine = np.isin(read.pull, pulls.number)
     begin = max(int(pulls.offset.min()), 0)
     floor, known = retention.lawful_floor(rows, context, int(acked.queue[0]))
@@ -240,7 +240,7 @@ def _nothing_skipped(rows: Rows, context: RunContext, found: Findings, commits: 
         found.add(
             SKIPPED,
             f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
-            f"{views.at_s(rows, int(acked.done[top]))}, but was never given offset {offset}.",
+            f"{facts.at_s(rows, int(acked.done[top]))}, but was never given offset {offset}.",
             int(rows.column("index")[acked.done[top]]),
             queue=queue,
             offset=offset,
@@ -258,11 +258,11 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     profile = context.profile
     if profile.flush != "sync" or profile.unclean or not len(acked.offset) or not len(pulls.offset):
         return
-    read, offset, content = rows.memo(views.delivered), rows.column("offset"), rows.column("hash")
-    sends, message = rows.memo(views.sends), rows.column("message")
+    read, offset, content = rows.memo(facts.delivered), rows.column("offset"), rows.column("hash")
+    sends, message = rows.memo(facts.sends), rows.column("message")
     given = read.at[np.isin(read.pull, pulls.number)]
     can_be_told = (content[given] >= 0) & (message[given] >= 0)
-    held, top = rows.memo(views.acknowledged), int(np.argmax(acked.offset))
+    held, top = rows.memo(facts.acknowledged), int(np.argmax(acked.offset))
     queue = int(acked.queue[top])
     held = held.only((held.queue == queue) & (held.offset >= max(int(pulls.offset.min()), 0)))
     held = held.only((held.offset < acked.offset[top]) & np.isin(held.offset, offset[given[can_be_told]]))
@@ -271,7 +271,7 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
     asked = zip((sent[at] for at in held.at.tolist()), held.hash.tolist(), strict=True)
     missing = held.only(np.array([pair not in came for pair in asked], dtype=np.bool_))
     if len(missing.at) and not losses.keeps(rows, context, confirmed=False):
-        last = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
+        last = facts.claims_of(rows, read.at[rows.memo(facts.drain_reads)])
         last = last.only(last.queue == queue)
         there = set(zip(last.offset.tolist(), last.hash.tolist(), strict=True))
         stays = [pair in there for pair in zip(missing.offset.tolist(), missing.hash.tolist(), strict=True)]
@@ -282,8 +282,8 @@ def _given_what_is_there(rows: Rows, context: RunContext, found: Findings, commi
         found.add(
             SKIPPED,
             f"Group {acked.group[top]} committed offset {int(acked.offset[top])} of queue {queue} at "
-            f"{views.at_s(rows, int(acked.done[top]))}, but was never given the message that was acknowledged at "
-            f"{views.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one.",
+            f"{facts.at_s(rows, int(acked.done[top]))}, but was never given the message that was acknowledged at "
+            f"{facts.at_s(rows, at)} at offset {int(missing.offset[item])}: there it was given another one.",
             *(int(rows.column("index")[row]) for row in (at, int(acked.done[top]))),
             queue=queue,
             offset=int(missing.offset[item]),
@@ -308,7 +308,7 @@ def _one_owner(rows: Rows, found: Findings, pulls: _Calls) -> None:
             found.add(
                 DOUBLE_OWNER,
                 f"{owner[mine[one]]} and {owner[mine[two]]} of group {group} both pulled queue {queue} at "
-                f"{views.at_s(rows, asked[1])}.",
+                f"{facts.at_s(rows, asked[1])}.",
                 *(int(index[at]) for at in asked),
                 queue=int(queue),
             )

@@ -11,10 +11,10 @@ from chaos.judging.findings import Findings, decide
 from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
 from chaos.workload import Use
-from checkers import _views as views
-from checkers._views import losses, reads
-from checkers._views.nodes.logs import final_log
-from checkers._views.reads import own
+from checkers import _facts as facts
+from checkers._facts import losses, reads
+from checkers._facts.nodes.logs import final_log
+from checkers._facts.reads import own
 from checkers.deliveries.given import DRIFT_NS, LATE_NS, LONGEST_MS
 from checkers.deliveries.promise import (
     NEVER_DELIVERED,
@@ -52,7 +52,7 @@ class Deliveries:
         _promised_times(rows, it, found)
         _in_order(it, found)
         _again(it, found)
-        if views.has_recovered(rows):
+        if facts.has_recovered(rows):
             _came_at_all(rows, context, it, found)
             _came_to_each(it, found)
         elif any(it.given.values()):
@@ -151,7 +151,7 @@ def _sent(call: Call) -> _Sent:
 def _promised_times(rows: Rows, it: _History, found: Findings) -> None:
     """Nothing comes before its time, and what is rolled back never. Clocks of nodes that a fault has set excuse the
     first."""
-    skewed = [one.began_ns for one in rows.memo(views.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
+    skewed = [one.began_ns for one in rows.memo(facts.faults) if one.effects is None or one.hits(Effect.SKEWS_CLOCKS)]
     for sent in it.later:
         begin, first = sent.call.begin, it.came.get(sent.call.begin.message)
         if first is None:

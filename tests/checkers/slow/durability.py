@@ -9,11 +9,11 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views.arrays import Flags, Ints
-from checkers._views.claims import Claims
-from checkers._views.losses import Lost, Records, explained
-from checkers._views.retention import EARLY_RETENTION
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.claims import Claims
+from checkers._facts.losses import Lost, Records, explained
+from checkers._facts.retention import EARLY_RETENTION
 from checkers.durability.acknowledged import NEEDS as ACKNOWLEDGED
 from checkers.durability.messages import NEEDS as MESSAGES
 from checkers.durability.promise import (
@@ -44,10 +44,10 @@ class Durability:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found, of_all = Findings(PROMISE), Findings(PROMISE)
-        acked = rows.memo(views.acknowledged)
+        acked = rows.memo(facts.acknowledged)
         found.count("acked", len(acked.at))
         _untold(rows, found)
-        found.count("read", len(rows.memo(views.delivered).at))
+        found.count("read", len(rows.memo(facts.delivered).at))
         end = _Evidence.gather(rows, context)
         found.count("drained_queues", len(end.drained))
         for queue in _queues(rows):
@@ -68,12 +68,12 @@ class Durability:
 
 def _untold(rows: Rows, found: Findings) -> None:
     """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
-    sends = rows.memo(views.sends)
-    placeless = int(sends.ok.sum()) - len(rows.memo(views.acknowledged).at)
+    sends = rows.memo(facts.sends)
+    placeless = int(sends.ok.sum()) - len(rows.memo(facts.acknowledged).at)
     if placeless:
         found.gap(f"{placeless} acknowledged sends do not report which content stands at which offset")
-    read = rows.memo(views.delivered).at
-    unreadable = len(read) - len(rows.memo(views.read).at)
+    read = rows.memo(facts.delivered).at
+    unreadable = len(read) - len(rows.memo(facts.read).at)
     if unreadable:
         found.gap(f"{unreadable} messages were read without their offset or content")
     every = rows.where(kind="op", f="send")
@@ -100,7 +100,7 @@ class _Evidence:
 
     @classmethod
     def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
-        drains = views.calls(rows, "drain")
+        drains = facts.calls(rows, "drain")
         queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
         drained: dict[int, tuple[int, int, int]] = {}
         for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
@@ -108,11 +108,11 @@ class _Evidence:
             known = drained.get(int(queue[asked]))
             if known is None or end - begin > known[1] - known[0]:
                 drained[int(queue[asked])] = (begin, end, int(index[done]))
-        read = rows.memo(views.delivered)
-        by_drain = views.claims_of(rows, read.at[rows.memo(views.drain_reads)])
-        by_final = views.join(rows.memo(views.final_log), rows.memo(views.tiered))
-        names = views.brokers(rows, context)
-        whole = bool(names) and set(names) <= views.complete_nodes(rows) and views.has_recovered(rows)
+        read = rows.memo(facts.delivered)
+        by_drain = facts.claims_of(rows, read.at[rows.memo(facts.drain_reads)])
+        by_final = facts.join(rows.memo(facts.final_log), rows.memo(facts.tiered))
+        names = facts.brokers(rows, context)
+        whole = bool(names) and set(names) <= facts.complete_nodes(rows) and facts.has_recovered(rows)
         return cls(drained, by_drain, by_final, whole, _system_ends(rows))
 
 
@@ -131,9 +131,9 @@ def _judge_queue(
     rows: Rows, context: RunContext, found: Findings, of_all: Findings, end: _Evidence, queue: int
 ) -> None:
     """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
-    acked = rows.memo(views.acknowledged)
+    acked = rows.memo(facts.acknowledged)
     acked = acked.only(acked.queue == queue)
-    read = rows.memo(views.read)
+    read = rows.memo(facts.read)
     seen = read.offset[read.queue == queue]
     needed = max(acked.offset.max(initial=-1), seen.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
     begin, reached, _ = end.drained.get(queue, (0, -1, -1))
@@ -145,7 +145,7 @@ def _judge_queue(
         if not end.finals_are_whole:
             return
     found.count("lost", 0)
-    present = end.by_drain if proven else views.join(end.by_drain, end.by_final)
+    present = end.by_drain if proven else facts.join(end.by_drain, end.by_final)
     present = present.only(present.queue == queue)
     floor, known = retention.lawful_floor(rows, context, queue, of_all)
     if proven and begin > floor and not known:
@@ -166,7 +166,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
     is there."""
     index = rows.column("index")
     for f in ("pull", "bounds"):
-        calls = views.calls(rows, f)
+        calls = facts.calls(rows, f)
         done = calls.done[calls.ok]
         done = done[rows.column("queue")[done] == queue]
         wrong = done[rows.numbers("minimum", done) > floor]
@@ -175,7 +175,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
             minimum = int(rows.value(at).get("minimum", -1))
             found.add(
                 EARLY_RETENTION,
-                f"{rows.text('node', at) or 'The system'} said at {views.at_s(rows, at)} that queue {queue} begins at "
+                f"{rows.text('node', at) or 'The system'} said at {facts.at_s(rows, at)} that queue {queue} begins at "
                 f"offset {minimum}, but retention was allowed to remove only what is below offset {floor}.",
                 int(index[at]),
                 queue=queue,
@@ -187,7 +187,7 @@ def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
 
 def _holds(present: Claims, claims: Claims) -> Flags:
     """For each claim: is the same content at the same offset? Both of one queue."""
-    order, starts = views.groups(present.offset, present.hash)
+    order, starts = facts.groups(present.offset, present.hash)
     known = order[starts]
     offset, content = present.offset[known], present.hash[known]
     low, high = (np.searchsorted(offset, claims.offset, side=side) for side in ("left", "right"))
@@ -206,7 +206,7 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, miss
     for but, mine in why.reasons(Lost.UNDECIDED):
         found.gap(f"{len(mine)} acknowledged messages are gone, {but}")
     rest = missing.only(why.where(Lost.UNEXPLAINED))
-    if len(rest.at) and (destroyed := views.all_destroyed(rows, context)):
+    if len(rest.at) and (destroyed := facts.all_destroyed(rows, context)):
         found.gap(f"{len(rest.at)} acknowledged messages are gone, but {destroyed}")
     else:
         _tell_lost(rows, found, end, rest, by_drain, LOST)
@@ -229,8 +229,8 @@ def _tell_lost(
         )
         found.add(
             name,
-            f"Message {_short(int(message[at]))} was acknowledged at {views.at_s(rows, at)} by "
-            f"{views.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
+            f"Message {_short(int(message[at]))} was acknowledged at {facts.at_s(rows, at)} by "
+            f"{facts.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
             f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
             int(op[at]),
             int(index[at]),
@@ -252,7 +252,7 @@ def _short(message: int) -> str:
 
 def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
     """Count the unclear sends whose message is there after all."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     message, index = rows.column("message"), rows.column("index")
     mine = rows.column("queue")[sends.invoke] == queue
     unclear = mine & ~sends.ok & ~sends.failed
@@ -266,7 +266,7 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
     def tell(at: int) -> None:
         found.add(
             RECOVERED,
-            f"The result of sending message {_short(int(message[at]))} at {views.at_s(rows, at)} was unknown;"
+            f"The result of sending message {_short(int(message[at]))} at {facts.at_s(rows, at)} was unknown;"
             " it was stored.",
             int(index[at]),
             queue=queue,
@@ -278,10 +278,10 @@ def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None
 
 def _unexpected(rows: Rows, found: Findings) -> None:
     """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
-    stored = [rows.memo(views.final_log).at, rows.memo(views.tiered).at]
-    at = np.sort(np.concatenate([rows.memo(views.delivered).at, *stored]))
+    stored = [rows.memo(facts.final_log).at, rows.memo(facts.tiered).at]
+    at = np.sort(np.concatenate([rows.memo(facts.delivered).at, *stored]))
     ids, first = np.unique(message[sends.invoke], return_index=True)
     origin = sends.invoke[first]
     slot = np.minimum(np.searchsorted(ids, message[at]), max(0, len(ids) - 1))
@@ -305,7 +305,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
         stranger = name is UNEXPECTED and (message[at] != message[sent] or queue[at] != queue[sent])
         found.add(
             name,
-            f"Queue {int(queue[at])}, offset {place}, seen at {views.at_s(rows, at)}"
+            f"Queue {int(queue[at])}, offset {place}, seen at {facts.at_s(rows, at)}"
             f"{' on ' if node else ''}{node}: {why}",
             -1 if stranger else int(index[sent]),
             int(index[at]),
@@ -321,17 +321,17 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
     """A message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
-    sends = rows.memo(views.sends)
+    sends = rows.memo(facts.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
-    read = rows.memo(views.delivered)
+    read = rows.memo(facts.delivered)
     parts = [
-        rows.memo(views.final_log).at,
-        rows.memo(views.tiered).at,
-        read.at[rows.memo(views.drain_reads)],
+        rows.memo(facts.final_log).at,
+        rows.memo(facts.tiered).at,
+        read.at[rows.memo(facts.drain_reads)],
     ]
     at = np.concatenate(parts)
     at = at[message[at] >= 0]
-    order, starts = views.groups(message[at], queue[at], offset[at])
+    order, starts = facts.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]
     places = [*zip(message[at].tolist(), queue[at].tolist(), strict=True)]
     ids = sorted(set(places))
@@ -364,7 +364,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
 
 def _redelivered(rows: Rows, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
-    read, pulls = rows.memo(views.delivered), rows.memo(views.pulls)
+    read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
     known = read.at[read.pull >= 0]
     groups = rows.words("group", pulls.invoke)
     names, code = np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if groups else (np.array([]), None)
@@ -373,7 +373,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
     group = code.reshape(-1)[read.pull[read.pull >= 0]]
     mine = names[group] != ""
     known, group = known[mine], group[mine]
-    order, starts = views.groups(group, rows.column("queue")[known], rows.column("offset")[known])
+    order, starts = facts.groups(group, rows.column("queue")[known], rows.column("offset")[known])
     first = np.zeros(len(known), dtype=np.bool_)
     first[starts] = True
     leader = np.empty(len(known), dtype=np.int64)
@@ -386,7 +386,7 @@ def _redelivered(rows: Rows, found: Findings) -> None:
         found.add(
             REDELIVERY,
             f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
-            f"{int(rows.column('queue')[at])} again at {views.at_s(rows, at)}.",
+            f"{int(rows.column('queue')[at])} again at {facts.at_s(rows, at)}.",
             int(index[before]),
             int(index[at]),
             queue=int(rows.column("queue")[at]),

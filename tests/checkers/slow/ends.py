@@ -1,4 +1,4 @@
-"""How far one queue was known to go, and since when: as :mod:`checkers._views.ends`, for oracles that go queue by
+"""How far one queue was known to go, and since when: as :mod:`checkers.progress.ends`, for oracles that go queue by
 queue."""
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows
-from checkers._views.arrays import NEVER, Flags, Ints
-from checkers._views.clients import calls, delivered, sends
-from checkers._views.masters import from_masters
+from checkers._facts.arrays import NEVER, Flags, Ints
+from checkers._facts.clients import calls, delivered, sends
+from checkers._facts.masters import from_masters
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
-"""What replicas say of their own logs, row by row: the oracle of two parts of the kernel in ``checkers/in_sync.py``."""
+"""What replicas say of their own logs, row by row: the oracle of parts of ``checkers/in_sync/own_log.py``."""
 
 from __future__ import annotations
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.arrays import Ints
-from checkers.in_sync import FALSE_SYNC, _may_lose, _report
+from checkers import _facts as facts
+from checkers._facts.arrays import Ints
+from checkers.in_sync.own_log import _may_lose, _report
+from checkers.in_sync.promise import FALSE_SYNC
 
 
 def known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
@@ -21,9 +22,9 @@ def known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
 def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
     """What a node called durable is there when it comes back, unless it was cut, or its disk was taken from it: its
     word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
-    at = views.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
+    at = facts.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
     position, times = rows.column("position"), rows.column("time_ns")
-    harmed = [fault.from_ns for fault in rows.memo(views.faults) if _may_lose(fault, node)]
+    harmed = [fault.from_ns for fault in rows.memo(facts.faults) if _may_lose(fault, node)]
     sure, witness, generation, disk = -1, -1, -1, ""
     for row in at.tolist():
         f, where = rows.text("f", row), int(position[row])
@@ -39,6 +40,6 @@ def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
         else:
             lawful = any(times[witness] <= moment <= times[row] for moment in harmed)
             if f == "recovered" and where < sure and not lawful:
-                did = f"had called position {sure} durable at {views.at_s(rows, witness)}, and came back"
+                did = f"had called position {sure} durable at {facts.at_s(rows, witness)}, and came back"
                 _report(rows, found, FALSE_SYNC, row, did, f"ended at {where}", witness)
             sure, witness = where, row

@@ -9,8 +9,8 @@ from typing import Any
 from chaos.driver import Evidence
 from chaos.fault import Effect
 from chaos.law import Rows, RunContext
-from checkers import _views as views
-from checkers._views.losses import Lost
+from checkers import _facts as facts
+from checkers._facts.losses import Lost
 
 Record = tuple[int, ...]  # queue, offset, hash, epoch
 
@@ -158,7 +158,7 @@ class _Loss:
         times = self.rows.column("time_ns")
         lasted = [
             fault
-            for fault in self.rows.memo(views.faults)
+            for fault in self.rows.memo(facts.faults)
             if fault.began_ns <= times[until] and times[since] <= fault.until_ns
         ]
         if any(node in fault.hits(effect) for fault in lasted):

@@ -9,9 +9,12 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views.arrays import Ints
-from checkers.no_rollback import CONFIRM_BEYOND_SET, CONFIRM_ROLLBACK, OTHERS, OWN_LOG, PROMISE
+from checkers import _facts as facts
+from checkers._facts.arrays import Ints
+from checkers.no_rollback.cuts import CONFIRM_ROLLBACK
+from checkers.no_rollback.others import OTHERS
+from checkers.no_rollback.own_log import OWN_LOG
+from checkers.no_rollback.promise import CONFIRM_BEYOND_SET, PROMISE
 
 #: What both kernels need that this is the oracle of.
 BOTH = replace(OWN_LOG, rows=(*OWN_LOG.rows, *OTHERS.rows))
@@ -62,7 +65,7 @@ def _never_cut_below(rows: Rows, found: Findings, node: str) -> None:
     def tell(at: int) -> None:
         _tell_cut(rows, found, witness, at, int(position[at]))
 
-    for at in views.node_traces(rows, node, *kinds).tolist():
+    for at in facts.node_traces(rows, node, *kinds).tolist():
         f, where = rows.text("f", at), int(position[at])
         if f == "start":
             told = rows.value(at)
@@ -115,7 +118,7 @@ def _tell_cut(rows: Rows, found: Findings, witness: int, at: int, end: int) -> N
     found.add(
         CONFIRM_ROLLBACK,
         f"{rows.text('node', at)} had confirmed position {int(rows.column('position')[witness])} at "
-        f"{views.at_s(rows, witness)}, but {verb} {end} at {views.at_s(rows, at)}.",
+        f"{facts.at_s(rows, witness)}, but {verb} {end} at {facts.at_s(rows, at)}.",
         int(index[witness]),
         int(index[at]),
     )
@@ -158,7 +161,7 @@ def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
 def _tell_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:
     found.add(
         CONFIRM_BEYOND_SET,
-        f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, {what} ({views.at_s(rows, at)}).",
+        f"{rows.text('node', at)}, master of epoch {int(rows.column('epoch')[at])}, {what} ({facts.at_s(rows, at)}).",
         int(rows.column("index")[at]),
     )
 
@@ -187,7 +190,7 @@ def _masters_have_all(rows: Rows, found: Findings, confirms: Ints) -> None:
             found.add(
                 CONFIRM_ROLLBACK,
                 f"{rows.text('node', witness)} had confirmed position {int(position[witness])} in epoch "
-                f"{int(epoch[witness])} at {views.at_s(rows, witness)}, but the log of {rows.text('node', at)} ended "
+                f"{int(epoch[witness])} at {facts.at_s(rows, witness)}, but the log of {rows.text('node', at)} ended "
                 f"at {start} when it became master of epoch {int(epoch[at])}.",
                 int(index[witness]),
                 int(index[at]),

@@ -10,7 +10,7 @@ import numpy as np
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers._views import losses
+from checkers._facts import losses
 from checkers.order import CONSUMER_REORDER, DELIVERED, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER, STORED
 from tests.checkers.slow.plain import Call, Row, calls, read
 

@@ -10,11 +10,11 @@ import numpy as np
 from chaos.judging.findings import Findings
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views import losses, service, tier, waits
-from checkers._views.arrays import Flags, Ints
-from checkers._views.reads import own
-from checkers._views.service import Stretch
+from checkers import _facts as facts
+from checkers._facts import losses, service, tier, waits
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.reads import own
+from checkers._facts.service import Stretch
 from checkers.progress import advance
 from checkers.progress.polls import POLLS, Stall, after_recovery, bound_ns
 from checkers.progress.promise import PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
@@ -64,7 +64,7 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class _Pulls:
     """Pulls that asked for an offset. ``replica``: which one they asked, "" for the master. ``number`` is their place
-    in :func:`checkers._views.pulls`. ``asked`` is
+    in :func:`checkers._facts.pulls`. ``asked`` is
     the offset that they asked for, ``following`` the one to go on with, ``maximum`` the queue's end, as answered (-1:
     not told); ``count`` messages came, the last of them at ``last``. ``by_master``: the master of the epoch that the
     answer tells gave it. ``demand``: what source was asked for. ``reader`` reads on and on; "" reads here and
@@ -90,14 +90,14 @@ class _Pulls:
 
     @classmethod
     def of(cls, rows: Rows) -> _Pulls:
-        calls, read = rows.memo(views.pulls), rows.memo(views.delivered)
+        calls, read = rows.memo(facts.pulls), rows.memo(facts.delivered)
         offset, answered = rows.column("offset"), calls.done >= 0
         known = read.pull >= 0
         count = np.bincount(read.pull[known], minlength=len(calls.invoke)).astype(np.int64)
         last = np.full(len(calls.invoke), -1, dtype=np.int64)
         np.maximum.at(last, read.pull[known], offset[read.at[known]])
         by_master = np.zeros(len(calls.invoke), dtype=np.bool_)
-        by_master[answered] = views.from_masters(rows, calls.done[answered])
+        by_master[answered] = facts.from_masters(rows, calls.done[answered])
         made = cls(
             number=np.arange(len(calls.invoke)),
             invoke=calls.invoke,
@@ -175,7 +175,7 @@ def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, e
             found.add(
                 UNREADABLE,
                 f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-                f"{rows.text('node', one)} (epoch {int(pulls.epoch[item])}) gave nothing at {views.at_s(rows, one)}, "
+                f"{rows.text('node', one)} (epoch {int(pulls.epoch[item])}) gave nothing at {facts.at_s(rows, one)}, "
                 f"although it said in the same answer that the queue goes up to offset {int(pulls.maximum[item])}.",
                 int(pulls.began[item]),
                 int(rows.column("index")[one]),
@@ -192,9 +192,9 @@ def _readable(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls, e
         found.add(
             UNREADABLE,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
-            f"{views.at_s(rows, one)} {what}, though the queue had been seen to go further at "
-            f"{views.at_s(rows, witness)}.",
+            f"{facts.who(rows.text('node', one), int(pulls.epoch[item]))} answered at "
+            f"{facts.at_s(rows, one)} {what}, though the queue had been seen to go further at "
+            f"{facts.at_s(rows, witness)}.",
             int(rows.column("index")[witness]),
             int(pulls.began[item]),
             int(rows.column("index")[one]),
@@ -234,8 +234,8 @@ def _next_offset(rows: Rows, context: RunContext, found: Findings, pulls: _Pulls
         found.add(
             WRONG_NEXT_OFFSET,
             f"Asked for offset {int(pulls.asked[item])} of queue {int(pulls.queue[item])}, "
-            f"{views.who(rows.text('node', one), int(pulls.epoch[item]))} {given} at "
-            f"{views.at_s(rows, one)} and said to go on with offset {next_offset}, {wrong}.",
+            f"{facts.who(rows.text('node', one), int(pulls.epoch[item]))} {given} at "
+            f"{facts.at_s(rows, one)} and said to go on with offset {next_offset}, {wrong}.",
             int(pulls.began[item]),
             int(rows.column("index")[one]),
             queue=int(pulls.queue[item]),
@@ -252,12 +252,12 @@ def _keeps(rows: Rows, context: RunContext) -> bool:
 def _held(rows: Rows, context: RunContext, queue: int) -> Ints:
     """The offsets of a queue at which there is, or was, a message that readers must be given, ascending: every one that
     was acknowledged or read; where losses are permitted, those that are there in the end."""
-    read = rows.memo(views.read)
+    read = rows.memo(facts.read)
     if not losses.keeps(rows, context, confirmed=False):
-        in_the_end = rows.memo(views.delivered).at[rows.memo(views.drain_reads)]
-        read = views.claims_of(rows, in_the_end)
+        in_the_end = rows.memo(facts.delivered).at[rows.memo(facts.drain_reads)]
+        read = facts.claims_of(rows, in_the_end)
         return np.unique(read.offset[read.queue == queue])
-    acked = rows.memo(views.acknowledged)
+    acked = rows.memo(facts.acknowledged)
     return np.unique(np.concatenate([read.offset[read.queue == queue], acked.offset[acked.queue == queue]]))
 
 
@@ -279,7 +279,7 @@ class _Polls:
     @classmethod
     def of(cls, rows: Rows, pulls: _Pulls, reader: str, queue: int, ends: KnownEnds) -> _Polls:
         mine = pulls.only((pulls.reader == reader) & (pulls.demand == "") & (pulls.replica == ""))
-        asks = views.calls(rows, "committed")
+        asks = facts.calls(rows, "committed")
         refused = ~asks.ok & (_readers(rows, asks.invoke) == reader) & (rows.column("queue")[asks.invoke] == queue)
         at = int(np.max(mine.asked, initial=0))  # who knows no offset has come that far at most
         invoke = np.concatenate([mine.invoke, asks.invoke[refused]])
@@ -343,7 +343,7 @@ def _tell_stall(
     first, last = int(polls.invoke[mine[0]]), int(polls.invoke[mine[-1]])
     told = (
         f"{polls.reader[0].upper()}{polls.reader[1:]} polled queue {polls.queue} {len(mine)} times in "
-        f"{waited_ns / 1e9:.1f} s, from {views.at_s(rows, first)} on, and got nothing"
+        f"{waited_ns / 1e9:.1f} s, from {facts.at_s(rows, first)} on, and got nothing"
     )
     stood_ns = rows.column("time_ns")[rows.where(kind="harness", f="stall")]
     if not stretch.certain:

@@ -11,10 +11,12 @@ from chaos.driver import Evidence
 from chaos.judging.findings import Findings, decide
 from chaos.law import Needs, Partial, Promise, Rows, RunContext
 from chaos.verdict import Verdict
-from checkers import _views as views
-from checkers._views.arrays import Flags, Ints
-from checkers._views.reads import RETENTION, own
-from checkers.no_rollback import ANSWERS, CONTENT, MAX_OFFSET_REGRESSION, PROMISE, READ, ROLLBACK, SHOWN
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.reads import RETENTION, own
+from checkers.no_rollback.content import CONTENT
+from checkers.no_rollback.promise import MAX_OFFSET_REGRESSION, PROMISE, ROLLBACK
+from checkers.no_rollback.read import ANSWERS, READ, SHOWN
 from tests.checkers.slow import retention
 from tests.checkers.slow.claims import conflicts
 
@@ -31,12 +33,12 @@ class Read:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        read = rows.memo(views.read)
+        read = rows.memo(facts.read)
         found.count("read", len(read.at))
         assert context.strict  # what a weaker profile permits is compared in test_losses.py
-        logs = views.join(rows.memo(views.confirmed_appends), rows.memo(views.final_log))
+        logs = facts.join(rows.memo(facts.confirmed_appends), rows.memo(facts.final_log))
         index, queue, offset = (rows.column(name) for name in ("index", "queue", "offset"))
-        claims = views.join(read, logs)
+        claims = facts.join(read, logs)
         for first, other in conflicts(claims):
             if first >= len(read.at):  # nobody has read what is at this offset
                 continue
@@ -44,9 +46,9 @@ class Read:
             what = "was read there later" if other < len(read.at) else "stands there, confirmed, in a log"
             found.add(
                 ROLLBACK,
-                f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {views.at_s(rows, one)} from "
+                f"Queue {int(queue[one])}, offset {int(offset[one])} was read at {facts.at_s(rows, one)} from "
                 f"{rows.text('node', one) or 'the system'}; another message {what}: "
-                f"{views.who(rows.text('node', two), int(rows.column('epoch')[two]))}.",
+                f"{facts.who(rows.text('node', two), int(rows.column('epoch')[two]))}.",
                 int(index[one]),
                 int(index[two]),
                 queue=int(queue[one]),
@@ -70,9 +72,9 @@ class Read:
 def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
     """What was read is there at the end, acknowledged or not, unless the queue begins above it by then: wherever the
     queue was drained beyond it, the drain was given a message at its offset."""
-    read, final = rows.memo(views.delivered), rows.memo(views.drain_reads)
+    read, final = rows.memo(facts.delivered), rows.memo(facts.drain_reads)
     queue, offset, index = (rows.column(name) for name in ("queue", "offset", "index"))
-    drains = views.calls(rows, "drain")
+    drains = facts.calls(rows, "drain")
     for asked, done in zip(drains.invoke[drains.ok].tolist(), drains.done[drains.ok].tolist(), strict=True):
         mine = queue[read.at] == queue[asked]
         before, there = read.at[mine & ~final], read.at[mine & final]
@@ -84,7 +86,7 @@ def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
         def tell(at: int, done: int = done) -> None:
             found.add(
                 ROLLBACK,
-                f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {views.at_s(rows, at)} from "
+                f"Queue {int(queue[at])}, offset {int(offset[at])} was read at {facts.at_s(rows, at)} from "
                 f"{rows.text('node', at) or 'the system'}; the final reading of the queue, up to offset "
                 f"{int(offset[done])}, was given no message there.",
                 int(index[at]),
@@ -116,9 +118,9 @@ class _Ends:
 def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> _Ends:
     parts = []
     for f in by:
-        found = views.calls(rows, f)
+        found = facts.calls(rows, f)
         done = found.done[found.ok]
-        master = views.from_masters(rows, done)
+        master = facts.from_masters(rows, done)
         named = np.array(
             [rows.value(at).get("from", "") != "" for at in found.invoke[found.ok].tolist()], dtype=np.bool_
         )
@@ -166,9 +168,9 @@ def _ends_do_not_fall(
                 )
                 found.add(
                     MAX_OFFSET_REGRESSION,
-                    f"{views.who(rows.text('node', one), int(ends.epoch[high]))} had shown at {views.at_s(rows, one)} "
+                    f"{facts.who(rows.text('node', one), int(ends.epoch[high]))} had shown at {facts.at_s(rows, one)} "
                     f"that queue {int(ends.queue[answer])} ends at {int(ends.least[high])} or later, but "
-                    f"{views.who(rows.text('node', two), int(ends.epoch[answer]))} {what} at {views.at_s(rows, two)}.",
+                    f"{facts.who(rows.text('node', two), int(ends.epoch[answer]))} {what} at {facts.at_s(rows, two)}.",
                     int(index[one]),
                     int(ends.began[answer]),
                     int(index[two]),

@@ -10,8 +10,8 @@ import numpy as np
 from chaos.driver import Evidence
 from chaos.judging.findings import Findings
 from chaos.law import Rows, RunContext
-from checkers import _views as views
-from checkers._views.retention import EARLY_RETENTION
+from checkers import _facts as facts
+from checkers._facts.retention import EARLY_RETENTION
 
 
 def versions(rows: Rows) -> dict[int, list[int]]:
@@ -80,7 +80,7 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
         found.add(
             EARLY_RETENTION,
             f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
-            f"{views.at_s(rows, after)}, " + _kept(retain, total),
+            f"{facts.at_s(rows, after)}, " + _kept(retain, total),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),
             queue=queue,
@@ -122,7 +122,7 @@ def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int,
         witness = committed[np.argmax(offset[committed])] if len(committed) else -1
         found.add(
             EARLY_RETENTION,
-            f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {views.at_s(rows, at)}, but the "
+            f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {facts.at_s(rows, at)}, but the "
             f"tier held it only up to offset {covered}.",
             int(index[witness]) if witness >= 0 else -1,
             int(index[at]),

@@ -8,9 +8,9 @@ import numpy as np
 
 from chaos.judging.findings import Findings
 from chaos.law import Rows
-from checkers import _views as views
-from checkers._views.committed import Told
-from checkers._views.masters import masters
+from checkers import _facts as facts
+from checkers._facts.committed import Told
+from checkers._facts.masters import masters
 from checkers.roles.group import Group
 from checkers.roles.promise import METADATA_CONFLICT
 
@@ -57,7 +57,7 @@ def sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool) 
         found.add(
             METADATA_CONFLICT,
             f"{node} counts on {', '.join(sorted(members))} as the SyncStateSet of set epoch {number} "
-            f"({views.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
+            f"({facts.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
             *([int(index[witness])] if witness >= 0 else []),
             int(index[at]),
         )

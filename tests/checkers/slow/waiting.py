@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.law import Rows, RunContext
-from checkers import _views as views
-from checkers._views.faults import calm_times, were_calm
+from checkers import _facts as facts
+from checkers._facts.faults import calm_times, were_calm
 from checkers.progress.promise import STALLED, WOKEN_LATE
 from tests.checkers.slow import plain
 
@@ -54,7 +54,7 @@ def _words(rows: Rows, context: RunContext) -> list[Word]:
 
 
 def _is_master(rows: Rows, row: plain.Row, node: str, epoch: int) -> bool:
-    terms = rows.memo(views.masters)
+    terms = rows.memo(facts.masters)
     return (node, epoch) in terms if terms else not row.value.get("from")
 
 
@@ -124,7 +124,7 @@ def _stalled(rows: Rows, context: RunContext, pulls: list[plain.Call]) -> tuple[
         if nothing or (count and call.ok):
             where = (call.begin.queue, replica, demand, str(call.end.value.get("source", "")))
             readers.setdefault(where, []).append((call, nothing))
-    bound_ns = int(views.bound(context, "available_s", 10.0) * 1e9)
+    bound_ns = int(facts.bound(context, "available_s", 10.0) * 1e9)
     found: Found = []
     longest = unsure = 0
     for begin_ns, end_ns in calm_times(rows):

@@ -1,0 +1,34 @@
+"""Who was master of which epoch, and which answers came from masters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.law import Rows
+from checkers._facts.arrays import Flags, Ints
+
+
+def masters(rows: Rows) -> frozenset[tuple[str, int]]:
+    """(node, epoch) of every master term that a broker traced."""
+    at = rows.where(kind="trace", f="role")
+    epoch = rows.column("epoch")
+    return frozenset((rows.text("node", n), int(epoch[n])) for n in at if rows.value(n).get("role") == "master")
+
+
+def ask_replica(rows: Rows, at: Ints) -> Flags:
+    """Return which of these questions were put to a certain replica, whatever its role was."""
+    codes, replicas = rows.labels("from", at)
+    return np.array([bool(replica) for replica in replicas], dtype=np.bool_)[codes]
+
+
+def from_masters(rows: Rows, at: Ints) -> Flags:
+    """Return which answers came from the master of the epoch that they carry. Without traces: those whose client did
+    not ask a certain replica."""
+    known = rows.memo(masters)
+    if not known:
+        return ~ask_replica(rows, at)
+    node, epoch = rows.column("node")[at], rows.column("epoch")[at]
+    accepted = np.zeros(len(at), dtype=np.bool_)
+    for name, term in known:
+        accepted |= (node == rows.code("node", name)) & (epoch == term)
+    return accepted

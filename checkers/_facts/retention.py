@@ -1,0 +1,304 @@
+"""Which offsets of a queue are allowed to be gone, and whether each deletion kept its own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from sys import intern
+from typing import Any
+
+import numpy as np
+
+from chaos.driver import Evidence
+from chaos.judging.findings import Findings
+from chaos.law import Form, Rows, RunContext
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints, distinct, places_in
+from checkers._facts.manifests.restored import Manifests
+from checkers._facts.manifests.segments import Named
+
+#: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
+EARLY_RETENTION = "early-retention"
+#: The rule by which a replica keeps so many bytes of its log.
+BY_SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a ``store_cas`` row says of a manifest besides its segments, whatever that is. ``number`` is the version
+    that the store names, ``version`` the manifest's own where the store names none; ``trimmed_to`` is ``start``, or 0
+    where it is not reported."""
+
+    is_applied: bool
+    number: Any
+    version: Any
+    start: Any
+    trimmed_to: Any
+    confirm: Any
+    writer: str
+
+    @classmethod
+    def of(cls, rows: Rows, at: int) -> Header:
+        value, content = rows.value(at), header(rows, at)
+        return cls(
+            is_applied=_is_applied(rows, at),
+            number=value.get("version", -1),
+            version=value.get("version", content.get("version", -1)),
+            start=content.get("start", -1),
+            trimmed_to=content.get("start", 0),
+            confirm=content.get("confirm", -1),
+            writer=intern(str(content.get("writer") or value.get("caller", ""))),
+        )
+
+
+def manifest_rows(rows: Rows) -> Ints:
+    """Return the ``store_cas`` rows that are about manifests: a compare-and-set of another object names no queue."""
+    at = rows.where(kind="trace", f="store_cas")
+    return at[rows.column("queue")[at] >= 0]
+
+
+def headers(rows: Rows) -> dict[int, Header]:
+    """Row → header, of all manifests. To be remembered: a long run has more manifests than values that are kept
+    parsed."""
+    return {at: Header.of(rows, at) for at in manifest_rows(rows).tolist()}
+
+
+def versions(rows: Rows) -> dict[int, list[int]]:
+    """Queue → rows of the manifest versions that the store has applied, by version."""
+    applied: dict[int, list[tuple[int, int]]] = {}
+    queues = rows.column("queue")
+    for at, known in rows.memo(headers).items():
+        if known.is_applied:
+            applied.setdefault(int(queues[at]), []).append((int(known.number), at))
+    return {queue: [at for _, at in sorted(found)] for queue, found in sorted(applied.items())}
+
+
+def content(rows: Rows, at: int) -> dict[str, Any]:
+    """Return the manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it names
+    changes of one that is not in the history."""
+    found = header(rows, at)
+    if "changes" not in rows.value(at):
+        return found
+    segments = named(rows, at).raw()
+    return {**found, "segments": segments if _is_applied(rows, at) else [*segments, *found["segments"]]}
+
+
+def header(rows: Rows, at: int) -> dict[str, Any]:
+    """Return the same, but with only those segments that the row names itself."""
+    value = rows.value(at)
+    found = value["changes"]["content"] if "changes" in value else value.get("content")
+    return found if isinstance(found, dict) else {}
+
+
+def named(rows: Rows, at: int) -> Named:
+    """Return the segments of the manifest that the store has applied at a row. Raises as :func:`content` does."""
+    queue = int(rows.column("queue")[at])
+    found = rows.memo(Manifests).named(queue, at)
+    if found is None:
+        raise ValueError(
+            f"row {rows.column('index')[at]} names changes of a manifest of queue {queue} that the history lacks"
+        )
+    return found
+
+
+def _is_applied(rows: Rows, at: int) -> bool:
+    return bool(rows.value(at).get("outcome") == "applied")
+
+
+def number(segment: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of a segment, None where the manifest does not name it."""
+    value = segment.get(name)
+    return value if isinstance(value, int) else None
+
+
+def own_queues(rows: Rows) -> Ints:
+    """Return the queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand
+    there."""
+    return distinct(rows.column("queue")[rows.own])
+
+
+def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
+    """Return for each of these queues, which ascend, the offset below which the system is allowed to keep nothing, and
+    whether the history shows why. What is returned for others than :func:`own_queues` means nothing.
+
+    With a tier it is where a manifest was trimmed to as permitted, and ``found`` gets the trims that were not
+    permitted; without one, the highest minimum that a deletion on the brokers gave.
+    """
+    deleted_of, deleted_to = rows.memo(_minimums)
+    place, has_minimum = places_in(deleted_of, queues)
+    floor = np.zeros(len(queues), dtype=np.int64)
+    floor[has_minimum] = np.maximum(deleted_to[place[has_minimum]], 0)
+    known = np.full(len(queues), Evidence.RETENTION in context.evidence and rows.memo(_is_traced))
+    manifests = rows.memo(versions)
+    in_tier = np.array([*manifests], dtype=np.int64)
+    place, asked = places_in(queues, in_tier)
+    for at, queue in zip(place[asked].tolist(), in_tier[asked].tolist(), strict=True):
+        floor[at], known[at] = _trimmed_to(rows, queue, manifests[queue], found)
+    return floor, known
+
+
+def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
+    """Return all rows that report a deletion, and their values."""
+    at = rows.where(kind="trace", f="retention")
+    return at, rows.forms(at)
+
+
+def _minimums(rows: Rows) -> tuple[Ints, Ints]:
+    """Return the queues that deletions on the brokers name, ascending, and the highest minimum that any gave of
+    each."""
+    found: dict[int, int] = {}
+    for form in rows.memo(_deletions)[1]:
+        for text, minimum in (form.value.get("minimums") or {}).items():
+            queue, highest = int(text), _highest(minimum)
+            found[queue] = max(found.get(queue, highest), highest)
+    queues = np.array(sorted(found), dtype=np.int64)
+    return queues, np.array([found[queue] for queue in queues.tolist()], dtype=np.int64)
+
+
+def _highest(number: Any) -> int:
+    return int(number.max() if isinstance(number, np.ndarray) else number)
+
+
+def _is_traced(rows: Rows) -> bool:
+    """Did any replica report its life? Then it reported its deletions too."""
+    return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
+
+
+def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
+    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
+    the newest segment stays, whatever its size."""
+    known_of = rows.memo(headers)
+    starts = [int(known_of[at].trimmed_to) for at in manifests]
+    trims = [place for place, (old, new) in enumerate(pairwise(starts), start=1) if new > old]
+    kept_bytes = rows.memo(_kept_bytes) if trims else {}
+    floor, known = 0, True
+    for place in trims:
+        before, after, start = manifests[place - 1], manifests[place], starts[place]
+        retain = kept_bytes.get((queue, int(known_of[after].number)))
+        parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
+        sized = [(base, size) for base, size in parts if base is not None and size is not None]
+        if not isinstance(retain, int) or len(sized) < len(parts):
+            known = False
+            continue
+        dropped = [size for base, size in sized if base < start]
+        total = sum(dropped[-1:]) + sum(size for base, size in sized if base >= start)
+        if dropped and 0 < retain < total and len(named(rows, after)):
+            floor = max(floor, start)
+            continue
+        if found is None:
+            continue
+        found.add(
+            EARLY_RETENTION,
+            f"{header(rows, after).get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
+            f"offset {start} at {facts.at_s(rows, after)}, " + _kept(retain, total),
+            int(rows.column("index")[before]),
+            int(rows.column("index")[after]),
+            queue=queue,
+            offset=start,
+        )
+    return floor, known
+
+
+def _kept_bytes(rows: Rows) -> dict[tuple[int, int], Any]:
+    """Queue and version → how many bytes its uploader was to keep."""
+    queues = rows.column("queue")
+    commits = ((at, rows.value(at)) for at in rows.where(kind="trace", f="tier_commit").tolist())
+    return {(int(queues[at]), int(value.get("version", -1))): value.get("retain_bytes") for at, value in commits}
+
+
+def _kept(retain: int, total: int) -> str:
+    if retain <= 0:
+        return "but must keep everything."
+    return f"but must keep {retain} bytes." if retain >= total else "but must keep the newest segment."
+
+
+def examine(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
+    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
+    tier, only where that is set. ``rows`` with what stands beside; only of a shard's own queues it is known what
+    manifests hold."""
+    _by_option(rows, found)
+    if Evidence.TIER in context.evidence:
+        for queue, at, minimum in _tiered_deletions(rows):
+            _by_tier(rows, context, found, queue, at, minimum)
+
+
+def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
+    """Yield each queue, the rows that reported deletions from it, and up to which offset each."""
+    own = set(own_queues(rows).tolist())
+    at, forms = rows.memo(_deletions)
+    found: dict[int, list[tuple[Ints, Ints]]] = {}
+    for form in forms:
+        tiered = bool((form.value.get("inputs") or {}).get("tiered"))
+        for text, minimum in sorted((form.value.get("minimums") or {}).items()):
+            queue = int(text)
+            if queue in own and (tiered or queue in rows.memo(versions)):
+                found.setdefault(queue, []).append((at[form.at], form.whole(minimum)))
+    for queue, parts in sorted(found.items()):
+        deleted, minimums = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(deleted, kind="stable")
+        yield queue, deleted[order], minimums[order]
+
+
+def _by_tier(rows: Rows, context: RunContext, found: Findings, queue: int, at: Ints, minimum: Ints) -> None:
+    index, offset = rows.column("index"), rows.column("offset")
+    committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
+    by_index = np.sort(committed)
+    before = np.searchsorted(by_index, at) if context.one_clock else np.full(len(at), len(committed))
+    covered = np.maximum.accumulate(np.append(0, offset[by_index]))[before]
+
+    def report(number: int) -> None:
+        known = committed[committed < at[number]] if context.one_clock else committed
+        witness = known[np.argmax(offset[known])] if len(known) else -1
+        found.add(
+            EARLY_RETENTION,
+            f"{rows.text('node', at[number])} deleted queue {queue} up to offset {int(minimum[number])} at "
+            f"{facts.at_s(rows, at[number])}, but the tier held it only up to offset {int(covered[number])}.",
+            int(index[witness]) if witness >= 0 else -1,
+            int(index[at[number]]),
+            queue=queue,
+            offset=int(covered[number]),
+        )
+
+    found.add_each(EARLY_RETENTION, np.flatnonzero(minimum > covered), report)
+
+
+def _by_option(rows: Rows, found: Findings) -> None:
+    """Check deletions against a replica's own options: by size, only what is beyond the size; a replica that is to keep
+    0 bytes is to keep everything, unless it names another rule by which it deletes. What no tier holds goes only where
+    that is set."""
+    at, forms = rows.memo(_deletions)
+    position = rows.column("position")
+    wrong = [at[:0]]
+    for form in forms:
+        inputs, by_size = form.value.get("inputs") or {}, form.value.get("rule", BY_SIZE) == BY_SIZE
+        kept, end, mine = inputs.get("retain_bytes"), inputs.get("end"), at[form.at]
+        if _is_untiered(inputs):
+            wrong.append(mine)
+        elif isinstance(kept, int | np.ndarray) and isinstance(end, int | np.ndarray):
+            kept, end = form.whole(kept), form.whole(end)
+            wrong.append(mine[np.where(kept > 0, position[mine] > end - kept, by_size)])
+
+    def report(at: int) -> None:
+        inputs = rows.value(at).get("inputs") or {}
+        found.add(
+            EARLY_RETENTION,
+            f"{rows.text('node', at)} must keep {_to_be_kept(inputs)}, but deleted up to position {int(position[at])} "
+            f"when the log ended at {inputs.get('end')}.",
+            int(rows.column("index")[at]),
+        )
+
+    found.add_each(EARLY_RETENTION, np.sort(np.concatenate(wrong)), report)
+
+
+def _is_untiered(inputs: Mapping[str, Any]) -> bool:
+    """Return whether a replica reports that no tier holds what it deleted, and that it may not delete that."""
+    return inputs.get("tiered") is False and inputs.get("delete_untiered") is False
+
+
+def _to_be_kept(inputs: Mapping[str, Any]) -> str:
+    if _is_untiered(inputs):
+        return "what no tier holds"
+    kept = int(inputs["retain_bytes"])
+    return f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
