@@ -136,8 +136,9 @@ from chaos.verdict import Anomaly, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
+    from chaos.findings import Findings, decide
     from chaos.goal import Goal
-    from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
+    from chaos.law import AnomalyKind, Key, Law, Partial, Promise, Rows, RunContext
 
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     # A driver: one system under test
@@ -299,15 +300,14 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "PlainMessage",  # a message for systems that have no protocol of their own
     "PlainCodec",  # its frames
     # A law: what the history must satisfy
-    "Law",  # what a law implements: one kernel of a promise
+    "Law",  # what a law derives from: what it reads, `examine`, `judge`
     "Promise",  # the law's name, what it demands, what it can find
     "AnomalyKind",  # something that it can find
-    "Needs",  # which rows, columns and evidence a kernel reads
-    "Reads",  # rows of one kind
-    "Sieve",  # which of many rows every shard needs
     "Key",  # whose rows it needs together: of a queue, a node, a group, the run
-    "Rows",  # the rows that a kernel sees, as columns
-    "Partial",  # what a kernel found in one shard
+    "Rows",  # the rows that it sees; their classes are in chaos.events and chaos.operations
+    "Findings",  # collects what it finds in one shard
+    "Partial",  # what that comes to
+    "decide",  # judge as most laws do
     "RunContext",  # what is known of a run besides its rows
     "Goal",  # what a storm should reach sometimes
     "Verdict",  # what a law decided
@@ -322,13 +322,17 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "DamagedHistory",  # a recorded run is damaged
 ]
 
-_OF_LAWS = frozenset(
-    ("AnomalyKind", "Key", "Law", "Needs", "Partial", "Promise", "Reads", "Rows", "RunContext", "Sieve")
-)
+#: Names that need numpy, and those of the law contract that are refused by a sentence: where each is to be found.
+_OF_LAWS = {
+    **dict.fromkeys(("AnomalyKind", "Key", "Law", "Partial", "Promise", "Rows", "RunContext"), "chaos.law"),
+    **dict.fromkeys(("Needs", "Reads", "Sieve"), "chaos.law"),
+    **dict.fromkeys(("Findings", "decide"), "chaos.findings"),
+    "Goal": "chaos.goal",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Return a name for laws or goals, imported only when it is asked for: their modules need numpy."""
-    if name not in _OF_LAWS and name != "Goal":
+    if name not in _OF_LAWS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("chaos.goal" if name == "Goal" else "chaos.law"), name)
+    return getattr(importlib.import_module(_OF_LAWS[name]), name)

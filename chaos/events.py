@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_args, get_type_hints
 
 #: The columns that an event may fill; the others of its row say who traced it, and when.
 COLUMNS = ("epoch", "queue", "offset", "position", "message", "hash")
+#: Those others, of a trace.
+WHO = ("index", "time_ns", "node", "incarnation", "step")
 
 E = TypeVar("E", bound="Event")
 #: Names, or numbers, in JSON.
@@ -23,11 +26,37 @@ Names = Sequence[str]
 Positions = Mapping[str, int]
 
 
+class Field:
+    """A field of a class of rows, asked for by the class: ``Send.message``. Laws declare what they read by these."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __repr__(self) -> str:
+        return f"{self.owner.__name__}.{self.name}"
+
+
+def field_of(declared: object) -> Field | None:
+    """Return which field ``Append.position`` or ``Send.message`` stands for; None for what is none."""
+    if isinstance(declared, MemberDescriptorType):  # that of an event, whose instances have the field
+        return Field(declared.__objclass__, declared.__name__)
+    return declared if isinstance(declared, Field) else None
+
+
 class Event:
-    """What a node did or learned. Subclasses are made by :func:`event`; ``f`` is their name in the history."""
+    """What a node did or learned. Subclasses are made by :func:`event`; ``f`` is their name in the history, whose rows
+    say besides who traced it, and when."""
 
     __slots__ = ()
+    kind: ClassVar[str] = "trace"
     f: ClassVar[str]
+    index: ClassVar[int]
+    time_ns: ClassVar[int]
+    node: ClassVar[str]
+    incarnation: ClassVar[int]
+    step: ClassVar[int]
 
     def row(self, time_ns: int, node: str, incarnation: int, step: int) -> dict[str, Any]:
         """Return the row of the history: the columns that a trace has, and ``value``."""
@@ -41,6 +70,8 @@ def event(f: str) -> Callable[[type[E]], type[E]]:
     def made(declared: type[E]) -> type[E]:
         cls = dataclasses.dataclass(slots=True, kw_only=True, eq=False)(declared)
         cls.f = f
+        for name in WHO:
+            setattr(cls, name, Field(cls, name))
         cls.row = _row_of(cls)  # type: ignore[method-assign]
         return cls
 

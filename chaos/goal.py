@@ -6,27 +6,28 @@ it didn't happen may well be VALID, but then its promises were never tried there
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
-from chaos.law import Key, Needs, Reads, Rows, RunContext
+from chaos.kernel import Needs
+from chaos.law import Key, Rows
+from chaos.law_declaration import needs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """One goal. Build it with ``create(options)`` of its module, whose name, with spaces, is the goal's.
 
-    ``reached`` counts how often a whole run came there, 0 for never; it is a pure function of the ``rows`` and
-    ``columns`` that are declared, and asking for others raises. ``evidence`` is what the driver must report: an
-    experiment that names a goal which can't be seen is refused before it starts.
+    ``reached`` counts how often a whole run came there, 0 for never; it is a pure function of the rows that ``reads``
+    declares, classes of rows or fields of them, and asking for others raises. ``evidence`` is what the driver must
+    report: an experiment that names a goal which can't be seen is refused before it starts.
     """
 
-    rows: tuple[Reads, ...]
-    columns: tuple[str, ...]
-    reached: Callable[[Rows, RunContext], int]
+    reads: Sequence[object]
+    reached: Callable[[Rows], int]
     evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
 
     @property
     def needs(self) -> Needs:
-        return Needs(key=Key.RUN, rows=self.rows, columns=self.columns, evidence=self.evidence)
+        return needs_of(self.reads, Key.RUN, evidence=self.evidence)

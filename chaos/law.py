@@ -1,30 +1,38 @@
-"""What a law implements: a promise with names of its own, a kernel over columns, and a judgement over what it found.
+"""What a law implements: a promise with names of its own, what it reads, and how it judges that.
 
-Kernels are pure functions from numpy columns to a :class:`Partial`. They run in this process or inside Spark tasks,
-never see a cluster, and never read another file. The same shard gives the same partial.
+A law declares the rows that it reads by their classes and fields (:mod:`chaos.events`, :mod:`chaos.operations`), and
+by which ``key`` they belong together. A run may be large: then it is cut into shards, each with all rows of some keys,
+and :meth:`Law.examine` looks at each of them by itself, in this process or in another one. It is a pure function of the
+rows: the same shard gives the same :class:`Partial`. :meth:`Law.judge` decides over all partials together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from chaos import shard_rows
 from chaos.driver import Evidence, Profile
+from chaos.events import Event
 from chaos.history.run_meta import RunMeta
+from chaos.operations import RowClass
 from chaos.verdict import Anomaly, Verdict
 from chaos.workload import Use
 
-T = TypeVar("T")
-
-#: Columns that every kernel may read without declaring them: they distinguish rows.
-ALWAYS = ("index", "kind", "f")
+#: A class of rows, whether nodes trace them or not.
+RowType = type[Event] | type[RowClass]
 #: The place of a law that asks for none: behind all that do.
 LAST = 1_000
+
+
+class Undeclared(Exception):
+    """A law read what it had not declared: in a large run it would not have been there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,132 +70,17 @@ class Promise:
 
 
 class Key(StrEnum):
-    """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
-    some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
+    """Whose rows a law needs together: those of a queue, of a node, of a group (``value.group``), or all of the run.
 
-    ``OFFSET``, ``MESSAGE``, ``CALL``: less than a queue. Their shards are those of queues, unless a queue has more rows
-    than a shard should have; then it is parted, for each of them in its own way. What a shard needs to know of the
-    others is declared by :attr:`Reads.beside`.
-
-    * ``OFFSET``: the rows of one offset of a queue, in ranges of offsets. All rows of a send stand at the offset that
-      it was given, those of an answer that gives a queue's ``maximum`` at the last offset below that, and what has no
-      offset stands together.
-    * ``MESSAGE``: the rows that name one message (column ``message``). What names none stands together.
-    * ``CALL``: the rows of one operation (column ``op``): a pull with what it delivered.
+    A shard holds all rows of its own keys. Rows that can't have such a key, because their class has no such field (a
+    fault, or for a law about queues the election of a master), come to every shard. Keys that share a shard must not
+    change what is found of each.
     """
 
     QUEUE = "queue"
-    OFFSET = "offset"
-    MESSAGE = "message"
-    CALL = "call"
     NODE = "node"
     GROUP = "group"
     RUN = "run"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """Rows of one kind that a kernel reads: those with one of these ``f``, or all. Of them a shard gets the ones of
-    its own keys; with ``everywhere`` all of them, or those that the ``sieve`` keeps, where they are many. Rows that
-    have no key stand together, as if that were a key too. ``queueless``: only those without a queue.
-
-    ``beside``: the kernel looks for them in :attr:`Rows.beside`. Where queues are whole they are rows like others, of
-    the shard's own queues. Where a queue is parted, each shard is given these besides its own: ``everywhere``, all of
-    them; with ``own_queues`` besides, those of queues that the shard's own rows name, and those without a queue; with a
-    ``sieve``, what that keeps of each shard, of this one and all others; else the operations that delivered what stands
-    in the shard, with all of their rows of this kind and ``f``. What stands beside is never the shard's own: it may
-    stand in others too, so a kernel neither counts it nor judges it. A kernel with ``own_queues`` judges no queue but
-    those that its own rows name: it may lack rows of any other one.
-
-    A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
-    parted, and where the key is the run or nodes, only those that the sieve keeps. A kernel must find the same with
-    all, with these, and with any besides.
-    """
-
-    kind: str
-    f: tuple[str, ...] = ()
-    everywhere: bool = False
-    queueless: bool = False
-    sieve: Sieve | None = None
-    beside: bool = False
-    own_queues: bool = False
-
-    def covers(self, kind: str, f: str) -> bool:
-        return kind == self.kind and (not self.f or f in self.f)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sieve:
-    """Chooses which of the rows that a kernel wants everywhere it needs, once for all shards of a large run: what is
-    repeated in each shard must not grow with the run.
-
-    ``keep`` is given all ``rows`` of the run that these declarations cover, with these ``columns`` (besides
-    :data:`ALWAYS`), and returns the positions of those that are kept, of what is to be sifted. A kernel must find the
-    same, whichever of the other rows it is given besides: a small run is not sifted, and laws that share shards are
-    given what any of them keeps.
-
-    ``streamed``: ``keep`` is given the rows of one shard of a parted queue, some at a time, the last ones first, each
-    time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
-    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, where rows that stand
-    in no shard of the part are given to it as if they had one of their own; and for a shard's own rows: then it is
-    given those of all shards.
-
-    ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
-    keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
-
-    ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
-    wherever they stand: what each node reports of itself may come long after what others report of it.
-
-    ``remember``, ``sure``: for rows of nodes, of which each is chosen by those that the node lived before and after.
-    They take ``index`` for the order in which a node lived its rows. The rows are given some at a time, in that order:
-    ``sure`` returns the positions of those that are kept whatever comes later, ``remember`` those that must be known to
-    choose among later ones. What is remembered stands :attr:`Rows.beside` the rows that follow. For rows A before rows
-    B: ``keep(A + B) = sure(A) + keep(remember(A) + B)``, likewise for ``sure``, and ``remember(A + B) =
-    remember(remember(A) + B)``. A ``streamed`` one is for kernels whose key is nodes: of a node whose rows are in
-    another order no row is left out. Of another one ``keep`` is asked for all rows at once then, so it sorts them.
-
-    ``together``: what is kept is judged right only by itself. Where another kernel of the same shards declares any of
-    the rows that are sifted, and not with this very sieve, all of them are kept.
-
-    ``fitted``: this sieve, for runs of a profile. What has to be kept depends on that, so where it is unknown all are.
-
-    ``many_clocks``: what is kept is enough only where each node has a clock of its own. In a simulated run, where one
-    clock orders the rows of all nodes, a shard of the whole run gets them all.
-    """
-
-    rows: tuple[Reads, ...]
-    columns: tuple[str, ...]
-    keep: Callable[[Rows], npt.NDArray[np.int64]]
-    streamed: bool = False
-    forward: bool = False
-    before: tuple[Reads, ...] = ()
-    remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
-    sure: Callable[[Rows], npt.NDArray[np.int64]] | None = None
-    together: bool = False
-    fitted: Callable[[Profile], Sieve] | None = None
-    many_clocks: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a kernel must be given.
-
-    ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
-    ``evidence`` it isn't run at all: the driver must report all of it. ``uses``: it is about what workloads do that use
-    one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
-    ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one reported, too,
-    its facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
-    :attr:`RunContext.unfinished` then.
-    """
-
-    key: Key
-    rows: tuple[Reads, ...]
-    columns: tuple[str, ...]
-    evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
-    uses: tuple[Use, ...] = ()
-    part: str = ""
-    joins: str = ""
-    on_prefix: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,84 +165,67 @@ class Partial:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Values that differ in nothing but whole numbers. ``at``: the places of their rows, ascending, in the positions
-    that were asked for. ``value``: what they have in common; a whole number that differs stands in it as an array, with
-    one number for each of ``at``."""
-
-    value: Mapping[str, Any]
-    at: npt.NDArray[np.int64]
-
-    def whole(self, number: Any) -> npt.NDArray[np.int64]:
-        """Return a number that stands in ``value``, for each row. Raises ``TypeError`` or ``ValueError`` when it is
-        none."""
-        if isinstance(number, np.ndarray):
-            return number
-        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-        return np.full(len(self.at), max(least, min(int(number), most)), dtype=np.int64)
-
-
 class Rows(Protocol):
-    """The rows of one shard in ``index`` order: numeric columns as numpy arrays, text columns as integer codes."""
+    """The rows of one shard that the law reads, in ``index`` order."""
 
     def __len__(self) -> int: ...
 
     @property
-    def beside(self) -> Rows:
-        """The same rows, at the same positions, where :meth:`where` also finds what stands beside
-        (:attr:`Reads.beside`). These very rows where queues are whole."""
+    def run(self) -> RunContext:
+        """What is known of the run besides."""
+
+    def of(
+        self, rows: type[Event] | type[RowClass], equals: Mapping[Any, object] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return the positions of the rows of a class, ascending; of those alone in which each field is what ``equals``
+        says: ``rows.of(Send, {Send.type: OpType.OK})``. Raises :class:`Undeclared` for what the law does not read."""
+
+    def values(self, field: object, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return a field of these rows, all of its class: whole numbers as int64, -1 where there is none; texts and all
+        else as Python objects, "" or None where there is none. Raises :class:`Undeclared` as :meth:`of`."""
 
     @property
-    def own(self) -> npt.NDArray[np.bool_]:
-        """Which rows do not stand beside: they are in no other shard of this part, unless wanted everywhere."""
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return a numeric column (int64), or the codes of a text column."""
-
-    def code(self, column: str, text: str) -> int:
-        """Return the code of a text in that column, -2 if it does not occur."""
-
-    def text(self, column: str, row: int) -> str: ...
-
-    def value(self, row: int) -> dict[str, Any]:
-        """Return the row's ``value`` column, parsed."""
-
-    def forms(self, at: npt.NDArray[np.int64]) -> Sequence[Form]:
-        """Return the ``value`` of all these rows, parsed together: each row in one form. It costs a parse for each
-        form, where :meth:`value` costs one for each row."""
-
-    def where(self, **equals: str | int) -> npt.NDArray[np.int64]:
-        """Positions of the rows in which every named column equals the given text or number, ascending."""
-
-    def numbers(self, key: str, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the whole number under ``key`` of each row's ``value``, -1 where there is none; for flat values
-        only."""
-
-    def words(self, key: str, at: npt.NDArray[np.int64]) -> list[str]:
-        """Return the text under ``key`` of each row's ``value``, "" where there is none; for flat values only."""
-
-    def labels(self, key: str, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
-        """As :meth:`words`, for many rows: a code for each, and the texts behind the codes, each of them once. Some of
-        them may be those of no row."""
-
-    def memo(self, make: Callable[[Rows], T]) -> T:
-        """``make(self)``, computed once for all kernels that look at these rows."""
+    def columns(self) -> shard_rows.Rows:
+        """The same rows, at the same positions, as whole columns: for laws that must be fast."""
 
 
-class Law(Protocol):
-    """One kernel of one law. Build it with ``create(options)`` of its module in ``checkers/``; where a law needs rows
-    of several keys, ``create`` returns a sequence of kernels with one promise."""
+class Law(ABC):
+    """One promise, judged by one key. ``create(options)`` of a module in ``checkers/`` returns one, or a sequence of
+    several with one promise, where rows of several keys are needed.
 
-    @property
-    def promise(self) -> Promise: ...
+    ``reads`` are classes of rows, or single fields of them, all of which :meth:`examine` may ask for and nothing else.
+    Without the ``evidence`` the law isn't run: the driver must report all of it. ``uses``: it is about what workloads
+    do that use one of these. ``part`` says in a few words which part of its promise it judges, where there are several.
+    ``on_prefix``: it may also be asked about a run that goes on, and keeps to :attr:`RunContext.unfinished` then.
+    """
 
-    @property
-    def needs(self) -> Needs: ...
+    __slots__ = ()
+    promise: ClassVar[Promise]
+    key: ClassVar[Key]
+    reads: ClassVar[Sequence[object]]
+    evidence: ClassVar[Sequence[Evidence]] = (Evidence.OPERATIONS,)
+    uses: ClassVar[Sequence[Use]] = ()
+    part: ClassVar[str] = ""
+    on_prefix: ClassVar[bool] = False
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
-        """Look at one shard. Keys that share a shard must not change what is found of each."""
+    @abstractmethod
+    def examine(self, rows: Rows) -> Partial:
+        """Look at one shard."""
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    @abstractmethod
+    def judge(self, partial: Partial) -> Verdict:
         """Decide over all shards together. Vacuous evidence (nothing acknowledged, no drain, no observations) is
-        UNKNOWN, with the reason; NOT APPLICABLE only what nothing in the run is about."""
+        UNKNOWN, with the reason. In a run whose workloads use nothing that the law is about, UNKNOWN for that reason
+        alone becomes NOT APPLICABLE."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Refuse what laws declared before by these names."""
+        if name in ("Needs", "Reads", "Sieve"):
+            raise ImportError(
+                f"chaos.law has no {name} any more: a law derives from chaos.law.Law and declares `key` and `reads`,"
+                " classes of rows or their fields (docs/plugins/law.md)"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from chaos.driver import Evidence
-from chaos.judging.findings import Findings
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings
+from chaos.kernel import Key, Needs
+from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import reads, tier

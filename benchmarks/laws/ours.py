@@ -20,7 +20,8 @@ from chaos.judging.engine import Examined, Session, examine_shard, verdicts
 from chaos.judging.masters import parse
 from chaos.judging.registry import Registry, registry
 from chaos.judging.shard import Shard
-from chaos.law import Key, RunContext
+from chaos.kernel import Key
+from chaos.law import RunContext
 from chaos.verdict import Validity
 
 #: The laws about what clients saw. Of those with several kernels, the ones over rows of queues.

@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import ALWAYS, Form, Needs, Rows
+from chaos.kernel import ALWAYS, Needs
+from chaos.law import Undeclared
+from chaos.shard_rows import Form, Rows
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
-
-
-class Undeclared(Exception):
-    """A kernel read what it had not declared: in a large run it would not have been there."""
 
 
 class Declared:

@@ -13,19 +13,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from chaos.errors import ChaosError
+from chaos.findings import cap
 from chaos.history import uris
 from chaos.history.memory import give_back
 from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
-from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, Registry, registry
 from chaos.judging.shard import ANOMALIES, Shard, anomaly_row, seen_by
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
-from chaos.law import Law, Partial, Promise, RunContext
+from chaos.kernel import Kernel
+from chaos.law import Partial, Promise, RunContext
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [
@@ -163,7 +164,7 @@ def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress 
     return examine(tasks)
 
 
-def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -> list[KernelId]:
+def _serving(shard: str, kernels: Mapping[KernelId, Kernel], context: RunContext) -> list[KernelId]:
     """Return the kernels that look at a shard of this name: those whose evidence the driver reports. All of them are
     owed a shard that is in no plan, so that nobody takes it for judged."""
     served = plan.served(shard, kernels)
@@ -171,7 +172,7 @@ def _serving(shard: str, kernels: Mapping[KernelId, Law], context: RunContext) -
     return [number for number in (kernels if served is None else served) if not _lacks(kernels[number], reported)]
 
 
-def _lacks(law: Law, reported: Set[str]) -> list[str]:
+def _lacks(law: Kernel, reported: Set[str]) -> list[str]:
     """Return the evidence that a kernel needs and that nobody said there would be."""
     return sorted({str(one) for one in law.needs.evidence if one not in reported})
 
@@ -240,7 +241,7 @@ def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
     return found
 
 
-def _examined(law: Law, rows: Shard, context: RunContext) -> Partial:
+def _examined(law: Kernel, rows: Shard, context: RunContext) -> Partial:
     try:
         return _sane(law.examine(Declared(rows, law.needs), context), law.promise)
     except MemoryError:

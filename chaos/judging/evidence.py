@@ -16,7 +16,8 @@ from chaos.history import unanswered
 from chaos.history.columns import Kind
 from chaos.history.run_meta import RUNNING, RunMeta
 from chaos.judging.shard import are_accidents
-from chaos.law import Needs, RunContext
+from chaos.kernel import Needs
+from chaos.law import RunContext
 from chaos.ops import OpType
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from chaos.history.masks import MASK, WORDS, Masked
 from chaos.history.values import extracted, number_under, whole_numbers, word_under
-from chaos.law import Form
+from chaos.shard_rows import Form
 
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]

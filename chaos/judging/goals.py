@@ -14,7 +14,9 @@ from chaos.errors import BadInput
 from chaos.goal import Goal
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
-from chaos.law import Reads, RunContext
+from chaos.kernel import Reads
+from chaos.law import RunContext
+from chaos.law_declaration import declared_rows
 from chaos.plugins import PluginKind, spoken, unspoken
 
 
@@ -70,7 +72,7 @@ def look(blocks: Iterable[pa.Table], goals: Sequence[str], context: RunContext) 
             made[goal] = load(goal)
         except BadInput as error:
             broken[goal] = str(error)
-    wanted = [reads for goal in made.values() for reads in goal.rows]
+    wanted = [reads for goal in made.values() for reads in goal.needs.rows]
     rows = Shard(pa.concat_tables(_chosen(block, wanted) for block in blocks).unify_dictionaries())
     return tuple(
         _sighting(goal, made[goal], rows, context) if goal in made else Sighting(goal=goal, why=broken[goal])
@@ -80,7 +82,9 @@ def look(blocks: Iterable[pa.Table], goals: Sequence[str], context: RunContext) 
 
 def _sighting(name: str, goal: Goal, rows: Shard, context: RunContext) -> Sighting:
     try:
-        return Sighting(goal=name, times=int(goal.reached(Declared(rows, goal.needs), context)))
+        return Sighting(
+            goal=name, times=int(goal.reached(declared_rows(Declared(rows, goal.needs), context, goal.reads)))
+        )
     except Exception as error:  # a foreign file may raise anything at all
         return Sighting(goal=name, why=f"the look for it crashed: {type(error).__name__}: {error}")
 

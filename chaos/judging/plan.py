@@ -15,7 +15,8 @@ from chaos.history.run_meta import RunMeta
 from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Rows, Sieve
+from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
+from chaos.shard_rows import Rows
 
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
@@ -93,13 +94,13 @@ def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:
     return tuple(dict.fromkeys(_sieve(one.sieve) for one in reads if one.sieve is not None))
 
 
-def plan(kernels: Mapping[KernelId, Law], meta: RunMeta | None = None) -> tuple[Part, ...]:
+def plan(kernels: Mapping[KernelId, Kernel], meta: RunMeta | None = None) -> tuple[Part, ...]:
     """How the rows of a large run are to be parted for these kernels. ``meta``: the ``run.json`` of that run; a plan
     without one leaves less out, and does for every run."""
     return tuple(family.part(meta) for family in _families(kernels))
 
 
-def served(shard: str, kernels: Mapping[KernelId, Law]) -> tuple[KernelId, ...] | None:
+def served(shard: str, kernels: Mapping[KernelId, Kernel]) -> tuple[KernelId, ...] | None:
     """Which kernels look at the shard of this name; None for a shard that no plan has."""
     if shard.startswith("all-"):
         return tuple(kernels)
@@ -115,12 +116,12 @@ def is_whole(names: Sequence[str]) -> bool:
     return list(names) == [WHOLE]
 
 
-def columns(kernels: Sequence[Law]) -> tuple[str, ...]:
+def columns(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     """All columns that these kernels read, sorted."""
     return tuple(sorted({name for law in kernels for name in law.needs.columns}))
 
 
-def _families(kernels: Mapping[KernelId, Law]) -> list[_Family]:
+def _families(kernels: Mapping[KernelId, Kernel]) -> list[_Family]:
     found: list[_Family] = []
     for number, law in kernels.items():
         family = next((one for one in found if one.takes(law.needs)), None)

@@ -14,7 +14,9 @@ from chaos import plugins
 from chaos.driver import CREATE, Evidence
 from chaos.errors import BadInput
 from chaos.history.columns import COLUMNS, Kind
-from chaos.law import AnomalyKind, Key, Law, Needs, Promise, Reads
+from chaos.kernel import Kernel, Key, Needs, Reads
+from chaos.law import AnomalyKind, Law, Promise
+from chaos.law_declaration import kernel_of
 from chaos.plugins import GROUP, PACKAGES, PluginKind
 from chaos.workload import Use
 
@@ -27,7 +29,7 @@ class Registry:
     """``kernels`` of all laws that can be used, and ``broken``: plug-in → why it can't. A broken plug-in's own law is
     reported under the plug-in's name, and is UNKNOWN."""
 
-    kernels: Mapping[KernelId, Law]
+    kernels: Mapping[KernelId, Kernel]
     broken: Mapping[str, str]
 
     @property
@@ -44,7 +46,7 @@ class Registry:
 @cache
 def registry() -> Registry:
     """Load all laws, once. Raises :class:`BadInput` when a folder of the user's stands in the place of ours."""
-    kernels: dict[KernelId, Law] = {}
+    kernels: dict[KernelId, Kernel] = {}
     broken: dict[str, str] = {}
     owners: dict[str, str] = {}
     for name, own in _in_order():
@@ -74,7 +76,7 @@ def _is_ours(name: str) -> bool:
     return importlib.util.find_spec(f"{PACKAGES[PluginKind.LAW]}.{name}") is not None
 
 
-def _made(name: str, own: bool) -> Sequence[Law]:
+def _made(name: str, own: bool) -> Sequence[Kernel]:
     if own:
         module = importlib.import_module(f"{PACKAGES[PluginKind.LAW]}.{name}")
         found = getattr(module, CREATE)(plugins.options_class(module)())
@@ -82,10 +84,20 @@ def _made(name: str, own: bool) -> Sequence[Law]:
         raise BadInput(f"law {name!r} of another package has the name of one of ours")
     else:
         found = plugins.build(PluginKind.LAW, name)
-    return tuple(found) if isinstance(found, Sequence) else (found,)
+    made = tuple(found) if isinstance(found, Sequence) else (found,)
+    return tuple(kernel_of(one) if isinstance(one, Law) else one if own else _refused(one) for one in made)
 
 
-def _check(made: Sequence[Law], owners: Mapping[str, str]) -> None:
+def _refused(law: object) -> Kernel:
+    """Raise :class:`BadInput` for what another package offers and is no :class:`Law`; what it needed to be before has
+    a sentence of its own."""
+    what = f"{type(law).__name__} is not a chaos.law.Law"
+    if hasattr(law, "needs"):
+        what = f"{type(law).__name__} declares `needs`, as laws did before"
+    raise BadInput(f"{what}: derive it from chaos.law.Law, and declare `key` and `reads` (docs/plugins/law.md)")
+
+
+def _check(made: Sequence[Kernel], owners: Mapping[str, str]) -> None:
     """Check what a plug-in made. Raises :class:`BadInput` for what is no law, or takes the name of another one's."""
     if not made:
         raise BadInput("its create() made no law")

@@ -18,7 +18,9 @@ from chaos.fault import ACCIDENT
 from chaos.history import uris
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.judging.forms import Searched, forms, parse
-from chaos.law import ALWAYS, Form, Rows, RunContext
+from chaos.kernel import ALWAYS
+from chaos.law import RunContext
+from chaos.shard_rows import Form, Rows
 from chaos.verdict import Anomaly
 
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.

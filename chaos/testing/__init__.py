@@ -1,6 +1,6 @@
 """Checks that the authors of plug-ins call from pytest: one for each kind, in a file of its own.
 
-``from chaos.testing import check_fault``. Each raises ``AssertionError`` with all that it found wrong.
+``from chaos.testing import check_fault``. Each check raises ``AssertionError`` with all that it found wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _HOMES = {
     "check_fault": "faults",
     "check_law": "laws",
     "check_workload": "workloads",
+    "history_of": "laws",
 }
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 
+from chaos.events import field_of
 from chaos.history import shards
+from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.prefix import end_of_whole_steps
-from chaos.judging.declared import Declared, Undeclared
+from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
 from chaos.judging.shard import Shard
 from chaos.judging.so_far import able
-from chaos.law import Law, Partial, RunContext
+from chaos.kernel import Kernel
+from chaos.law import Law, Partial, RowType, RunContext, Undeclared
+from chaos.law_declaration import kernel_of
 from chaos.verdict import Validity, Verdict
 
 #: So many rows of its own a shard has at most when a history is parted.
@@ -25,8 +31,28 @@ PARTED = (1_000_000, 200, 1)
 PREFIXES = 12
 
 
+def history_of(rows: Iterable[tuple[RowType, Mapping[Any, object]]]) -> pa.Table:
+    """Return a history with these rows, in this order: each is a class of rows, and its fields that are not empty:
+    ``(Send, {Send.type: "ok", Send.queue: 0})``. Raises ``ValueError`` for what is no field of the class."""
+    columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
+    for index, (cls, fields) in enumerate(rows):
+        row: dict[str, object] = {"index": index, "kind": cls.kind, "f": cls.f}
+        value: dict[str, object] = {}
+        for declared, content in fields.items():
+            field = field_of(declared)
+            if field is None or field.owner is not cls:
+                raise ValueError(f"{declared!r} is no field of {cls.__name__}")
+            (row if field.name in COLUMNS else value)[field.name] = content
+        row[VALUE] = json.dumps(value) if value else ""
+        for name, column in columns.items():
+            column.append(row.get(name, -1 if name in INTEGERS else ""))
+    types = {name: pa.int64() if name in INTEGERS else pa.string() for name in COLUMNS}
+    arrays = {name: pa.array(column, types[name]) for name, column in columns.items()}
+    return pa.table({name: one.dictionary_encode() if name in WORDS else one for name, one in arrays.items()})
+
+
 def check_law(
-    law: Law | Sequence[Law],
+    law: Law | Kernel | Sequence[Law | Kernel],
     *,
     bad: Sequence[tuple[pa.Table, Sequence[str]]],
     near_miss: Sequence[pa.Table],
@@ -42,7 +68,8 @@ def check_law(
     reads rows or columns that it does not declare. What kernels that may be asked about a prefix of a run find there is
     found in the whole run, too.
     """
-    kernels = tuple(law) if isinstance(law, Sequence) else (law,)
+    laws = tuple(law) if isinstance(law, Sequence) else (law,)
+    kernels = tuple(kernel_of(one) if isinstance(one, Law) else one for one in laws)
     known = Registry({("law", number): one for number, one in enumerate(kernels)}, {})
     for number, (table, names) in enumerate(bad):
         verdict = _judge(known, [(shards.WHOLE, table)], context)
@@ -71,7 +98,7 @@ def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: Run
     return verdict
 
 
-def _check_reads(kernel: Law, table: pa.Table, context: RunContext) -> None:
+def _check_reads(kernel: Kernel, table: pa.Table, context: RunContext) -> None:
     """Check that what a kernel finds does not change when all that it doesn't declare is gone, and that it never asks
     for that."""
     try:

@@ -6,7 +6,8 @@ from collections.abc import Sequence, Set
 from functools import cached_property
 
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.faults import Fault, faults
 from checkers._facts.run import bound, phase_time
 

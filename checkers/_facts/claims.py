@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Grid, Ints, any_in, groups, message_slots, only, slots, tops
 from checkers._facts.clients import sends
 

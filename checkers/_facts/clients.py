@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints, Line, among, groups, places_in
 from checkers._facts.run import phase_index
 

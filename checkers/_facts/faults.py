@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from chaos.fault import ACCIDENT, Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.run import brokers, phase_time
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, groups, only
 from checkers._facts.faults import Fault, disk_may_be_harmed, faults
 from checkers._facts.nodes.logs import in_node_order

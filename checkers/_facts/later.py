@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows
 from chaos.ops import SEQUENCE_BITS
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints, places_in
 from checkers._facts.clients import Calls, calls, drain_reads, sends
 from checkers._facts.nodes.logs import final_log

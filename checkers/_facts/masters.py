@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints
 
 

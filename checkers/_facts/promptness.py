@@ -14,8 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER
 from checkers._facts.causes import HARMLESS, Causes
 from checkers._facts.committed import Course, Stage, courses

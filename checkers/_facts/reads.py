@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.law import Reads, Rows, Sieve
+from chaos.kernel import Reads, Sieve
+from chaos.shard_rows import Rows
 from checkers._facts import clients, committed
 from checkers._facts.arrays import Ints
 from checkers._facts.nodes import acks, logs

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.judging.findings import Findings
-from chaos.law import Form, Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Form, Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Flags, Ints, distinct, places_in
 from checkers._facts.manifests.restored import Manifests

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints
 
 

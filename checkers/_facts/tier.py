@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.driver import Evidence
-from chaos.judging.findings import decide
-from chaos.law import Partial, Promise, Rows, RunContext
+from chaos.findings import decide
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Validity, Verdict
 from checkers import _facts as facts
 from checkers._facts import retention

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.fault import Effect
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.faults import faults, in_force
 
 CONTROLLERS = "the controllers"

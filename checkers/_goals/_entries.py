@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.driver import Evidence
-from chaos.law import Reads, Rows
+from chaos.events import Applied
+from chaos.shard_rows import Rows
 
 #: What a goal declares that looks at these.
-ROWS = (Reads(kind="trace", f=("applied",)),)
-COLUMNS = ("time_ns", "position", "value")
+READS = (Applied,)
 EVIDENCE = (Evidence.OPERATIONS, Evidence.ELECTIONS)
 
 

@@ -6,14 +6,16 @@ from bisect import bisect_right
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import CommitOffset, Send
 from checkers._goals import _entries
 
 ANSWERS = ("send", "commit")
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Count the answers that name an older epoch than that of the newest master who had been elected when they came."""
+    rows = history.columns
     epoch, times = rows.column("epoch"), rows.column("time_ns")
     elected = [(entry.time_ns, int(entry.value["master_epoch"])) for entry in _entries.elections(rows)]
     moments = [when for when, _ in elected]
@@ -27,8 +29,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="op", f=ANSWERS)),
-        columns=("type", "epoch", *_entries.COLUMNS),
+        reads=(*_entries.READS, Send, CommitOffset),
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

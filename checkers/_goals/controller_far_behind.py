@@ -6,14 +6,15 @@ import numpy as np
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 FAR = 8
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Count the times at which a controller that goes on living applies an entry of long ago, or skips as many."""
+    rows = history.columns
     applied = rows.where(kind="trace", f="applied")
     place, node, life = (rows.column(name)[applied] for name in ("position", "node", "incarnation"))
     newest = np.maximum.accumulate(place) if len(place) else place
@@ -30,8 +31,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=_entries.ROWS,
-        columns=("node", "incarnation", "position"),
+        reads=_entries.READS,
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

@@ -6,12 +6,13 @@ import numpy as np
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Rows, RunContext
+from chaos.law import Rows
 from checkers import _facts as facts
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     applied = rows.where(kind="trace", f="applied")
     node, life, place = (rows.column(name)[applied] for name in ("node", "incarnation", "position"))
     order, starts = facts.groups(node, life)
@@ -20,8 +21,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=_entries.ROWS,
-        columns=("node", "incarnation", "position"),
+        reads=_entries.READS,
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

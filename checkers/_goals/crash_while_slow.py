@@ -5,11 +5,13 @@ from __future__ import annotations
 from chaos.driver import NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import FaultRow
 from checkers import _facts as facts
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     known = rows.memo(facts.faults)
     slow = [fault for fault in known if fault.hits(Effect.SLOWS)]
     return sum(
@@ -23,7 +25,6 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="fault"),),
-        columns=("time_ns", "type", "process", "node", "value"),
+        reads=(FaultRow,),
         reached=_reached,
     )

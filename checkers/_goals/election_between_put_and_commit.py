@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from chaos import shard_rows
 from chaos.driver import Evidence, NoOptions
+from chaos.events import StoreCas, StorePut
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     times, queue = rows.column("time_ns"), rows.column("queue")
     puts, commits = rows.where(kind="trace", f="store_put"), rows.where(kind="trace", f="store_cas")
     steps = [(int(times[at]), int(queue[at]), word == "created") for at, word in _outcomes(rows, puts.tolist())]
@@ -23,14 +26,13 @@ def _reached(rows: Rows, context: RunContext) -> int:
     return found
 
 
-def _outcomes(rows: Rows, at: list[int]) -> list[tuple[int, str]]:
+def _outcomes(rows: shard_rows.Rows, at: list[int]) -> list[tuple[int, str]]:
     return [(one, str(rows.value(one).get("outcome", ""))) for one in at]
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="trace", f=("store_put", "store_cas"))),
-        columns=("queue", *_entries.COLUMNS),
+        reads=(*_entries.READS, StorePut, StoreCas),
         evidence=(*_entries.EVIDENCE, Evidence.TIER),
         reached=_reached,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Bootstrap
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     times = rows.column("time_ns")
     joined = [(entry.time_ns, members) for entry, _, members in _entries.sets(rows)]
     elected = [entry.time_ns for entry in _entries.elections(rows)]
@@ -22,8 +24,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="trace", f=("bootstrap",))),
-        columns=("node", *_entries.COLUMNS),
+        reads=(*_entries.READS, Bootstrap),
         evidence=(*_entries.EVIDENCE, Evidence.CONFIRM),
         reached=_reached,
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Role
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Within one life the roles of a broker skip the epoch of an election."""
+    rows = history.columns
     epoch, life, times = rows.column("epoch"), rows.column("incarnation"), rows.column("time_ns")
     elected = {int(entry.value["master_epoch"]): entry.time_ns for entry in _entries.elections(rows)}
     last: dict[tuple[str, int], tuple[int, int]] = {}
@@ -25,8 +27,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="trace", f=("role",))),
-        columns=("node", "epoch", "incarnation", *_entries.COLUMNS),
+        reads=(*_entries.READS, Role),
         evidence=(*_entries.EVIDENCE, Evidence.ROLES),
         reached=_reached,
     )

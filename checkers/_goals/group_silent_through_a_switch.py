@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import CommitOffset
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Count the groups whose last commit took effect a second or more before the last election."""
+    rows = history.columns
     times, invoked = rows.column("time_ns"), rows.column("op")
     index = rows.column("index")
     group_of = dict(
@@ -28,8 +30,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="op", f=("commit",))),
-        columns=("type", "op", *_entries.COLUMNS),
+        reads=(*_entries.READS, CommitOffset),
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return sum(
         entry.type == "masterless" or bool(entry.value.get("masterless")) for entry in rows.memo(_entries.entries)
     )
 
 
 def create(options: NoOptions) -> Goal:
-    return Goal(rows=_entries.ROWS, columns=_entries.COLUMNS, evidence=_entries.EVIDENCE, reached=_reached)
+    return Goal(
+        reads=_entries.READS,
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

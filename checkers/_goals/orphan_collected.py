@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import StoreDelete
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return rows.words("outcome", rows.where(kind="trace", f="store_delete")).count("deleted")
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("store_delete",)),),
-        columns=("value",),
+        reads=(StoreDelete,),
         evidence=(Evidence.OPERATIONS, Evidence.TIER),
         reached=_reached,
     )

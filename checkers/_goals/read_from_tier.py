@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import Pull
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return rows.words("source", rows.where(kind="op", f="pull", type="ok")).count("tier")
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="op", f=("pull",)),),
-        columns=("type", "value"),
+        reads=(Pull,),
         evidence=(Evidence.OPERATIONS, Evidence.TIER),
         reached=_reached,
     )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from chaos import shard_rows
 from chaos.driver import Evidence, NoOptions
+from chaos.events import RaftRole
 from chaos.fault import Effect
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import FaultRow, ReadObject
 from checkers import _facts as facts
 
 #: So long after the beginning of a fault what had been sent before has arrived.
 ARRIVED_NS = 50_000_000
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Count the reads of a leader to which nothing but its lease can have shown that it still leads. Where several
     controllers are cut off together they could inform each other."""
+    rows = history.columns
     index, times, reads = rows.column("index"), rows.column("time_ns"), rows.memo(_reads)
     raft = rows.where(kind="trace", f="raft").tolist()
     nodes = {rows.text("node", at) for at in raft}
@@ -29,14 +33,13 @@ def _reached(rows: Rows, context: RunContext) -> int:
     return found
 
 
-def _reads(rows: Rows) -> facts.Calls:
+def _reads(rows: shard_rows.Rows) -> facts.Calls:
     return facts.calls(rows, "read")
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("raft",)), Reads(kind="op", f=("read",)), Reads(kind="fault")),
-        columns=("time_ns", "op", "type", "process", "node", "value"),
+        reads=(RaftRole, ReadObject, FaultRow),
         evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
         reached=_reached,
     )

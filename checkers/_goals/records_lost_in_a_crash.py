@@ -7,12 +7,14 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Append, Bootstrap, Recovered, Truncate
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
     """Count the lives whose last record lies at or above the end of the log that the next life found."""
+    rows = history.columns
     node, life, position = rows.column("node"), rows.column("incarnation"), rows.column("position")
     appends = rows.where(kind="trace", f="append")
     cuts = np.concatenate([rows.where(kind="trace", f="truncate"), rows.where(kind="trace", f="bootstrap")])
@@ -31,8 +33,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("append", "recovered", "truncate", "bootstrap")),),
-        columns=("node", "incarnation", "position"),
+        reads=(Append, Recovered, Truncate, Bootstrap),
         evidence=(Evidence.OPERATIONS, Evidence.CONFIRM),
         reached=_reached,
     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Damaged
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return len(rows.where(kind="trace", f="damaged"))
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("damaged",)),),
-        columns=(),
+        reads=(Damaged,),
         evidence=(Evidence.OPERATIONS, Evidence.CONFIRM),
         reached=_reached,
     )

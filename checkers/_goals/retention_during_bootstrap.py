@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Bootstrap, Retention
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     times = rows.column("time_ns")
     deleted = [(rows.text("node", at), int(times[at])) for at in rows.where(kind="trace", f="retention").tolist()]
     joined = [(entry.time_ns, members) for entry, _, members in _entries.sets(rows)]
@@ -22,8 +24,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="trace", f=("retention", "bootstrap"))),
-        columns=("node", *_entries.COLUMNS),
+        reads=(*_entries.READS, Retention, Bootstrap),
         evidence=(*_entries.EVIDENCE, Evidence.RETENTION, Evidence.CONFIRM),
         reached=_reached,
     )

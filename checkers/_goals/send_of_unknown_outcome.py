@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import Send
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return len(rows.where(kind="op", f="send", type="info"))
 
 
 def create(options: NoOptions) -> Goal:
-    return Goal(rows=(Reads(kind="op", f=("send",)),), columns=("type",), reached=_reached)
+    return Goal(
+        reads=(Send,),
+        reached=_reached,
+    )

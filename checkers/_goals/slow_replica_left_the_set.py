@@ -5,14 +5,16 @@ from __future__ import annotations
 from chaos.driver import NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import FaultRow
 from checkers import _facts as facts
 from checkers._goals import _entries
 
 GONE = (Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.ISOLATES, Effect.CUTS, Effect.LOSES_DISK, Effect.REMOVES_REPLICA)
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     known, found = rows.memo(facts.faults), 0
     for entry, before, after in _entries.sets(rows):
         if entry.type != "alter":
@@ -26,8 +28,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="fault")),
-        columns=("type", "process", "node", *_entries.COLUMNS),
+        reads=(*_entries.READS, FaultRow),
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from chaos.driver import NoOptions
 from chaos.goal import Goal
-from chaos.law import Rows, RunContext
+from chaos.law import Rows
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     refused = [entry for entry in rows.memo(_entries.entries) if entry.type == "none"]
     return sum(entry.value.get("op") == "alter" and bool(entry.value.get("code")) for entry in refused)
 
 
 def create(options: NoOptions) -> Goal:
-    return Goal(rows=_entries.ROWS, columns=_entries.COLUMNS, evidence=_entries.EVIDENCE, reached=_reached)
+    return Goal(
+        reads=_entries.READS,
+        evidence=_entries.EVIDENCE,
+        reached=_reached,
+    )

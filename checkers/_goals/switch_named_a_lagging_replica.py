@@ -5,11 +5,13 @@ from __future__ import annotations
 from chaos.driver import NoOptions
 from chaos.fault import Effect
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import FaultRow
 from checkers._goals import _entries
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     changes = [(entry.time_ns, members) for entry, _, members in _entries.sets(rows)]
     times, found = rows.column("time_ns"), 0
     for at in rows.where(kind="fault", type="invoke").tolist():
@@ -21,8 +23,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(*_entries.ROWS, Reads(kind="fault")),
-        columns=("type", *_entries.COLUMNS),
+        reads=(*_entries.READS, FaultRow),
         evidence=_entries.EVIDENCE,
         reached=_reached,
     )

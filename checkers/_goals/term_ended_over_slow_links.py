@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import RaftRole
 from chaos.fault import Effect
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
+from chaos.operations import FaultRow
 from checkers import _facts as facts
 
 GONE = (Effect.TAKES_DOWN, Effect.MAY_CRASH, Effect.ISOLATES, Effect.CUTS)
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     known, times = rows.memo(facts.faults), rows.column("time_ns")
     before, found = "", 0
     for at in rows.where(kind="trace", f="raft").tolist():
@@ -26,8 +29,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("raft",)), Reads(kind="fault")),
-        columns=("time_ns", "type", "process", "node", "value"),
+        reads=(RaftRole, FaultRow),
         evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
         reached=_reached,
     )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import StoreCas
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 from checkers._facts import tier
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     return sum(later.start > earlier.start >= 0 for earlier, later in tier.pairs(rows))
 
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("store_cas",)),),
-        columns=("queue", "offset", "position", "epoch", "hash", "value"),
+        reads=(StoreCas,),
         evidence=(Evidence.OPERATIONS, Evidence.TIER),
         reached=_reached,
     )

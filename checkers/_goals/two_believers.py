@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Role, Start
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     times = rows.column("time_ns")
     changes = [*rows.where(kind="trace", f="role").tolist(), *rows.where(kind="trace", f="start").tolist()]
     believers: dict[str, int] = {}
@@ -23,8 +25,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("role", "start")),),
-        columns=("time_ns", "node", "value"),
+        reads=(Role, Start),
         evidence=(Evidence.OPERATIONS, Evidence.ROLES),
         reached=_reached,
     )

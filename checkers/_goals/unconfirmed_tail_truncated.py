@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import Confirm, Truncate
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     node, position = rows.column("node"), rows.column("position")
     index = rows.column("index")
     confirms = rows.where(kind="trace", f="confirm")
@@ -23,8 +25,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("truncate", "confirm")),),
-        columns=("node", "position", "value"),
+        reads=(Truncate, Confirm),
         evidence=(Evidence.OPERATIONS, Evidence.CONFIRM),
         reached=_reached,
     )

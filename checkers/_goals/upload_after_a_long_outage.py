@@ -5,14 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 
 from chaos.driver import Evidence, NoOptions
+from chaos.events import StoreCas, TierRequest
 from chaos.goal import Goal
-from chaos.law import Reads, Rows, RunContext
+from chaos.law import Rows
 
 #: An uploader that waits twice as long after each failure has waited for its longest time by then.
 LONG_NS = 30_000_000_000
 
 
-def _reached(rows: Rows, context: RunContext) -> int:
+def _reached(history: Rows) -> int:
+    rows = history.columns
     times = rows.column("time_ns")
     commits = rows.where(kind="trace", f="store_cas").tolist()
     taken = sorted(int(times[at]) for at in commits if rows.value(at).get("outcome") == "applied")
@@ -23,8 +25,7 @@ def _reached(rows: Rows, context: RunContext) -> int:
 
 def create(options: NoOptions) -> Goal:
     return Goal(
-        rows=(Reads(kind="trace", f=("store_cas", "tier_request")),),
-        columns=("time_ns", "value"),
+        reads=(StoreCas, TierRequest),
         evidence=(Evidence.OPERATIONS, Evidence.TIER),
         reached=_reached,
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chaos.law import Reads, Rows, Sieve
+from chaos.kernel import Reads, Sieve
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Ints, parts
 from checkers._facts.reads import own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 
 

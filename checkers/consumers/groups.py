@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import NEVER, Flags, Ints, distinct, parts, places_in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.judging.findings import Facts, decide
+from chaos.findings import Facts, decide
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.verdict import Verdict
 

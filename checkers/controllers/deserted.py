@@ -8,8 +8,8 @@ meanwhile.
 
 from __future__ import annotations
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers._facts.run import at_s
 
 LEADER_DESERTED = "leader-deserted"

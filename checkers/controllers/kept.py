@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers._facts.faults import faults
 from checkers._facts.run import at_s
 

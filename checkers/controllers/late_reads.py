@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints
 from checkers._facts.causes import Causes
 from checkers._facts.clients import calls

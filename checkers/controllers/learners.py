@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.causes import AFTER_S, Causes
 from checkers._facts.faults import Fault
 from checkers._facts.nodes.due import first_calm, spans

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers._facts.clients import calls
 from checkers._facts.run import at_s
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints
 from checkers._facts.clients import calls
 from checkers._facts.faults import Fault, faults, in_force

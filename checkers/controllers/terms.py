@@ -7,8 +7,9 @@ binds its whole life, and who has led one was elected with it on its disk, and k
 from __future__ import annotations
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.faults import Fault, faults
 from checkers._facts.nodes.logs import node_traces
 from checkers._facts.run import at_s

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints
 from checkers._facts.faults import Fault
 from checkers._facts.nodes.logs import in_node_order, node_traces, nodes_of

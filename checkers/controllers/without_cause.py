@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
-from chaos.judging.findings import Findings, decide
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings, decide
+from chaos.kernel import Key, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import promptness, reads

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Flags, Ints, among
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.judging.findings import Facts, Findings, joined
+from chaos.findings import Facts, Findings, joined
 from chaos.law import Partial
 from checkers import _facts as facts
 from checkers._facts import later

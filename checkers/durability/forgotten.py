@@ -15,8 +15,10 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Key, Needs, Partial, Promise, Reads, Rows, RunContext, Sieve
+from chaos.findings import Findings
+from chaos.kernel import Key, Needs, Reads, Sieve
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts

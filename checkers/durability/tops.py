@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints, among, distinct
 from checkers._facts.claims import Claims, acknowledged, claims_of
 from checkers._facts.clients import sends

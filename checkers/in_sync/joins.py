@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER
 from checkers._facts.causes import AFTER_S, HARMLESS
 from checkers._facts.committed import Course, Stage, courses

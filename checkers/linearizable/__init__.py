@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from chaos.law import Law
+from chaos.kernel import Kernel
 from checkers.linearizable.history import History, Result
 from checkers.linearizable.paths import JAR
 
@@ -21,7 +21,7 @@ class Options:
     """The law has none."""
 
 
-def create(options: Options) -> Law:
+def create(options: Options) -> Kernel:
     from checkers.linearizable.law import Linearizable
 
     return Linearizable(search=_search)

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.errors import MachineError
-from chaos.judging.findings import Findings, decide
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings, decide
+from chaos.kernel import Key, Needs
+from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Anomaly, DeadEnd, Validity, Verdict
 from chaos.workload import Use
 from checkers import _facts as facts

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings
+from chaos.kernel import Key, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts

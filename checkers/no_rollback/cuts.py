@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Flags, Ints
 from checkers._facts.losses.permitted import Cuts

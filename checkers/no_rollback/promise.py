@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.judging.findings import decide
+from chaos.findings import decide
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.verdict import Verdict
 from checkers.no_rollback.cuts import CONFIRM_ROLLBACK

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.judging.findings import decide
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import decide
+from chaos.kernel import Key, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers._facts import pulls as pulls_of

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts import tier, waits
 from checkers._facts.arrays import Flags, Ints, among, any_in, slots

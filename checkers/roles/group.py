@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers.roles.lives import EPOCH_REGRESSION
 from checkers.roles.promise import DUPLICATE_ID, ELECTION_OUTSIDE_SET, TWO_MASTERS
 

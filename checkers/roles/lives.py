@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Ints, among
 from checkers._facts.faults import Fault

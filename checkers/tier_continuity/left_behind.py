@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
-from chaos.judging.findings import Findings
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings
+from chaos.kernel import Key, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import garbage, reads, tier

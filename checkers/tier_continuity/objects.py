@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.judging.findings import Facts, Findings, joined
-from chaos.law import Key, Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Facts, Findings, joined
+from chaos.kernel import Key, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers._facts import reads, tier
 from checkers._facts.arrays import Ints, groups, ranges

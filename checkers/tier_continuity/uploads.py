@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints, distinct
 from checkers._facts.clients import sends
 from checkers._facts.faults import faults, service_ended

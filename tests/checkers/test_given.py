@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from chaos.findings import cap
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
-from chaos.judging.findings import cap
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.law import Partial, RunContext

@@ -13,6 +13,7 @@ from chaos.errors import BadInput
 from chaos.judging import goals
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
+from chaos.law_declaration import declared_rows
 from chaos.plugins import PluginKind, spoken
 from tests.checkers.histories import History
 
@@ -222,12 +223,13 @@ def test_a_goal_is_seen_where_it_is_reached_and_nowhere_near(goal: str) -> None:
         (found,) = goals.look([it.table()], [goal], it.context())
         assert (found.times, found.why) == (times, "")
         made = goals.load(goal)
-        assert made.reached(Declared(Shard(it.table()), made.needs, strict=True), it.context()) == times
+        strictly = Declared(Shard(it.table()), made.needs, strict=True)
+        assert made.reached(declared_rows(strictly, it.context(), made.reads)) == times
 
 
 def test_a_goal_that_is_broken_was_not_reached_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     module = plugins.load(PluginKind.GOAL, "two_believers")
-    monkeypatch.setattr(module, "_reached", lambda rows, context: rows.column("hash")[0])
+    monkeypatch.setattr(module, "_reached", lambda rows: rows.columns.column("hash")[0])
     (found,) = goals.look([History().table()], ["two believers"], History().context())
     assert found.times == 0 and "does not declare" in found.why
     (found,) = goals.look([History().table()], ["to believers"], History().context())

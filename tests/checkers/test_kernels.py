@@ -16,12 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from chaos.findings import cap
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
-from chaos.judging.findings import cap
 from chaos.judging.registry import KernelId, registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Needs, Partial, Promise, Rows, RunContext
+from chaos.kernel import Kernel, Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import availability, durability, order, progress
 from checkers import consumers as groups
@@ -133,7 +135,7 @@ class Both:
 
     promise: Promise
     needs: Needs
-    kernels: tuple[Law, ...]
+    kernels: tuple[Kernel, ...]
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         return reduce(Partial.merge, (kernel.examine(rows, context) for kernel in self.kernels))
@@ -143,7 +145,7 @@ class Both:
 
 
 #: Each kernel, its slow oracle, and histories at random that it has something to say about.
-PAIRS: dict[str, tuple[Law, Law, Callable[[Random], pa.Table]]] = {
+PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
     "durability": (Durability(), slow_durability.Durability(), clients),
     "no-rollback": (
         Both(NO_ROLLBACK, slow_no_rollback.BOTH, (own_log.OwnLog(), others.Others())),
@@ -172,7 +174,7 @@ RELAXED = {"flush": "async", "acks": "master"}
 OF_STRICT = ("agreement", "no-rollback", "reads")
 
 
-def told(law: Law, table: pa.Table, context: RunContext, *, wordless: bool = False) -> dict[str, Any]:
+def told(law: Kernel, table: pa.Table, context: RunContext, *, wordless: bool = False) -> dict[str, Any]:
     """What a kernel finds, of all queues together; ``wordless``: without what it says of each violation."""
     found: Partial = law.examine(Declared(Shard(table), law.needs), context)
     anomalies = [
@@ -271,7 +273,7 @@ def steady_rows(messages: int, queues: int, bad: bool) -> pa.Table:
     return steady(messages, queues=queues, bad=bad)
 
 
-def taken(law: Law, messages: int, *, queues: int = 2, bad: bool = False) -> Counter[str]:
+def taken(law: Kernel, messages: int, *, queues: int = 2, bad: bool = False) -> Counter[str]:
     rows = Declared(Shard(steady_rows(messages, queues, bad)), law.needs)
     return steps(lambda: law.examine(rows, STEADY))
 

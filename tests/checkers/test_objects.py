@@ -17,7 +17,8 @@ from chaos.judging.engine import judge_files
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Partial, RunContext
+from chaos.kernel import Kernel
+from chaos.law import Partial, RunContext
 from chaos.verdict import Validity
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.objects import OF_ALL, OF_EACH, TierContent, is_complete
@@ -30,7 +31,7 @@ from tests.checkers.test_tier import Tiered, good
 QUEUES = 3
 
 
-def law_of(part: str) -> Law:
+def law_of(part: str) -> Kernel:
     (law,) = (law for law in registry().kernels.values() if law.needs.part == part)
     return law
 
@@ -47,7 +48,7 @@ def tier(rng: Random, nodes: Sequence[str]) -> History:
     return history
 
 
-def told(law: Law, tables: Sequence[pa.Table], context: RunContext, rng: Random) -> Partial:
+def told(law: Kernel, tables: Sequence[pa.Table], context: RunContext, rng: Random) -> Partial:
     return merged([law.examine(Declared(Shard(table), law.needs), context) for table in tables], rng)
 
 

@@ -19,7 +19,8 @@ from chaos.history.parted.lived import Lived
 from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, RunContext
+from chaos.kernel import Kernel, Key, Needs
+from chaos.law import RunContext
 from checkers._facts.nodes import own_logs
 from checkers._facts.reads import own
 from checkers.in_sync.own_log import OwnLog as InSync
@@ -34,7 +35,7 @@ from tests.checkers.histories import TELLS, History
 from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import chosen, partial_of, whole
 
-LAWS: dict[tuple[str, int], Law] = {
+LAWS: dict[tuple[str, int], Kernel] = {
     ("in_sync", 0): InSync(),
     ("no_rollback", 0): NoRollback(),
     ("roles", 0): Remembered(),
@@ -268,7 +269,7 @@ def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
 
 def test_a_law_that_wants_the_rows_otherwise_leaves_nothing_out() -> None:
     other = SimpleNamespace(needs=Needs(key=Key.NODE, rows=(own("trace", "confirm"),), columns=()))
-    (part,) = plan({**LAWS, ("other", 0): cast(Law, other)}, RunMeta.of({}))
+    (part,) = plan({**LAWS, ("other", 0): cast(Kernel, other)}, RunMeta.of({}))
     assert not part.sifted
     assert all(any(f in one.f for one in part.own) for f in own_logs.OFTEN)
 

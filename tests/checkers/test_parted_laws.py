@@ -16,7 +16,9 @@ from chaos.history.parted.places import Places
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Rows, RunContext
+from chaos.kernel import Kernel, Key, Needs, Reads
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import durability
 from checkers.durability import tops
 from tests.checkers.harms import EMPTIED, HARMS
@@ -108,14 +110,14 @@ def parts(table: pa.Table, needs: Needs, rng: Random) -> list[Rows]:
     return found
 
 
-def check(law: Law, table: pa.Table, context: RunContext, rng: Random) -> int:
+def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random) -> int:
     whole = told(law, law.examine(Declared(Shard(table), law.needs, strict=True), context), context)
     found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in parts(table, law.needs, rng)]
     assert told(law, merged(found, rng), context) == whole
     return sum(whole["numbers"].values()) + len(whole["gaps"]) + len(whole["why"])  # type: ignore
 
 
-def check_random(law: Law, seeds: range) -> None:
+def check_random(law: Kernel, seeds: range) -> None:
     some = 0
     for seed in seeds:
         rng = Random(f"parted {seed}")
@@ -124,7 +126,7 @@ def check_random(law: Law, seeds: range) -> None:
     assert some > len(seeds) / 4
 
 
-def check_harmed(law: Law, seed: int, every: int) -> None:
+def check_harmed(law: Kernel, seed: int, every: int) -> None:
     for harm in [*HARMS, *EMPTIED][seed % every :: every]:
         rng = Random(f"parted {harm.__name__} {seed}")
         run = recording().copy()

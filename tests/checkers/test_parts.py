@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from chaos.judging.findings import Findings, cap
+from chaos.findings import Findings, cap
 from chaos.judging.shard import Shard
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from chaos.verdict import Anomaly
 from checkers import _facts as facts
 from checkers._facts import committed

@@ -9,12 +9,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from chaos import findings
 from chaos.history import sharding, shards, spool
 from chaos.history.directory import read_meta
 from chaos.history.prefix import LastSteps, WholeSteps
 from chaos.history.recorder import read_rows
 from chaos.history.spool import Spool
-from chaos.judging import findings
 from chaos.judging.registry import registry
 from chaos.judging.so_far import NONE, SoFar, able, judge_prefix, judge_so_far, violated
 from chaos.law import RunContext

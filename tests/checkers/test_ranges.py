@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from chaos.findings import MAX_REPORTED
 from chaos.history import shards
 from chaos.history.columns import BESIDE, VALUE
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
-from chaos.judging.findings import MAX_REPORTED
 from chaos.judging.plan import plan, served
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Partial, RunContext
+from chaos.kernel import Kernel, Key
+from chaos.law import Partial, RunContext
 from chaos.verdict import Anomaly, Validity
 from checkers._facts import clients as clients_view
 from checkers._facts.nodes import logs
@@ -83,7 +84,7 @@ def merged(found: Sequence[Partial], rng: Random) -> Partial:
     return left[0]
 
 
-def told(law: Law, partial: Partial, context: RunContext) -> dict[str, object]:
+def told(law: Kernel, partial: Partial, context: RunContext) -> dict[str, object]:
     """What it finds. Of more of one name than are told one by one, which ones are told is left open."""
     verdict = law.judge(partial, context)  # facts may be told in parts, and may tell of anomalies
     numbers: dict[str, int] = {}
@@ -95,7 +96,7 @@ def told(law: Law, partial: Partial, context: RunContext) -> dict[str, object]:
     return {"few": few, "numbers": numbers, "counts": counts, "why": verdict.why, "gaps": set(partial.gaps)}
 
 
-def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int) -> tuple[int, int]:
+def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random, most: int) -> tuple[int, int]:
     """Returns in how many shards the rows were judged, and how many anomalies were found."""
     found, at_once, offsets = [], [], rng.choice(OFFSETS)
     for one in (law, *joined(law)):
@@ -110,13 +111,13 @@ def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int
     return len(parts), sum(whole["numbers"].values())  # type: ignore[attr-defined]
 
 
-def joined(law: Law) -> list[Law]:
+def joined(law: Kernel) -> list[Kernel]:
     """The kernel whose facts this one is given, too."""
     mine = [one for one in registry().kernels.values() if one.promise.name == law.promise.name]
     return [one for one in mine if law.needs.joins and one.needs.part == law.needs.joins]
 
 
-def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = clients) -> None:
+def check_random(law: Kernel, seeds: range, make: Callable[[Random], pa.Table] = clients) -> None:
     parts = anomalies = 0
     for seed in seeds:
         rng = Random(f"ranges {seed}")
@@ -127,7 +128,7 @@ def check_random(law: Law, seeds: range, make: Callable[[Random], pa.Table] = cl
     assert parts > 5 * len(seeds) and anomalies >= len(seeds) / 4
 
 
-def check_harmed(law: Law, seed: int, every: int) -> None:
+def check_harmed(law: Kernel, seed: int, every: int) -> None:
     """A run without the rows of some kind may leave a law so few that they stand in one shard of 20 rows."""
     for harm in [*HARMS, *EMPTIED][seed % every :: every]:
         rng = Random(f"ranges {harm.__name__} {seed}")
@@ -141,7 +142,7 @@ def check_harmed(law: Law, seed: int, every: int) -> None:
 
 
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
-def test_random_histories_may_be_parted_anywhere(law: Law) -> None:
+def test_random_histories_may_be_parted_anywhere(law: Kernel) -> None:
     check_random(law, range(FEW))
 
 
@@ -322,7 +323,7 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
-def test_many_random_histories_may_be_parted_anywhere(law: Law) -> None:
+def test_many_random_histories_may_be_parted_anywhere(law: Kernel) -> None:
     check_random(law, range(FEW, 200))
 
 
@@ -331,13 +332,13 @@ FIRST = {number: law for number, law in KERNELS.items() if number == min(one for
 
 
 @pytest.mark.parametrize("law", FIRST.values(), ids=map(str, FIRST))
-def test_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
+def test_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
     check_harmed(law, seed=1, every=200)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
-def test_all_harmed_runs_may_be_parted_anywhere(law: Law) -> None:
+def test_all_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
     """Every ninth harm: which ones differs from kernel to kernel."""
     check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=9)
 

@@ -20,7 +20,9 @@ from chaos.judging.declared import Declared
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Law, Partial, Rows, RunContext
+from chaos.kernel import Kernel
+from chaos.law import Partial, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Validity
 from checkers._facts.arrays import Ints
 from checkers.consumers import committed
@@ -42,7 +44,7 @@ KERNELS = {law.needs.part: law for law in registry().kernels.values() if law.pro
 WAITING = KERNELS[waiting.NEEDS.part]
 
 
-def in_parts(law: Law, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
+def in_parts(law: Kernel, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
     parts = dict(shards.parts(table, plan({("law", 0): law}), most, offsets))
     parts.pop(shards.REST, None)
     return [law.examine(Declared(Shard(rows), law.needs, strict=True), context) for rows in parts.values()]
@@ -60,7 +62,7 @@ def of_readers(rng: Random) -> pa.Table:
             return table
 
 
-def check(law: Law, table: pa.Table, context: RunContext, rng: Random, most: int) -> int:
+def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random, most: int) -> int:
     """Returns how many anomalies were found."""
     found, whole, offsets = [], [], rng.choice(OFFSETS)
     for one in (law, *joined(law)):
@@ -127,7 +129,7 @@ def test_all_harmed_runs_are_judged_alike_in_parts() -> None:
 
 
 def check_blocks(
-    law: Law, sieve: Callable[[Rows], Ints], done: Sequence[str], make: Callable[[Random], pa.Table], seeds: range
+    law: Kernel, sieve: Callable[[Rows], Ints], done: Sequence[str], make: Callable[[Random], pa.Table], seeds: range
 ) -> int:
     """What readers need may be found some rows at a time: the kernel finds the same in it. Returns how many anomalies
     were found."""

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from chaos import findings
 from chaos.driver import Evidence
 from chaos.history.run_meta import RunMeta
-from chaos.judging import findings
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
-from chaos.law import Law, Partial, RunContext
+from chaos.kernel import Kernel
+from chaos.law import Partial, RunContext
 from checkers.durability.copies import Copies
 from checkers.progress.bounds import Bounds
 from checkers.progress.waiting import Waiting
@@ -43,7 +44,7 @@ def context_of(rng: Random, seed: int, profile: dict[str, Any]) -> RunContext:
     return RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
 
 
-def examine(law: Law, table: pa.Table, context: RunContext) -> Partial:
+def examine(law: Kernel, table: pa.Table, context: RunContext) -> Partial:
     return law.examine(Declared(Shard(table), law.needs), context)
 
 

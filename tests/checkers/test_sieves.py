@@ -21,7 +21,9 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.law import Key, Law, Needs, Reads, Rows, RunContext, Sieve
+from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers import upload_bound
 from checkers._facts import reads
@@ -132,7 +134,7 @@ def test_nothing_is_missed_in_many(needed: tuple[Reads, ...], find: Callable[[Ro
 def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
     """What is kept of rows that are given some at a time. Returns how many rows are kept."""
     kernel = SimpleNamespace(needs=Needs(key=Key.QUEUE, rows=needed, columns=()))
-    parts, number = plan({("law", 0): cast(Law, kernel)}), 0
+    parts, number = plan({("law", 0): cast(Kernel, kernel)}), 0
     for seed in seeds:
         rng = Random(f"blocks {seed}")
         table = random_table(rng, rng.choice((3, 30, 120)))
@@ -206,7 +208,7 @@ def test_no_shard_of_the_whole_run_holds_what_was_done_to_queues() -> None:
 
 
 #: Laws that are given few of the confirm offsets, and of what is durable, for the run as a whole.
-ACROSS_NODES: dict[str, Law] = {
+ACROSS_NODES: dict[str, Kernel] = {
     "what others had of it": Others(),
     "what members have": Members(),
     "elections": Elections(),
@@ -284,12 +286,12 @@ def chosen(table: pa.Table, reads: Iterable[Reads]) -> Flags:
     return found
 
 
-def partial_of(law: Law, table: pa.Table, context: RunContext) -> dict[str, Any]:
+def partial_of(law: Kernel, table: pa.Table, context: RunContext) -> dict[str, Any]:
     found = law.examine(Shard(table), context)
     return {name: [*getattr(found, name)] for name in ("anomalies", "facts", "gaps")} | {"counts": dict(found.counts)}
 
 
-def check_sifted(law: Law, table: pa.Table, context: RunContext, rng: Random) -> tuple[bool, int]:
+def check_sifted(law: Kernel, table: pa.Table, context: RunContext, rng: Random) -> tuple[bool, int]:
     """Returns whether anything is shown, and how many rows were left out."""
     sifted = [one for one in law.needs.rows if one.sieve is not None]
     share = rng.choice((0.0, 0.25, 0.5))

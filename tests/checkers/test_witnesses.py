@@ -48,14 +48,15 @@ def declared() -> set[tuple[str, str]]:
 
 
 def fields_read() -> Iterator[str]:
-    """Names that the code of laws asks values of rows for; ``fact`` is a kernel's own. What is said of objects has its
+    """Names that the code of laws asks values of rows for; ``fact`` is a kernel's own, ``detail`` the
+    harness's. What is said of objects has its
     own page."""
     folder = ROOT / "checkers"
     for path in sorted(path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] not in APART):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
                 continue
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == "fact":
+            if isinstance(node.func.value, ast.Name) and node.func.value.id in ("fact", "detail"):
                 continue
             first = node.args[0]
             if node.func.attr in READERS and isinstance(first, ast.Constant) and isinstance(first.value, str):

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from chaos.errors import BadInput
+from chaos.findings import Findings, decide
 from chaos.history import directory, spool, stream
 from chaos.history.recorder import STREAM, Recorder
-from chaos.judging.findings import Findings, decide
 from chaos.judging.outcome import judge
 from chaos.judging.registry import Registry
 from chaos.judging.run import examine, prepare
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
+from chaos.kernel import Key, Needs, Reads
+from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Anomaly, Engine, RunVerdict, Validity, Verdict
 from stormproof.outcome import exit_code, worst_code
 from stormproof.shrinking.again import failed

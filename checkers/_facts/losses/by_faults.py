@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Ints, parts
 from checkers._facts.faults import Fault, faults
 from checkers._facts.losses import weakness

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints, any_in, distinct, slots
 from checkers._facts.claims import Claims, claims_of, conflicts
 from checkers._facts.losses.permitted import UNDECIDED, cuts, cuts_of_read

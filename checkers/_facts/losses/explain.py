@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints
 from checkers._facts.losses import by_faults, polled, traced
 from checkers._facts.losses.explained import Explained

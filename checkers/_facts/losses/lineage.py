@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints, slots
 from checkers._facts.claims import Claims
 from checkers._facts.losses.terms import Term

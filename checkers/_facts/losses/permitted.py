@@ -14,8 +14,9 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.faults import Fault, faults
 from checkers._facts.losses import by_faults, polled, weakness

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Ints, places_in
 from checkers._facts.faults import Fault
 from checkers._facts.losses import by_faults, weakness

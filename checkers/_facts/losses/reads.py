@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from chaos.law import Reads, Rows, Sieve
+from chaos.kernel import Reads, Sieve
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints
 from checkers._facts.nodes.logs import highest_of
 from checkers._facts.reads import FAULTS, LIVES, RUN, everywhere, own

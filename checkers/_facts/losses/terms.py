@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

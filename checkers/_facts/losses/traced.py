@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints, parts
 from checkers._facts.faults import faults
 from checkers._facts.losses import weakness

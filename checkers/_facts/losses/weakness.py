@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from chaos.driver import Profile
 from chaos.fault import Effect
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.faults import Fault, faults
 from checkers._facts.run import in_s, load_began_ns
 

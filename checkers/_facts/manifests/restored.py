@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.manifests.segments import Named, Segments, Spans, extended, part, size
 
 

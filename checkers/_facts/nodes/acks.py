@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Ints, groups, parts
 from checkers._facts.run import ENDS_LACKING, at_s, may_lack_ends
 

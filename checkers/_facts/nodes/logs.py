@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from chaos.law import Form, Rows
+from chaos.shard_rows import Form, Rows
 from checkers._facts.arrays import Flags, Ints, distinct, groups, parts
 from checkers._facts.claims import Claims, claims_of
 from checkers._facts.run import has_recovered

@@ -10,7 +10,8 @@ from functools import cache, cached_property
 import numpy as np
 
 from chaos.driver import Profile
-from chaos.law import Reads, Rows, Sieve
+from chaos.kernel import Reads, Sieve
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints, parts
 
 #: What a node reports again and again: most of it says nothing new.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,19 +17,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos import plugins
-from chaos.errors import MachineError
+from chaos.errors import BadInput, MachineError
+from chaos.findings import Findings
 from chaos.history import shards
 from chaos.history.run_meta import RunMeta
 from chaos.judging import class_archive
 from chaos.judging import engine as _engine
 from chaos.judging import registry as registry_module
 from chaos.judging.engine import RunInput, Session, judge, judge_rows
-from chaos.judging.findings import Findings
 from chaos.judging.plan import plan
 from chaos.judging.registry import Registry
 from chaos.judging.spark_errors import JobFailed
-from chaos.law import AnomalyKind, Key, Law, Needs, Partial, Promise, Reads, Rows, RunContext
+from chaos.kernel import Kernel, Key, Needs, Reads
+from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.plugins import PluginKind
+from chaos.shard_rows import Rows
 from chaos.verdict import Anomaly, Validity, Verdict
 from tests.checkers.histories import BROKERS, SIZE, History, table_of
 from tests.checkers.names import LAWS, L
@@ -116,7 +119,7 @@ CONTEXT = RunContext(run="r", seed=1, meta=RunMeta.of({"deployment": "sim", "bro
 REAL = _engine.registry()
 
 
-def with_law(*laws: Law, broken: dict[str, str] | None = None) -> Registry:
+def with_law(*laws: Kernel, broken: dict[str, str] | None = None) -> Registry:
     """What there would be if another package offered these laws."""
     return Registry({**REAL.kernels, **{("foreign", number): law for number, law in enumerate(laws)}}, broken or {})
 
@@ -303,14 +306,9 @@ class Impostor(Hearts):
     ("made", "words"),
     [
         (lambda: 1 // 0, "ZeroDivisionError"),
-        (lambda: "nothing", "has no promise"),
+        (lambda: "nothing", "is not a chaos.law.Law"),
         (list, "made no law"),
-        (lambda: replace(Hearts(), promise=replace(PROMISE, name=L.ORDER)), "already that of 'order'"),
-        (lambda: [Hearts(), replace(Hearts(), promise=replace(PROMISE, meaning="else"))], "promise two things"),
-        (lambda: replace(Hearts(), promise=replace(PROMISE, anomalies=PROMISE.anomalies * 2)), "each of its anomalies"),
-        (lambda: replace(Hearts(), needs=replace(Hearts().needs, columns=("pulse",))), "no column pulse"),
-        (lambda: replace(Hearts(), needs=replace(Hearts().needs, part="a", joins="a")), "judges 'a'"),
-        (lambda: replace(Hearts(), needs=replace(Hearts().needs, rows=(Reads(kind="heart"),))), "heart"),
+        (Hearts, "declares `needs`, as laws did before"),
     ],
 )
 def test_what_is_no_law_is_broken_and_says_why(made: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,6 +318,22 @@ def test_what_is_no_law_is_broken_and_says_why(made: Any, words: str, monkeypatc
     found = registry_module.registry.__wrapped__()
     assert list(found.broken) == ["hearts"] and words in found.broken["hearts"]
     assert list(found.kernels) == list(REAL.kernels)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ([replace(Hearts(), promise=replace(PROMISE, name=L.ORDER))], "already that of 'order'"),
+        ([Hearts(), replace(Hearts(), promise=replace(PROMISE, meaning="else"))], "promise two things"),
+        ([replace(Hearts(), promise=replace(PROMISE, anomalies=PROMISE.anomalies * 2))], "each of its anomalies"),
+        ([replace(Hearts(), needs=replace(Hearts().needs, columns=("pulse",)))], "no column pulse"),
+        ([replace(Hearts(), needs=replace(Hearts().needs, part="a", joins="a"))], "judges 'a'"),
+        ([replace(Hearts(), needs=replace(Hearts().needs, rows=(Reads(kind="heart"),)))], "heart"),
+    ],
+)
+def test_a_kernel_that_contradicts_itself_is_refused(made: Any, words: str) -> None:
+    with pytest.raises((BadInput, ValueError), match=re.escape(words)):
+        registry_module._check(made, {L.ORDER: "order"})
 
 
 def test_a_shard_that_is_in_no_plan_is_not_taken_for_judged() -> None:

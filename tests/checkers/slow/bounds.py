@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.faults import were_calm
 from checkers.progress.promise import STALE_MAXIMUM, STALE_MINIMUM

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers.durability.copies import UNREPORTED
 from checkers.durability.promise import FALSE_ACKNOWLEDGEMENT
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.clients import calls, delivered, sends
 from checkers._facts.masters import from_masters

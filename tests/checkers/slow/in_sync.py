@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import Ints
 from checkers.in_sync.own_log import _may_lose, _report

@@ -8,7 +8,8 @@ from typing import Any
 
 from chaos.driver import Evidence
 from chaos.fault import Effect
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.losses import Lost
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaos.judging.findings import Findings, decide
-from chaos.law import Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings, decide
+from chaos.kernel import Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.arrays import Ints

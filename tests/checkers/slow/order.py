@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaos.judging.findings import Findings, decide
-from chaos.law import Needs, Partial, Promise, Rows, RunContext
+from chaos.findings import Findings, decide
+from chaos.kernel import Needs
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers._facts import losses
 from checkers.order import CONSUMER_REORDER, DELIVERED, OVER_FULL, PRODUCER_REORDER, PROMISE, REORDER, STORED

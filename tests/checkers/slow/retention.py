@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.judging.findings import Findings
-from chaos.law import Rows, RunContext
+from chaos.findings import Findings
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.retention import EARLY_RETENTION
 

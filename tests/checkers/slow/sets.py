@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chaos.judging.findings import Findings
-from chaos.law import Rows
+from chaos.findings import Findings
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.committed import Told
 from checkers._facts.masters import masters

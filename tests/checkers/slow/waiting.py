@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.law import Rows, RunContext
+from chaos.law import RunContext
+from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.faults import calm_times, were_calm
 from checkers.progress.promise import STALLED, WOKEN_LATE

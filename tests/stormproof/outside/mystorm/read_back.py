@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numpy as np
 
-from chaos.law import AnomalyKind, Key, Needs, Partial, Promise, Reads, Rows, RunContext
-from chaos.verdict import Anomaly, Validity, Verdict
+from chaos.api import AnomalyKind, Findings, Key, Law, NoOptions, OpType, Partial, Promise, Rows, Verdict, decide
+from chaos.operations import Delivered, Drain, Send
 
 PROMISE = Promise(
     name="read-back",
@@ -14,47 +14,29 @@ PROMISE = Promise(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Nothing to choose."""
-
-
-class ReadBack:
+class ReadBack(Law):
     promise = PROMISE
-    needs = Needs(
-        key=Key.QUEUE,
-        rows=(Reads(kind="op", f=("send", "delivered", "drain")),),
-        columns=("index", "type", "message"),
-    )
+    key = Key.QUEUE
+    reads = (Send.index, Send.type, Send.queue, Send.message, Delivered.message, Drain.type, Drain.queue)
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
-        acked = rows.where(kind="op", type="ok", f="send")
-        read = set(rows.column("message")[rows.where(kind="op", f="delivered")].tolist())
-        lost = [row for row in acked.tolist() if int(rows.column("message")[row]) not in read]
-        found = [
-            Anomaly(
-                law=PROMISE.name,
-                name="not-read-back",
-                explanation=f"nobody read message {rows.column('message')[row]}",
-                rows=(int(rows.column("index")[row]),),
-            )
-            for row in lost
-        ]
-        if not len(rows.where(kind="op", type="ok", f="drain")):
-            return Partial(gaps=["a queue was not read to its end after the run"])
-        return Partial(counts={"toy_acked": len(acked)}, anomalies=found)
+    def examine(self, rows: Rows) -> Partial:
+        found = Findings(PROMISE)
+        acked = rows.of(Send, {Send.type: OpType.OK})
+        drained = rows.values(Drain.queue, rows.of(Drain, {Drain.type: OpType.OK}))
+        is_drained = np.isin(rows.values(Send.queue, acked), drained)
+        is_read = np.isin(rows.values(Send.message, acked), rows.values(Delivered.message, rows.of(Delivered)))
+        lost = acked[is_drained & ~is_read]
+        found.count("toy_acked", len(acked))
+        columns = [rows.values(field, lost) for field in (Send.index, Send.queue, Send.message)]
+        for index, queue, message in zip(*columns, strict=True):
+            found.add("not-read-back", f"nobody read message {message}", index, queue=queue, message=message)
+        if not is_drained.all():
+            found.gap("a queue was not read to its end after the run")
+        return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        found, proven = tuple(partial.anomalies), partial.counts.get("toy_acked") and not partial.gaps
-        validity = Validity.INVALID if found else Validity.VALID if proven else Validity.UNKNOWN
-        return Verdict(
-            law=PROMISE.name,
-            validity=validity,
-            anomalies=found,
-            counts=partial.counts,
-            why="; ".join(partial.gaps),
-        )
+    def judge(self, partial: Partial) -> Verdict:
+        return decide(PROMISE, partial, needs=[("toy_acked", "no send was acknowledged")])
 
 
-def create(options: Options) -> ReadBack:
+def create(options: NoOptions) -> ReadBack:
     return ReadBack()

@@ -7,7 +7,7 @@ from functools import partial, reduce
 import numpy as np
 import pytest
 
-from chaos.judging.findings import MAX_REPORTED, Findings, cap
+from chaos.findings import MAX_REPORTED, Findings, cap
 from chaos.law import AnomalyKind, Partial, Promise
 from chaos.verdict import Anomaly
 
