@@ -6,7 +6,7 @@ This is the one place between :mod:`chaos.law`, which authors see, and :mod:`cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,11 @@ class Compiled:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         verdict = self.law.judge(partial)
-        if verdict.validity is Validity.UNKNOWN and not partial.gaps and (unless := _not_used(self.needs, context)):
-            return Verdict(law=verdict.law, validity=Validity.NOT_APPLICABLE, counts=verdict.counts, why=unless)
-        return verdict
+        if verdict.validity is not Validity.UNKNOWN or not (unless := _not_used(self.needs, context)):
+            return verdict
+        if partial.gaps:
+            return replace(verdict, why="; ".join(sorted(partial.gaps)))
+        return replace(verdict, validity=Validity.NOT_APPLICABLE, why=unless)
 
 
 def _not_used(needs: Needs, context: RunContext) -> str:

@@ -472,6 +472,7 @@ class QueueHolders(FinalRow):
 class NodeRead(FinalRow):
     """A message as a node answered it from its own copy."""
 
+    epoch: Annotated[int, "master epoch, where the answer says it"]
     queue: Annotated[int, "index of the queue"]
     offset: Annotated[int, "in the queue"]
     message: Annotated[int, "id of the message"]

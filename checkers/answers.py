@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from chaos import law
+from chaos.events import Applied
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Law, Partial, Promise, RunContext
+from chaos.law import Rows as LawRows
+from chaos.operations import FaultRow, HarnessRow, Question
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -45,13 +49,6 @@ PROMISE = Promise(
 )
 
 
-QUESTIONS = Needs(
-    part="questions",
-    key=Key.RUN,
-    rows=(own("op", "question"), own("trace", "applied"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
-    uses=(Use.LIMITS,),
-)
 #: Sends are as many as messages: they are looked at where their queues are, each with its answer.
 MESSAGES = Needs(
     part="messages that are questions",
@@ -71,14 +68,17 @@ class Options:
 ANSWERED = ("answers", "no request at a limit was answered")
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(Law):
     """Requests that are made for their answer alone."""
 
-    promise: Promise = PROMISE
-    needs: Needs = QUESTIONS
+    promise = PROMISE
+    key = law.Key.RUN
+    reads = (Question, Applied, HarnessRow, FaultRow)
+    uses = (Use.LIMITS,)
+    part = "questions"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         calls = facts.calls(rows, "question")
         _as_documented(rows, found, calls)
@@ -92,8 +92,8 @@ class Questions:
             _answered_in_quiet(rows, context, found, calls)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial, needs=[ANSWERED], unless=_nothing_owed(context))
+    def judge(self, partial: Partial) -> Verdict:
+        return decide(PROMISE, partial, needs=[ANSWERED])
 
 
 @dataclass(frozen=True, slots=True)

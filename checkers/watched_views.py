@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.driver import Evidence
+from chaos.events import Crash, MetadataApplied
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Key, Law, Partial, Promise, RunContext
+from chaos.law import Rows as LawRows
+from chaos.operations import CompareAndSet, FaultRow, HarnessRow, ReadObject, ViewEntry, WriteObject
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.faults import were_calm
-from checkers._facts.reads import own
 
 #: So long after recovery a node may not show yet what was agreed on before.
 VIEW_S = 5.0
@@ -41,18 +41,7 @@ PROMISE = Promise(
         ),
     ),
 )
-NEEDS = Needs(
-    key=Key.RUN,
-    rows=(
-        own("op", "view", *(CHANGES := ("read", "write", "cas"))),
-        own("trace", "metadata", "crash"),
-        reads.RUN,
-        reads.FAULTS,
-    ),
-    columns=(*reads.BASIC, *reads.OPERATIONS),
-    evidence=(Evidence.OPERATIONS, Evidence.ELECTIONS),
-    uses=(Use.METADATA,),
-)
+CHANGES = ("read", "write", "cas")
 _VERSION_BITS = 32
 
 
@@ -61,12 +50,15 @@ class Options:
     """None."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedViews:
-    promise: Promise = PROMISE
-    needs: Needs = NEEDS
+class WatchedViews(Law):
+    promise = PROMISE
+    key = Key.RUN
+    reads = (ViewEntry, ReadObject, WriteObject, CompareAndSet, MetadataApplied, Crash, HarnessRow, FaultRow)
+    evidence = (Evidence.OPERATIONS, Evidence.ELECTIONS)
+    uses = (Use.METADATA,)
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         log, shown = _log(rows, found), _shown(rows, found)
         found.count("changes", len(log.revision))
@@ -83,10 +75,9 @@ class WatchedViews:
             _current(rows, context, found, shown, claims)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if Use.METADATA in context.uses else f"no workload uses {Use.METADATA}"
+    def judge(self, partial: Partial) -> Verdict:
         needs = [("changes", "no change of the metadata was reported"), ("views", "no node was asked for its view")]
-        return decide(PROMISE, partial, needs=needs, unless=unless)
+        return decide(PROMISE, partial, needs=needs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from chaos.driver import Evidence
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import HarnessRow, NodeRead, NodeReadEnd, QueueHolders
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.arrays import parts
 from checkers._facts.claims import Claims
-from checkers._facts.reads import own
 from checkers.agreement.promise import PROMISE, REPLICA_DIVERGENCE
 from checkers.agreement.records import describe
 
-NODE_READS = Needs(
-    part="what nodes answer one by one",
-    key=Key.QUEUE,
-    rows=(own("final", "holders", "node_read", "node_end"), reads.RUN),
-    columns=(*reads.BASIC, "queue", "offset", "message", "hash", "epoch"),
-    evidence=(Evidence.NODE_READS,),
-    uses=(Use.QUEUES,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class NodeReads:
+class NodeReads(Law):
     """Copies of a queue, each as the node that holds it answers."""
 
-    promise: Promise = PROMISE
-    needs: Needs = NODE_READS
+    promise = PROMISE
+    key = Key.QUEUE
+    reads = (QueueHolders, NodeRead, NodeReadEnd, HarnessRow)
+    evidence = (Evidence.NODE_READS,)
+    uses = (Use.QUEUES,)
+    part = "what nodes answer one by one"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows = given.columns
         found = Findings(PROMISE)
         claims = facts.claims_of(rows, rows.where(kind="final", f="node_read"))
         found.count("node_reads", len(claims.at))
@@ -53,9 +45,9 @@ class NodeReads:
             self._missing(rows, found, queue, claims.only(copies.get(queue, none)))
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         needs = [("records_compared", "no two nodes answered what the same offset holds")]
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        return decide(PROMISE, partial, needs=needs)
 
     def _missing(self, rows: Rows, found: Findings, queue: int, copies: Claims) -> None:
         """Check that what one node answered, every other one did too whose copy begins before and ends after that."""

@@ -6,42 +6,32 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
+from chaos.events import Applied, RaftMembers, RaftRole, TermRaised, Vote
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial, RunContext
+from chaos.law import Rows as LawRows
+from chaos.operations import FaultRow, HarnessRow, ReadObject
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads
-from checkers._facts.reads import own
 from checkers.controllers import deserted, kept, old, terms, votes
-from checkers.controllers.promise import COLUMNS, MEMBERSHIP_JUMP, NEEDLESS_ELECTION, PROMISE
+from checkers.controllers.promise import MEMBERSHIP_JUMP, NEEDLESS_ELECTION, PROMISE
 
 #: Elections without effect that the controllers may begin of themselves, one after the other.
 IN_VAIN = 3
 
-DECISIONS = Needs(
-    part="decisions",
-    key=Key.RUN,
-    rows=(
-        own("trace", "applied", "raft", "vote", "term_raised", "members"),
-        own("op", "read"),
-        reads.RUN,
-        reads.FAULTS,
-    ),
-    columns=(*COLUMNS, "op", "queue", "offset"),
-    evidence=(Evidence.ELECTIONS,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Law):
     """What the controllers reported of what they agreed on, and of who led them."""
 
-    promise: Promise = PROMISE
-    needs: Needs = DECISIONS
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Applied, RaftRole, Vote, TermRaised, RaftMembers, ReadObject, HarnessRow, FaultRow)
+    evidence = (Evidence.ELECTIONS,)
+    part = "decisions"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         applied = rows.where(kind="trace", f="applied").tolist()
         found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
@@ -55,7 +45,7 @@ class Decisions:
             old.answers_of_old_leaders(rows, found)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         return decide(PROMISE, partial, needs=[("entries", "no controller reported what it applied")])
 
 

@@ -6,37 +6,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Evidence
+from chaos.events import Crash, Role, Route, Start
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial, RunContext
+from chaos.law import Rows as LawRows
+from chaos.operations import FaultRow, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.faults import calm_times
-from checkers._facts.reads import own
 from checkers.roles.promise import MISSING_FROM_ROUTE, PROMISE
 from checkers.roles.routes import ROUTE_BOUND_S
 
-NEEDS = Needs(
-    part="who is in routes",
-    key=Key.RUN,
-    rows=(own("trace", "route", "role", "start", "crash"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch"),
-    evidence=(Evidence.ROUTES, Evidence.ROLES),
-)
 #: Roles in which a broker registers at name servers.
 SERVES = ("master", "slave")
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Law):
     """Only calm time counts: who is cut off, or down, can't register. What heals a route later excuses nothing."""
 
-    promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Route, Role, Start, Crash, HarnessRow, FaultRow)
+    evidence = (Evidence.ROUTES, Evidence.ROLES)
+    part = "who is in routes"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         if context.unfinished:  # which faults were in force may be known only when they are undone
             return found.partial()
@@ -54,7 +50,7 @@ class Members:
                     _report_missing(rows, found, gap, broker, role, longest_ns, bound_s)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         """Whether any name server reported its routes is another kernel's to say."""
         return decide(PROMISE, partial, needs=())
 

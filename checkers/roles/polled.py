@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chaos.driver import Evidence
 from chaos.fault import Effect
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import BrokerState, FaultRow, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads
-from checkers._facts.reads import own
 from checkers.roles.lives import EPOCH_REGRESSION
 from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE, TWO_MASTERS
 
-POLLED = Needs(
-    part="roles as polled",
-    key=Key.RUN,
-    rows=(own("poll", "state"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, "op", "process", "type", "epoch"),
-    evidence=(Evidence.POLLS,),
-    on_prefix=True,
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(Law):
     """What brokers said of themselves when the harness asked."""
 
-    promise: Promise = PROMISE
-    needs: Needs = POLLED
+    promise = PROMISE
+    key = Key.RUN
+    reads = (BrokerState, HarnessRow, FaultRow)
+    evidence = (Evidence.POLLS,)
+    part = "roles as polled"
+    on_prefix = True
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         states = rows.where(kind="poll", f="state", type="ok")
         found.count("polls", len(states))
@@ -67,7 +59,7 @@ class Polled:
                 _epochs_as_polled(rows, found, node)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         return decide(PROMISE, partial, needs=[("polls", "no broker was polled")])
 
 

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chaos.driver import Evidence
+from chaos.events import Role, Route
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import FaultRow, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.faults import disturbs, quiet
-from checkers._facts.reads import own
 from checkers.roles.promise import PROMISE, ROUTE_REGRESSION, STALE_ROUTE
 
 #: A route may be stale for so long, unless the experiment says otherwise (``bounds.route_s``).
 ROUTE_BOUND_S = 5.0
-ROUTES = Needs(
-    part="routes",
-    key=Key.RUN,
-    rows=(own("trace", "route", "role"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch"),
-    evidence=(Evidence.ROUTES, Evidence.ROLES),
-    on_prefix=True,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Routes:
+class Routes(Law):
     """Whom name servers name."""
 
-    promise: Promise = PROMISE
-    needs: Needs = ROUTES
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Route, Role, HarnessRow, FaultRow)
+    evidence = (Evidence.ROUTES, Evidence.ROLES)
+    part = "routes"
+    on_prefix = True
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
         """Check that no name server goes on naming the master of an older epoch for longer than the bound after a newer
         one has taken over. Only time without any fault counts: who is cut off can't report anything."""
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         bound_s = facts.bound(context, "route_s", ROUTE_BOUND_S)
         times, epoch = rows.column("time_ns"), rows.column("epoch")
@@ -78,7 +73,7 @@ class Routes:
                     )
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         return decide(PROMISE, partial, needs=[("routes", "no name server reported its routes")])
 
 

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chaos.driver import Evidence
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import Elect, FaultRow, FindMaster, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.arrays import NEVER
-from checkers._facts.reads import own
 from checkers.roles.promise import ACKNOWLEDGED_SWITCH_UNDONE, PROMISE, REFUSED_SWITCH_DONE
 
 #: So long after a fault the system may still elect somebody because of it.
 AFTER_FAULT_NS = 30_000_000_000
-SWITCHES = Needs(
-    part="answers to operators",
-    key=Key.RUN,
-    rows=(own("op", "elect", "find_master"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, *reads.OPERATIONS),
-    evidence=(Evidence.OPERATIONS,),
-    uses=(Use.SWITCHES,),
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(Law):
     """The answers to operators."""
 
-    promise: Promise = PROMISE
-    needs: Needs = SWITCHES
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Elect, FindMaster, HarnessRow, FaultRow)
+    uses = (Use.SWITCHES,)
+    part = "answers to operators"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
         """Compare each switch with the last answer about its group that came before it was asked for, and with those
         that were asked for between its end and the next switch."""
+        rows = given.columns
         found = Findings(PROMISE)
         asked, looks = rows.memo(_asked), rows.memo(_looks)
         for number, switch in enumerate(asked):
@@ -57,10 +50,9 @@ class Switches:
             _judge(rows, found, switch, before[-1], after)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         why = "no operator's switch could be judged: none ended and was looked for while no fault was near"
-        unless = "" if Use.SWITCHES in context.uses else f"no workload uses {Use.SWITCHES}"
-        return decide(PROMISE, partial, needs=[("judged_switches", why)], unless=unless)
+        return decide(PROMISE, partial, needs=[("judged_switches", why)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,47 +7,36 @@ or when an operator forces it. It is judged where nothing but a planned switch w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from chaos.driver import Evidence
+from chaos.events import Applied, Bootstrap, Crash, RaftRole, Start
 from chaos.fault import Effect
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import Elect, FaultRow, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.arrays import Ints
 from checkers._facts.causes import HARMLESS, Causes
 from checkers._facts.promptness import CALM_S
-from checkers._facts.reads import own
 from checkers.roles.promise import ELECTION_OUTSIDE_SET, PROMISE
 
-UNCLEAN = Needs(
-    part="elections without need",
-    key=Key.RUN,
-    rows=(
-        own("trace", "applied", "raft", "start", "crash", "bootstrap"),
-        own("op", "elect"),
-        reads.RUN,
-        reads.FAULTS,
-    ),
-    columns=(*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position"),
-    evidence=(Evidence.ELECTIONS,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Unclean:
+class Unclean(Law):
     """No unclean election while a member of the SyncStateSet lives, unless it is forced."""
 
-    promise: Promise = PROMISE
-    needs: Needs = UNCLEAN
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Applied, RaftRole, Start, Crash, Bootstrap, Elect, HarnessRow, FaultRow)
+    evidence = (Evidence.ELECTIONS,)
+    part = "elections without need"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         if not context.one_clock or not context.profile.unclean or facts.may_lack_ends(rows):
             return found.partial()
@@ -65,7 +54,7 @@ class Unclean:
                 _judge(rows, found, causes, at, entry)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         return decide(PROMISE, partial)  # whether there was an election at all, another kernel says
 
 
