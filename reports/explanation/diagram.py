@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -12,10 +11,10 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from chaos import guarded
-from chaos.errors import BadInput, ChaosError
+from chaos.errors import ChaosError
+from reports import svg
 from reports.explanation.sequence import Arrow, Explanation
-from reports.run_report.axis import printable
-from reports.run_report.strip_svg import BAD, FAULT, INK, LINE, PAPER, SOFT
+from reports.svg import BAD, FAULT, INK, LINE, SOFT
 
 #: Pixels: of the column of seconds, of the column of words, of the names of the lanes above and below.
 TIME, WORDS, HEAD = 58, 450, 40
@@ -43,18 +42,12 @@ def draw(explanation: Explanation, links: Mapping[int, str], number: int = 1) ->
     for text in texts:
         tops.append(tops[-1] + HIGH * len(text) + GAP)
     height = tops[-1] + HEAD
-    drawn = [_lane(name, x, height, place % 2) for place, (name, x) in enumerate(xs.items())]
+    drawn = [part for place, (name, x) in enumerate(xs.items()) for part in _lane(name, x, height, place % 2)]
     for arrow, text, top in zip(explanation.arrows, texts, tops, strict=False):
         drawn.append(_linked(arrow, text, top, xs, links, explanation.run.name, words_x))
-    title = printable(f"What violation {explanation.number} ({explanation.name}) hangs on", 200)
-    return Markup(
-        '<svg class="strip sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'width="{width}" style="min-width:{smallest}px" role="group" aria-labelledby="sequence-{number}" '
-        'font-family="sans-serif" font-size="11"><title id="sequence-{number}">{title}</title>'
-        '<rect width="100%" height="100%" fill="{paper}"/>{drawn}</svg>'
-    ).format(
-        width=width, height=height, smallest=min(width, SMALLEST), number=number, title=title, paper=PAPER,
-        drawn=Markup("").join(drawn),
+    return svg.picture(
+        width, height, f"sequence-{number}", f"What violation {explanation.number} ({explanation.name}) hangs on",
+        drawn, smallest=SMALLEST, class_="strip sequence", role="group",
     )  # fmt: skip
 
 
@@ -65,12 +58,7 @@ def write(file: Path, explanation: Explanation) -> Path:
     found = re.findall(r'<tr id="(row-[0-9]+-([0-9]+))">', _text(report))
     address = quote(os.path.relpath(report.absolute(), file.absolute().parent))
     links = {int(row): f"{address}#{anchor}" for anchor, row in reversed(found)}
-    content = f'<?xml version="1.0" encoding="UTF-8"?>\n{draw(explanation, links)}\n'
-    try:
-        guarded.replace(file, content.encode())
-    except OSError as error:
-        raise BadInput(f"cannot write {file}: {error.strerror or error}") from error
-    return file
+    return svg.write(file, draw(explanation, links))
 
 
 def _text(page: Path) -> str:
@@ -92,21 +80,23 @@ def lanes(arrows: Sequence[Arrow]) -> list[str]:
 
 def _lines(arrow: Arrow) -> list[tuple[str, bool]]:
     """Return the words beside an arrow, line by line, and of each whether it names methods."""
-    words = printable(arrow.phrase, 400).unescape()
-    lines = textwrap.wrap(words, LETTERS, max_lines=LINES, placeholder="…") or [""]
-    deciders = printable(f"decided by {' and '.join(arrow.decided)}" if arrow.decided else "", 200).unescape()
-    return [*((line, False) for line in lines), *((line, True) for line in textwrap.wrap(deciders, LETTERS))]
+    deciders = svg.cut(f"decided by {' and '.join(arrow.decided)}", 200) if arrow.decided else ""
+    methods = svg.wrapped(deciders, LETTERS) if deciders else []
+    return [
+        *((line, False) for line in svg.wrapped(svg.cut(arrow.phrase, 400), LETTERS, LINES)),
+        *((line, True) for line in methods),
+    ]
 
 
-def _lane(name: str, x: int, height: int, odd: int) -> Markup:
+def _lane(name: str, x: int, height: int, odd: int) -> list[Markup]:
     """Draw a lane. Names of neighbours stand on two lines, so that they don't touch."""
-    label = Markup(
-        '<text x="{x}" y="{y}" fill="{ink}" font-weight="600" text-anchor="middle">{name}<title>{whole}</title></text>'
-    )
-    ends = [label.format(x=x, y=y, ink=INK, name=printable(name, NAME), whole=printable(name, 200))
-            for y in (HEAD - 24 + 13 * odd, height - 20 + 13 * odd)]  # fmt: skip
-    line = Markup('<line x1="{0}" x2="{0}" y1="{1}" y2="{2}" stroke="{3}"/>')
-    return line.format(x, HEAD - 20 + 13 * odd, height - HEAD + 6, LINE) + Markup("").join(ends)
+    return [
+        svg.line(x, HEAD - 20 + 13 * odd, x, height - HEAD + 6),
+        *(
+            svg.text(x, y, svg.cut(name, NAME), svg.hint(name, 200), font_weight=600, text_anchor="middle")
+            for y in (HEAD - 24 + 13 * odd, height - 20 + 13 * odd)
+        ),
+    ]
 
 
 def _linked(
@@ -117,24 +107,20 @@ def _linked(
     y, ink = top + HIGH - 4, BAD if arrow.named else FAULT if arrow.source == FAULTS else INK
     last = max((x for lane, x in xs.items() if lane in (arrow.source, *_targets(arrow, xs))), default=words_x)
     parts = [
-        Markup('<title>{}</title><text x="6" y="{}" fill="{}" font-size="10">{:.3f} s</text>').format(
-            printable(arrow.link(run), 200), y, SOFT, arrow.at_s
-        ),
-        Markup('<line x1="{}" x2="{}" y1="{y}" y2="{y}" stroke="{}" stroke-dasharray="1 3"/>').format(
-            last, words_x - 4, LINE, y=y - 4
-        ),
+        svg.hint(arrow.link(run), 200),
+        svg.text(6, y, f"{arrow.at_s:.3f} s", fill=SOFT, font_size=10),
+        svg.line(last, y - 4, words_x - 4, y - 4, LINE, stroke_dasharray="1 3"),
         *_drawn(arrow, y - 4, xs, ink),
         *(_line(line, method, words_x, y + HIGH * place, arrow) for place, (line, method) in enumerate(text)),
     ]
-    address = next((links[row] for row in arrow.rows if row in links), "")
-    whole = Markup('<a href="{}">{}</a>') if address else Markup("<g>{1}</g>")
-    return whole.format(address, Markup("").join(parts))
+    address = next((links[row] for row in arrow.rows if row in links), None)
+    return svg.element("g" if address is None else "a", *parts, href=address)
 
 
 def _line(line: str, method: bool, x: int, y: int, arrow: Arrow) -> Markup:
     ink = SOFT if method else BAD if arrow.named else INK
-    style = Markup(' font-style="italic"') if method else Markup(' font-weight="600"') if arrow.named else ""
-    return Markup('<text x="{}" y="{}" fill="{}"{}>{}</text>').format(x, y, ink, style, line)
+    style = {"font_style": "italic"} if method else {"font_weight": 600} if arrow.named else {}
+    return svg.element("text", line, x=x, y=y, fill=ink, **style)
 
 
 def _targets(arrow: Arrow, xs: Mapping[str, int]) -> list[str]:
@@ -145,14 +131,10 @@ def _targets(arrow: Arrow, xs: Mapping[str, int]) -> list[str]:
 
 def _drawn(arrow: Arrow, y: int, xs: Mapping[str, int], ink: str) -> list[Markup]:
     """Draw a line with a head for each target; a dot for what a node does by itself, and where an arrow begins."""
-    start = xs[arrow.source]
-    parts = [Markup('<circle cx="{}" cy="{}" r="3" fill="{}"/>').format(start, y, ink)]
+    start, half = xs[arrow.source], TIP // 2 + 1
+    parts = [svg.circle(start, y, 3, ink)]
     for target in _targets(arrow, xs):
-        end = xs[target]
-        back = TIP if end < start else -TIP
-        parts.append(
-            Markup(
-                '<path d="M{start} {y}H{end}m{back} -{half}l{tip} {half}l{back} {half}" fill="none" stroke="{ink}"/>'
-            ).format(start=start, end=end, y=y, back=back, tip=-back, half=TIP // 2 + 1, ink=ink)
-        )
+        back = TIP if xs[target] < start else -TIP
+        d = f"M{start} {y}H{xs[target]}m{back} -{half}l{-back} {half}l{back} {half}"
+        parts.append(svg.path(d, ink, fill="none"))
     return parts

@@ -4,30 +4,28 @@ without service by kind of fault."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
 
-from chaos import guarded
 from chaos.errors import MachineError
 from chaos.verdict import Validity
+from reports import svg
 from reports.matrix.table import Line, Table, Times
-from reports.moments.picture import ticks
-from reports.run_report.axis import printable
-from reports.run_report.strip_svg import BAD, INK, LINE, PAPER, SOFT
+from reports.svg import ABSENT, BAD, HELD, LINE, OPEN, PAPER, SERIES, SOFT, Scale
 
 #: Pixels: a cell, the room for names on the left and for those above, between two systems, and a row of times.
 CELL, NAMES, HEADS, BETWEEN, ROW = 17, 190, 128, 16, 15
-#: Of the times: the room for names, and the width of the plot.
-FAULTS, WIDE = 420, 420
-#: Letters of a name.
-LETTERS, FAULT_LETTERS = 28, 64
+#: Of the times: the room for names, the width of the plot, and where it begins from above.
+FAULTS, WIDE, TOP = 420, 420, 36
+#: Letters of a name; pixels of a letter of a key.
+LETTERS, FAULT_LETTERS, LETTER = 28, 64, 7
 COLOURS = {
-    Validity.VALID: "#3a9a5b",
+    Validity.VALID: HELD,
     Validity.INVALID: BAD,
-    Validity.UNKNOWN: "#e0a100",
-    Validity.NOT_APPLICABLE: "#d8dde3",
+    Validity.UNKNOWN: OPEN,
+    Validity.NOT_APPLICABLE: ABSENT,
 }
 #: What stands in the key.
 MEANINGS = {
@@ -36,154 +34,112 @@ MEANINGS = {
     Validity.UNKNOWN: "not decided",
     Validity.NOT_APPLICABLE: "n/a",
 }
-#: One colour for each system, repeated after the last.
-SYSTEMS = ("#0b6bb8", "#d55e00", "#116329", "#8a4600", "#7b3fa0", "#545d68")
 
 
 def grid(table: Table) -> Markup:
     """Law × experiment × system. A cell that can't be run is hatched."""
     laws, wide = list(table.laws), CELL * max(len(table.laws), 1) + BETWEEN
-    width = NAMES + wide * len(table.columns) + 10
-    height = HEADS + CELL * len(table.rows) + 44
     parts: list[Markup] = []
     for number, column in enumerate(table.columns):
         left = NAMES + wide * number
-        parts.append(_text(left, 16, column, bold=True))
+        parts.append(svg.text(left, 16, svg.cut(column, LETTERS), font_weight=600))
         for place, law in enumerate(laws):
-            x = left + CELL * place + CELL / 2 + 3
-            parts.append(Markup('<text transform="translate({x} {y}) rotate(-60)" fill="{soft}">{law}</text>').format(
-                x=x, y=HEADS - 5, soft=SOFT, law=printable(law, LETTERS)))  # fmt: skip
+            turned = f"translate({left + CELL * place + CELL / 2 + 3} {HEADS - 5}) rotate(-60)"
+            parts.append(svg.element("text", svg.cut(law, LETTERS), transform=turned, fill=SOFT))
     for number, row in enumerate(table.rows):
         y = HEADS + CELL * number
-        parts.append(_text(NAMES - 8, y + 12, row, end=True))
+        parts.append(svg.text(NAMES - 8, y + 12, svg.cut(row, LETTERS), text_anchor="end"))
         for at, column in enumerate(table.columns):
             line = table.line(row, column)
             if line is not None:
                 parts += _cells(line, laws, NAMES + wide * at, y)
-    parts += _key(HEADS + CELL * len(table.rows) + 22)
-    return _svg(f"Verdicts of {table.name}: law by experiment by system", width, height, parts)
+    bottom = HEADS + CELL * len(table.rows)
+    title = f"Verdicts of {table.name}: law by experiment by system"
+    return svg.picture(
+        NAMES + wide * len(table.columns) + 10, bottom + 44, "grid", title, [*parts, *_key(bottom + 22)]
+    )  # fmt: skip
 
 
-def _cells(line: Line, laws: list[str], left: int, y: int) -> Iterator[Markup]:
+def _cells(line: Line, laws: Sequence[str], left: int, y: int) -> Iterator[Markup]:
     place = line.place
     if place.lacks:
-        words = f"{place.row} on {place.column}: n/a, {place.lacks}"
-        yield Markup(
-            '<g><title>{words}</title><rect x="{x}" y="{y}" width="{wide}" height="{high}" fill="{fill}" '
-            'fill-opacity="0.5"/><text x="{at}" y="{low}" fill="{soft}" font-size="9">n/a</text></g>'
-        ).format(words=printable(words, 300), x=left, y=y + 1, wide=CELL * len(laws) - 2, high=CELL - 2,
-                 fill=COLOURS[Validity.NOT_APPLICABLE], at=left + 5, low=y + 12, soft=SOFT)  # fmt: skip
+        yield svg.element(
+            "g", svg.hint(f"{place.row} on {place.column}: n/a, {place.lacks}"),
+            svg.rect(left, y + 1, CELL * len(laws) - 2, CELL - 2, ABSENT, fill_opacity="0.5"),
+            svg.text(left + 5, y + 12, "n/a", fill=SOFT, font_size=9),
+        )  # fmt: skip
         return
     for number, law in enumerate(laws):
-        share = line.laws.get(law)
-        fill = COLOURS[share.verdict] if share else PAPER
+        share, x = line.laws.get(law), left + CELL * number
         outcome = f"{share.verdict}, {share.invalid} of {share.judged} runs INVALID" if share else "not run"
-        x = left + CELL * number
-        yield Markup(
-            '<g><title>{words}</title><rect x="{x}" y="{y}" width="{wide}" height="{wide}" fill="{fill}" '
-            'stroke="{line}" stroke-width="0.5"/>{inside}</g>'
-        ).format(words=printable(f"{place.row} on {place.column}, {law}: {outcome}", 300), x=x, y=y + 1, wide=CELL - 2,
-                 fill=fill, line=LINE, inside=_count(share.invalid if share else 0, x, y))  # fmt: skip
+        fill = COLOURS[share.verdict] if share else PAPER
+        cell = svg.rect(x, y + 1, CELL - 2, CELL - 2, fill, stroke=LINE, stroke_width="0.5")
+        count = [_count(share.invalid, x, y)] if share and share.invalid else []
+        yield svg.element("g", svg.hint(f"{place.row} on {place.column}, {law}: {outcome}"), cell, *count)
 
 
 def _count(invalid: int, x: int, y: int) -> Markup:
     """Draw how many runs were INVALID, so that colour alone says nothing."""
-    if not invalid:
-        return Markup("")
-    return Markup('<text x="{x}" y="{y}" text-anchor="middle" font-size="10" fill="#ffffff">{count}</text>').format(
-        x=x + (CELL - 2) / 2, y=y + 12, count=invalid
-    )
+    return svg.text(x + (CELL - 2) / 2, y + 12, str(invalid), fill=PAPER, font_size=10, text_anchor="middle")
 
 
 def _key(y: int) -> Iterator[Markup]:
     x = NAMES
     for validity, words in MEANINGS.items():
-        yield Markup('<rect x="{x}" y="{y}" width="12" height="12" fill="{fill}"/>').format(
-            x=x, y=y - 10, fill=COLOURS[validity]
-        )
-        yield _text(x + 17, y, words)
-        x += 17 + 7 * len(words) + 14
+        yield svg.rect(x, y - 10, 12, 12, COLOURS[validity])
+        yield svg.text(x + 17, y, words)
+        x += 17 + LETTER * len(words) + 14
 
 
 def times(table: Table) -> Markup:
     """Draw the times without service of each kind of fault: a line from the median to the maximum, a colour a
     system."""
     most = max((one.max_s for by_column in table.faults.values() for one in by_column.values()), default=1.0)
-    scale = WIDE / max(most, 1.0)
+    scale = Scale(first=0.0, last=max(math.ceil(most), 1.0), start=FAULTS, length=WIDE)
     parts: list[Markup] = []
-    y = 44
+    y = TOP + 8
     for fault, by_column in table.faults.items():
-        parts.append(_text(FAULTS - 10, y + 11, fault, FAULT_LETTERS, end=True))
+        parts.append(svg.text(FAULTS - 10, y + 11, svg.cut(fault, FAULT_LETTERS), text_anchor="end"))
         for column, one in by_column.items():
             parts.append(_bar(f"{fault} on {column}", one, y, scale, _colour(table, column)))
             y += ROW
         y += 5
-    parts = [*_scale(most, scale, y), *_systems(table), *parts]
-    return _svg(f"Seconds without service after each kind of fault, {table.name}", FAULTS + WIDE + 40, y + 30, parts)
+    title = f"Seconds without service after each kind of fault, {table.name}"
+    parts = [*scale.axis(TOP, y + 5), *_systems(table), *parts]
+    return svg.picture(FAULTS + WIDE + 40, y + 30, "times", title, parts)
 
 
-def _bar(what: str, measured: Times, y: int, scale: float, colour: str) -> Markup:
-    words = f"{what}: p50 {measured.p50_s:.1f} s, max {measured.max_s:.1f} s, {measured.count} times"
-    return Markup(
-        '<g><title>{words}</title><path d="M{low} {y}H{high}" stroke="{ink}" stroke-width="2"/>'
-        '<circle cx="{low}" cy="{y}" r="4" fill="{ink}"/>'
-        '<path d="M{high} {top}v8" stroke="{ink}" stroke-width="2"/></g>'
-    ).format(
-        words=printable(words, 300),
-        low=round(FAULTS + measured.p50_s * scale, 1),
-        high=round(FAULTS + measured.max_s * scale, 1),
-        y=y + 7,
-        top=y + 3,
-        ink=colour,
-    )
-
-
-def _scale(most: float, scale: float, bottom: int) -> Iterator[Markup]:
-    for second in ticks(0.0, max(math.ceil(most), 1)):
-        x = round(FAULTS + second * scale, 1)
-        yield Markup('<path d="M{x} 36V{bottom}" stroke="{line}"/>').format(x=x, bottom=bottom, line=LINE)
-        yield Markup('<text x="{x}" y="{y}" text-anchor="middle" fill="{soft}">{second} s</text>').format(
-            x=x, y=bottom + 16, soft=SOFT, second=f"{second:g}"
-        )
+def _bar(what: str, measured: Times, y: int, scale: Scale, colour: str) -> Markup:
+    low, high = scale.place(measured.p50_s), scale.place(measured.max_s)
+    return svg.element(
+        "g", svg.hint(f"{what}: p50 {measured.p50_s:.1f} s, max {measured.max_s:.1f} s, {measured.count} times"),
+        svg.path(f"M{low} {y + 7}H{high}", colour, stroke_width=2),
+        svg.circle(low, y + 7, 4, colour),
+        svg.path(f"M{high} {y + 3}v8", colour, stroke_width=2),
+    )  # fmt: skip
 
 
 def _systems(table: Table) -> Iterator[Markup]:
     x = FAULTS
     for column in table.columns:
-        yield Markup('<circle cx="{x}" cy="22" r="4" fill="{ink}"/>').format(x=x, ink=_colour(table, column))
-        yield _text(x + 9, 26, column)
-        x += 9 + 7 * len(column) + 18
-    yield _text(FAULTS - 10, 26, "dot: median, bar: maximum", end=True)
+        yield svg.circle(x, 22, 4, _colour(table, column))
+        yield svg.text(x + 9, 26, svg.cut(column, LETTERS))
+        x += 9 + LETTER * len(column) + 18
+    yield svg.text(FAULTS - 10, 26, "dot: median, bar: maximum", text_anchor="end")
 
 
 def _colour(table: Table, column: str) -> str:
-    return SYSTEMS[list(table.columns).index(column) % len(SYSTEMS)]
-
-
-def _text(x: float, y: float, words: str, letters: int = LETTERS, *, end: bool = False, bold: bool = False) -> Markup:
-    anchor, weight = "end" if end else "start", 600 if bold else 400
-    return Markup(
-        '<text x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}" fill="{ink}">{words}</text>'
-    ).format(x=x, y=y, anchor=anchor, weight=weight, ink=INK, words=printable(words, letters))
-
-
-def _svg(title: str, width: int, height: int, parts: list[Markup]) -> Markup:
-    return Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
-        'font-family="sans-serif" font-size="11"><title>{title}</title>'
-        '<rect width="100%" height="100%" fill="{paper}"/>{parts}</svg>'
-    ).format(width=width, height=height, title=printable(title, 200), paper=PAPER, parts=Markup("\n").join(parts))
+    return SERIES[list(table.columns).index(column) % len(SERIES)]
 
 
 def write(folder: Path, table: Table) -> dict[str, str]:
-    """Write both as files; return what each shows, and its name. Raises :class:`MachineError`."""
+    """Write both as files; return what each shows, and its name. Raises :class:`MachineError`, and
+    :class:`chaos.errors.BadInput` where a file can't be written."""
     found = {"grid.svg": ("verdicts: law by experiment by system", grid(table))}
     if table.faults:
         found["times.svg"] = ("seconds without service after each kind of fault", times(table))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, (_, picture) in found.items():
-            guarded.replace(folder / name, f'<?xml version="1.0" encoding="UTF-8"?>\n{picture}\n'.encode())
     except OSError as error:
         raise MachineError(f"cannot write in {folder}: {error.strerror or error}") from error
-    return {shows: name for name, (shows, _) in found.items()}
+    return {shows: svg.write(folder / name, picture).name for name, (shows, picture) in found.items()}

@@ -13,20 +13,18 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from reports import svg
 from reports.message_table import STROKES
-from reports.printable import printable as printable_text
 from reports.run_report.labels import chosen
 from reports.send_summary import DOTS_ACROSS
 from reports.summary import Numbers
 
 #: Height of a lane, and of a bar in it, in pixels.
 LANE, BAR = 22, 16
-#: Letters of a lane's name, and of a label in a bar.
-NAME, LABEL = 40, 60
-#: Between the labels of a bar in its attribute; no label holds it, since it is no printable character.
-OR = "\n"
+#: Letters of a lane's name, of a label in a bar, and of what is shown of one that is pointed at.
+NAME, LABEL, HINT = 40, 60, 240
 #: Pixels of a plot where no script measures it, and of a letter of a label.
 USUAL, LETTER = 860, 5.8
 #: What lasts no longer than this share of the axis is a stroke.
@@ -69,9 +67,7 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """Return about ten round seconds."""
-        step = next(s * 10.0**e for e in range(-3, 11) for s in (1, 2, 5) if s * 10.0**e * 11 >= self.span_s)
-        first = -int(-self.left_s // step) if self.left_s < 0 else int(-(-self.left_s // step))
-        return [step * n for n in range(first, int(self.right_s // step) + 1)]
+        return list(svg.ticks(self.left_s, self.right_s, 11))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,26 +94,21 @@ def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, labels: 
     if end_s - start_s < INSTANT * axis.span_s:
         return _instant(axis, lane, start_s, kind, labels[0])
     share = (min(end_s, axis.right_s) - max(start_s, axis.left_s)) / axis.span_s
-    printed = [printable(label, LABEL) for label in labels]
-    shown = chosen([str(label.unescape()) for label in printed], int((USUAL * share - 6) / LETTER))
-    return Markup(
-        '<svg class="bar {kind}" x="{x}" y="{y}" width="{width}" height="{high}"><title>{hint}</title>'
-        '<rect width="100%" height="100%"/><text x="4" y="12" data-labels="{labels}">{label}</text></svg>'
-    ).format(
-        kind=_class(kind), x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
-        width=axis.width(start_s, end_s), high=BAR, label=shown, labels=Markup(OR).join(printed),
-        hint=printable(f"{labels[0]}, {start_s:.2f} s to {end_s:.2f} s", 240),
+    printed = [svg.cut(label, LABEL) for label in labels]
+    shown = chosen(printed, int((USUAL * share - 6) / LETTER))
+    return svg.element(
+        "svg", svg.hint(f"{labels[0]}, {start_s:.2f} s to {end_s:.2f} s", HINT),
+        svg.element("rect", width="100%", height="100%"), svg.element("text", shown, x=4, y=12, data_labels=printed),
+        class_=f"bar {_class(kind)}", x=axis.share(start_s), y=LANE * lane + (LANE - BAR) // 2,
+        width=axis.width(start_s, end_s), height=BAR,
     )  # fmt: skip
 
 
 def _instant(axis: Axis, lane: int, second: float, kind: str, hint: str) -> Markup:
     """Draw a stroke for what is too short for a bar."""
-    top = LANE * lane + (LANE - BAR) // 2
-    return Markup(
-        '<line class="instant {kind}" x1="{x}" x2="{x}" y1="{top}" y2="{end}"><title>{hint}</title></line>'
-    ).format(
-        kind=_class(kind), x=axis.share(second), top=top, end=top + BAR, hint=printable(f"{hint}, {second:.2f} s", 240)
-    )
+    top, x = LANE * lane + (LANE - BAR) // 2, axis.share(second)
+    shown = svg.hint(f"{hint}, {second:.2f} s", HINT)
+    return svg.element("line", shown, class_=f"instant {_class(kind)}", x1=x, x2=x, y1=top, y2=top + BAR)
 
 
 def _class(kind: str) -> str:
@@ -125,22 +116,23 @@ def _class(kind: str) -> str:
 
 
 def shade(axis: Axis, start_s: float, end_s: float) -> Markup:
-    return Markup('<rect class="shade" x="{}" width="{}" height="100%"/>').format(
-        axis.share(start_s), axis.width(start_s, end_s)
-    )
+    return svg.element(
+        "rect", class_="shade", x=axis.share(start_s), width=axis.width(start_s, end_s), height="100%"
+    )  # fmt: skip
 
 
 def mark(axis: Axis, second: float) -> Markup:
     """Draw a dashed line through all lanes."""
-    return Markup('<line class="mark" x1="{0}" x2="{0}" y1="0" y2="100%"/>').format(axis.share(second))
+    return svg.element("line", class_="mark", x1=axis.share(second), x2=axis.share(second), y1=0, y2="100%")
 
 
-def stretched(axis: Axis, content: Markup, *, lane: int = 0, height: int | None = None) -> Markup:
+def stretched(axis: Axis, *content: Markup, lane: int = 0, height: int | None = None) -> Markup:
     """Return what is drawn in milliseconds and thousandths of the height, in one lane or over ``height`` pixels."""
-    box = Markup('y="{}" height="{}"').format(*((LANE * lane, LANE) if height is None else (0, height)))
-    return Markup(
-        '<svg class="units" x="0" width="100%" {} viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
-    ).format(box, axis.ms(axis.right_s), HIGH, content)
+    y, high = (LANE * lane, LANE) if height is None else (0, height)
+    return svg.element(
+        "svg", *content, class_="units", x=0, width="100%", y=y, height=high,
+        viewBox=f"0 0 {axis.ms(axis.right_s)} {HIGH}", preserveAspectRatio="none",
+    )  # fmt: skip
 
 
 def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any = None) -> Markup:
@@ -167,14 +159,14 @@ def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any 
             high = HIGH * min(count, ROWS) // (ROWS + 1)
             steps.append(f"m{column * wide - at} {HIGH * ROWS // (ROWS + 1) - down}v-{high}")
             at, down = column * wide, HIGH * ROWS // (ROWS + 1) - high
-    return Markup('<path class="dots {}" d="M0 0{}"/>').format(kind, "".join(steps)) if steps else Markup("")
+    return svg.element("path", class_=f"dots {kind}", d=f"M0 0{''.join(steps)}") if steps else Markup("")
 
 
 def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:
     """Draw a stroke as high as the lane at each second; those that a screen can't distinguish are one."""
     step = max(axis.ms(axis.right_s) // 1500, 1)
     places = sorted({axis.ms(min(second, axis.right_s)) // step * step for second in seconds if second >= axis.left_s})
-    return Markup('<path class="ticks {}" d="{}"/>').format(kind, "".join(f"M{at} 150v700" for at in places))
+    return svg.element("path", class_=f"ticks {kind}", d="".join(f"M{at} 150v700" for at in places))
 
 
 def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: float | None = None) -> Markup:
@@ -187,8 +179,7 @@ def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: f
     if area is not None:
         base = round(HIGH * (1 - area))
         points = [(points[0][0], base), *points, (points[-1][0], base)]
-    joined = " ".join(f"{at},{high}" for at, high in points)
-    return Markup('<polyline class="line {}" points="{}"/>').format(kind, joined)
+    return svg.element("polyline", class_=f"line {kind}", points=svg.points(points))
 
 
 def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
@@ -207,35 +198,37 @@ def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
         end = next(below for below in count(row) if (column, below + 1) not in cells)
         strokes.append(f"m{(column - last[0]) * wide} {(row - last[1]) * high}v{(end - row) * high}")
         last = (column, end)
-    return Markup('<path class="dots {}" d="{}"/>').format(kind, "".join(strokes))
+    return svg.element("path", class_=f"dots {kind}", d="".join(strokes))
 
 
-def draw(axis: Axis, panel: Panel, number: int, behind: Markup) -> Markup:
+def draw(axis: Axis, panel: Panel, number: int, behind: Sequence[Markup]) -> Markup:
     """Return the panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it."""
-    scale = Markup("").join(
-        Markup('<li style="top:{:.0f}px">{}</li>').format(panel.height * (1 - high), word) for high, word in panel.scale
-    )
-    names = Markup("").join(Markup('<li title="{0}">{0}</li>').format(printable(name, NAME)) for name in panel.names)
-    notes = Markup("").join(Markup("<li>{}</li>").format(printable(note, NAME)) for note in panel.notes)
-    key = Markup("").join(
-        Markup('<span><i class="key {}"></i>{}<output></output></span> ').format(kind, label)
+    key = [
+        svg.element("span", svg.element("i", class_=f"key {kind}"), label, svg.element("output"))
         for kind, label in panel.legend
-    )
-    return Markup(
-        '<div class="panel"><h3 id="panel-{number}">{title} {key}</h3><div class="lanes">{left}'
-        '<svg class="plot" width="100%" height="{height}" role="img" aria-labelledby="panel-{number} words-{number}">'
-        '<desc id="words-{number}">{words}</desc><svg class="stage" x="0" width="100%" height="{height}">'
-        '{behind}{content}'
-        "</svg></svg><ol class=\"notes\">{notes}</ol></div></div>"
-    ).format(
-        number=number, title=panel.title, height=panel.height, words=printable(panel.words, 600), behind=behind,
-        content=panel.content, notes=notes, key=Markup('<small>{}</small>').format(key) if key else "",
-        left=Markup('<ol class="{}">{}</ol>').format("scale" if scale else "names", scale or names),
+    ]
+    scale = [svg.element("li", word, style=f"top:{panel.height * (1 - high):.0f}px") for high, word in panel.scale]
+    names = [svg.element("li", svg.cut(name, NAME), title=svg.cut(name, NAME)) for name in panel.names]
+    title = [panel.title, " ", svg.element("small", Markup(" ").join(key))] if key else [panel.title]
+    left = svg.element("ol", *(scale or names), class_="scale" if scale else "names")
+    words = svg.element("desc", svg.cut(panel.words, 600), id=f"words-{number}")
+    drawn = row(
+        "", panel.height, [*behind, panel.content], left=left, notes=panel.notes, words=words, role="img",
+        aria_labelledby=f"panel-{number} words-{number}",
     )  # fmt: skip
+    return svg.element("div", svg.element("h3", *title, id=f"panel-{number}"), drawn, class_="panel")
 
 
-def printable(text: str, most: int) -> Markup:
-    """Return a text as a page may hold it. Values come from the system under test: nothing that is no character, or
-    that turns the direction of writing, and no text without end."""
-    shown = printable_text(text)
-    return escape(shown if len(shown) <= most else shown[: most - 1] + "…")
+def row(
+    kind: str, height: int, content: Sequence[Markup], *, left: Markup, notes: Sequence[str] = (), words: str = "",
+    overflow: str | None = None, **more: object,
+) -> Markup:  # fmt: skip
+    """Return a plot with what stands at the left of it, and its notes at the right, as HTML."""
+    stage = svg.element("svg", *content, class_="stage", x=0, width="100%", height=height, overflow=overflow)
+    return svg.element(
+        "div",
+        left,
+        svg.element("svg", words, stage, class_="plot", width="100%", height=height, **more),
+        svg.element("ol", *(svg.element("li", svg.cut(note, NAME)) for note in notes), class_="notes"),
+        class_=f"lanes {kind}".rstrip(),
+    )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from reports import svg
 from reports.rows import drawn_s
 from reports.run_report import axis as draw_axis
 from reports.run_report import labels
@@ -59,13 +60,11 @@ def axis_of(story: Story) -> Axis:
 def draw(story: Story, figure: Figure) -> Markup:
     """Return the panels as HTML."""
     axis = axis_of(story)
-    behind = Markup("").join(
-        [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
-        + [mark(axis, second) for second in figure.marks.values()]
-    )
+    behind = [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
+    behind += [mark(axis, second) for second in figure.marks.values()]
     panels = list(_panels(axis, story, figure))
     if not panels:
-        return Markup("<p>Nothing was recorded</p>")
+        return svg.element("p", "Nothing was recorded")
     drawn = [draw_axis.draw(axis, panel, number, behind) for number, panel in enumerate(panels)]
     return _causes(axis, figure.marks) + Markup("").join(drawn) + _seconds(axis)
 
@@ -155,8 +154,8 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     drawn = [
         stretched(
             axis,
-            moments(axis, one.kept_s, "kept", each=each, counts=one.kept)
-            + moments(axis, one.missing_s, "bad", each=each, counts=one.missing),
+            moments(axis, one.kept_s, "kept", each=each, counts=one.kept),
+            moments(axis, one.missing_s, "bad", each=each, counts=one.missing),
             lane=place,
         )
         for place, one in enumerate(shown)
@@ -257,9 +256,7 @@ def _scaled(
     axis: Axis, drawn: Sequence[Markup], *, low: float, high: float, log: bool = False, lane: int | None = None
 ) -> Markup:
     """Draw curves whose values can be read back from their points."""
-    content = Markup('<g data-low="{:g}" data-high="{:g}"{}>{}</g>').format(
-        low, high, Markup(' data-log="1"') if log else "", Markup("").join(drawn)
-    )
+    content = svg.element("g", *drawn, data_low=f"{low:g}", data_high=f"{high:g}", data_log=1 if log else None)
     height = None if lane is not None else CURVES + 24 if log else CURVES
     return stretched(axis, content, lane=lane or 0, height=height)
 
@@ -272,9 +269,9 @@ def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
     ordered = sorted((second, number) for number, second in marks.items())
     own = [USUAL * float(axis.share(second).rstrip("%")) / 100 for second, _ in ordered]
     for (second, number), at, free in zip(ordered, own, _apart(own), strict=True):
-        text = Markup('<a href="#cause-{0}"><text x="{1}" dx="{2:.0f}" y="13" text-anchor="middle">{0}</text></a>')
-        links.append(text.format(number, axis.share(second), free - at))
-    return _row("causes", 16, Markup("").join(links), "The numbers of the causes, at their moment", name="causes")
+        place = {"x": axis.share(second), "dx": round(free - at), "y": 13, "text_anchor": "middle"}
+        links.append(svg.element("a", svg.element("text", str(number), **place), href=f"#cause-{number}"))
+    return _row("causes", 16, links, "The numbers of the causes, at their moment")
 
 
 def _apart(own: Sequence[float]) -> list[float]:
@@ -288,15 +285,12 @@ def _apart(own: Sequence[float]) -> list[float]:
 
 def _seconds(axis: Axis) -> Markup:
     ticks = [
-        Markup('<text x="{}" y="13" text-anchor="middle">{:g}</text>').format(axis.share(second), round(second, 3))
+        svg.element("text", f"{round(second, 3):g}", x=axis.share(second), y=13, text_anchor="middle")
         for second in axis.ticks()
     ]
-    return _row("seconds", 18, Markup("").join(ticks), "Seconds since the load began", name="seconds")
+    return _row("seconds", 18, ticks, "Seconds since the load began")
 
 
-def _row(kind: str, height: int, content: Markup, words: str, *, name: str) -> Markup:
-    return Markup(
-        '<div class="lanes {kind}"><ol class="names"><li>{name}</li></ol><svg class="plot" width="100%" '
-        'height="{height}" role="group" aria-label="{words}"><svg class="stage" x="0" width="100%" height="{height}" '
-        'overflow="visible">{content}</svg></svg><ol class="notes"></ol></div>'
-    ).format(kind=kind, height=height, content=content, words=words, name=name)
+def _row(kind: str, height: int, content: Sequence[Markup], words: str) -> Markup:
+    name = svg.element("ol", svg.element("li", kind), class_="names")
+    return draw_axis.row(kind, height, content, left=name, role="group", aria_label=words, overflow="visible")

@@ -212,7 +212,7 @@ def _card(
         "why": why,
         "why_rows": [_quoted(story.witnesses[row]) for row in why.rows if row in story.witnesses] if why else [],
         "at_s": cause.change.at_s if cause.change is not None else at_s,
-        **_drawn(alone),
+        **_drawn(alone, number),
     }
 
 
@@ -226,12 +226,12 @@ def _quoted(row: Witness) -> Witness:
     return row if len(row.detail) <= WORDS else replace(row, detail=row.detail[: WORDS - 1] + "…")
 
 
-def _drawn(timeline: ObjectTimeline | None) -> dict[str, Any]:
+def _drawn(timeline: ObjectTimeline | None, number: int) -> dict[str, Any]:
     if timeline is None:
         return {"timeline": None, "graph": None, "key": "", "contradiction": ""}
     return {
-        "timeline": static_timeline(timeline),
-        "graph": graph(timeline),
+        "timeline": static_timeline(timeline, f"calls-{number}"),
+        "graph": graph(timeline, f"order-{number}"),
         "key": timeline.key,
         "contradiction": _contradiction(timeline),
     }

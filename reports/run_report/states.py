@@ -10,8 +10,9 @@ import numpy as np
 
 from chaos.fault import Effect
 from reports.rows import RunRows
-from reports.run_report.axis import Axis, printable
+from reports.run_report.axis import Axis
 from reports.summary import Bar, FaultLine, Story
+from reports.svg import cut
 
 #: Events that one can step to, and polls of one node that the page holds.
 EVENTS, POLLS = 400, 500
@@ -102,4 +103,4 @@ def _texts(texts: Iterable[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    return str(printable(text, 80).unescape())
+    return cut(text, 80)

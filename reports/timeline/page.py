@@ -21,6 +21,7 @@ from reports.printable import printable
 from reports.templates import template
 from reports.timeline import order_graph
 from reports.timeline.model import Band, CallBar, ObjectTimeline
+from reports.timeline.order_graph import Operation
 
 #: The parts of the script, in order; one function wraps them all.
 SCRIPTS = ("timeline_model.js", "timeline_paint.js", "timeline_panel.js", "timeline_page.js")
@@ -70,23 +71,23 @@ def digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def graph(timeline: ObjectTimeline) -> Markup | None:
-    """Draw which of the minimal witness's calls had returned before which others began; None if that is plain to
-    see."""
+def graph(timeline: ObjectTimeline, name: str = "order") -> Markup | None:
+    """Draw which of the minimal witness's calls had returned before which others began, with ids that begin with
+    ``name``; None if that is plain to see."""
     chosen = set(timeline.minimal)
     calls = [call for call in timeline.calls if call.number in chosen]
     if not GRAPHED[0] <= len(calls) <= GRAPHED[1]:
         return None
     drawn = [
-        {
-            "label": printable(f"{call.process}: {call.label}"),
-            "call": call.call,
-            "ret": call.ret,
-            "blocked": call.number == timeline.blocked,
-        }
+        Operation(
+            label=f"{call.process}: {call.label}",
+            call=call.call,
+            ret=call.ret,
+            is_blocked=call.number == timeline.blocked,
+        )
         for call in calls
     ]
-    return Markup(order_graph.draw(drawn))  # matplotlib has escaped every text in it
+    return order_graph.draw(drawn, name)
 
 
 def verdict(objects: Sequence[ObjectTimeline]) -> str:

@@ -174,18 +174,19 @@ def test_an_anomaly_whose_rows_are_gone_still_gives_a_report(tmp_path: Path) -> 
 
 
 def test_the_still_picture_shows_the_minimal_calls_and_escapes_them(tmp_path: Path) -> None:
-    svg = str(draw(STALE))
+    svg = str(draw(STALE, "calls"))
     for shown in ("write 1", "write 2", "read → 2", "✕ read → 1"):
         assert f">{shown}<" in svg
     assert "write 3" not in svg, "not part of the witness"
     hostile = ObjectTimeline(key=None, verdict="invalid", minimal=[0], calls=[_renamed(HOSTILE)])
-    assert {tag for tag, _ in Page(str(draw(hostile))).tags} <= {"svg", "text", "line", "rect", "polyline", "circle"}
+    tags = {tag for tag, _ in Page(str(draw(hostile, "calls"))).tags}
+    assert tags <= {"svg", "title", "text", "line", "rect", "polyline", "circle"}
 
 
 @pytest.mark.parametrize("minimal", [(), range(200)])
 def test_nothing_small_to_show_is_no_picture(minimal: range) -> None:
     calls = [_renamed(f"c-{number}", number) for number in range(200)]
-    assert draw(ObjectTimeline(key=None, verdict="invalid", calls=calls, minimal=minimal)) is None
+    assert draw(ObjectTimeline(key=None, verdict="invalid", calls=calls, minimal=minimal), "calls") is None
 
 
 def _renamed(text: str, number: int = 0) -> CallBar:

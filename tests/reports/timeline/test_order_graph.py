@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as Xml
-from typing import Any
+from collections.abc import Sequence
 
 from reports.timeline import order_graph
-from reports.timeline.order_graph import MOST, draw
+from reports.timeline.order_graph import MOST, Operation
 
 
-def operation(label: str, call: int, ret: int | None, **more: Any) -> dict[str, Any]:
-    return {"label": label, "call": call, "ret": ret, **more}
+def operation(label: str, call: int, ret: int | None, *, blocked: bool = False) -> Operation:
+    return Operation(label=label, call=call, ret=ret, is_blocked=blocked)
+
+
+def draw(operations: Sequence[Operation]) -> str:
+    return order_graph.draw(operations, "order")
 
 
 def texts(svg: str) -> list[str]:

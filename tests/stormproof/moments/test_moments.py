@@ -30,7 +30,7 @@ from reports.moments.as_text import as_object, text
 from reports.moments.curve import Curve, Moment
 from reports.moments.kept import FILE as KEPT
 from reports.moments.kept import keep, kept
-from reports.moments.picture import draw, ticks, write
+from reports.moments.picture import draw, write
 from reports.rows import RunRows
 from reports.sweeps.chances import Share
 from stormproof.cli import stormproof
@@ -312,11 +312,6 @@ def test_a_curve_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
 def test_names_are_hostile_in_a_picture() -> None:
     assert "<script>" not in draw(curve_of(0, 10, name="<script>"))
     assert "<script>" not in draw(replace(curve_of(0, 10), happened=["<script>"], faults=[("<script>", 0.0, 1.0)]))
-
-
-def test_seconds_below_a_picture_are_round() -> None:
-    assert list(ticks(0.0, 6.0)) == [0, 1, 2, 3, 4, 5, 6]
-    assert [f"{at_s:g}" for at_s in ticks(1.19, 1.33)] == ["1.2", "1.25", "1.3"]
 
 
 def test_a_curve_is_kept_in_the_run_and_the_report_shows_it(failing: Path, tmp_path: Path) -> None:
