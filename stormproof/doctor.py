@@ -56,17 +56,7 @@ def _python() -> Finding:
 
 def _packages() -> Finding:
     versions, missing = [], []
-    for name in (
-        "numpy",
-        "pyarrow",
-        "pyspark",
-        "py4j",
-        "pydantic",
-        "ruamel.yaml",
-        "junitparser",
-        "matplotlib",
-        "jinja2",
-    ):
+    for name in ("numpy", "pyarrow", "pyspark", "py4j", "pydantic", "ruamel.yaml", "junitparser", "jinja2"):
         try:
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
