@@ -149,22 +149,19 @@ class _SweepLines:
     """Says now and then how far a sweep is, and how long it will still take."""
 
     def __init__(self, runs: int, say: Callable[[str], None], now_s: Callable[[], float] = time.monotonic) -> None:
+        from stormproof.campaign.campaign import Pace
+
         self._runs = runs
         self._say = say
         self._now_s = now_s
-        self._began: tuple[float, int] | None = None
-        self._said_s = 0.0
+        self._pace = Pace(runs, now_s)
+        self._said_s = now_s()
 
     def __call__(self, done: int, failed: int) -> None:
-        now_s = self._now_s()
-        if self._began is None:
-            self._began, self._said_s = (now_s, done), now_s
-        began_s, before = self._began
-        if now_s - self._said_s < LINE_S or done <= before:
-            return
-        self._said_s = now_s
-        left_s = (self._runs - done) * (now_s - began_s) / (done - before)
-        self._say(f"{done:,} of {self._runs:,} runs, {failed:,} failed, about {left_s / 60:.0f} min left")
+        left = self._pace.left(done)
+        if left and self._now_s() - self._said_s >= LINE_S:
+            self._said_s = self._now_s()
+            self._say(f"{done:,} of {self._runs:,} runs, {failed:,} failed, {left}")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rich.table import Table as Shown
 
 from chaos.errors import BadInput, MachineError
 from stormproof.commands import _console
+from stormproof.commands._campaign import is_carried_out
 from stormproof.commands._options import json_option, no_loss_option, out_option, state_option
 from stormproof.commands._single import say_unmarked
 from stormproof.commands.run import Duration
@@ -82,9 +84,9 @@ def matrix(
     --out holds the notes, the failed runs, the table (table.md), and a page with it, `index.html`. Exit codes: as those
     of `run --seeds`, of all noted runs of the matrix.
     """
+    from stormproof.campaign.campaign import alone
     from stormproof.matrix import cells as grid
     from stormproof.matrix.file import load
-    from stormproof.sweeping.plan import alone
 
     loaded = load(file)
     _check_names(file, loaded, rows, columns)
@@ -133,23 +135,16 @@ def _run(
 ) -> list[str]:
     """Run what is left; returns a sentence for each run that could not be carried out."""
     from reports.matrix.note import read
-    from stormproof.matrix.campaign import run_all
+    from stormproof.matrix.campaign import MatrixCampaign
     from stormproof.matrix.cells import jobs
 
     left = jobs(chosen, read(notes), again=again)
     for deployment in sorted({cell.on for cell, *_ in left}):
         say_unmarked(deployment)
-    failed: list[str] = []
-
-    def say(sentence: str) -> None:
-        _console.err().print(sentence, markup=False)
-
-    try:
-        run_all(left, home, notes, say, failed, budget_s, no_loss_by_policy=no_loss_by_policy)
-    except KeyboardInterrupt:
-        say("interrupted: what was judged is noted, and the same command goes on")
-        failed.append("interrupted")
-    return failed
+    campaign = MatrixCampaign(home, notes, lambda sentence: _console.err().print(sentence, markup=False))
+    run = partial(campaign.run, left, budget_s=budget_s, no_loss_by_policy=no_loss_by_policy)
+    is_whole = is_carried_out(campaign, run, "go on with the same command")
+    return [*campaign.errors.values(), *([] if is_whole else ["interrupted"])]
 
 
 def _record(runs: Sequence[Path], found: Sequence[Cell], notes: Path) -> None:

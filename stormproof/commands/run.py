@@ -16,6 +16,7 @@ from chaos.verdict import Engine
 from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
+from stormproof.commands._campaign import drive
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import (
     ExperimentFile,
@@ -26,7 +27,6 @@ from stormproof.commands._options import (
     state_option,
 )
 from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
-from stormproof.commands._sweeping import drive
 from stormproof.outcome import ExitCode, error_object, not_run_object, worst_code
 
 if TYPE_CHECKING:

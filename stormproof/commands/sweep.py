@@ -14,9 +14,9 @@ from rich.table import Table
 from chaos.errors import BadInput, ChaosError
 from reports.sweeps import PAGE
 from stormproof.commands import _console
+from stormproof.commands._campaign import drive
 from stormproof.commands._options import ExperimentFile, json_option, no_loss_option, out_option
 from stormproof.commands._single import refuse_unjudgeable
-from stormproof.commands._sweeping import drive
 from stormproof.commands.run import Duration, SeedRange
 from stormproof.outcome import ExitCode, worst_code
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaos.errors import BadInput
 from chaos.experiment import source
 from chaos.history import directory as store
 from chaos.verdict import Validity
-from reports.matrix.note import Note, append, digest_of, note_of
+from reports.matrix.note import Note, append, digest_of, note_of, read
+from stormproof.campaign.campaign import Campaign, Pace
+from stormproof.campaign.local import one_by_one
+from stormproof.campaign.task import Done, Key
 from stormproof.matrix.cells import Cell
 from stormproof.scenario_run import error_of, execute, render
 from stormproof.scenarios import Scenario
@@ -18,51 +22,85 @@ from stormproof.scenarios import Scenario
 RUNS = "runs"
 LOCK = ".run.lock"
 
-Say = Callable[[str], None]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Run a cell with a seed in the folder of the matrix, and note it there or in another file. Of a VALID run only
+    ``run.json`` and ``verdict.json`` are kept. ``no_loss_by_policy``: as in :class:`stormproof.launch.Launch`."""
 
-def run_all(
-    jobs: Sequence[tuple[Cell, int]],
-    home: Path,
-    notes: Path,
-    say: Say,
-    failed: list[str],
-    budget_s: float = 0.0,
-    *,
-    no_loss_by_policy: bool = False,
-) -> None:
-    """Run and note each; none is begun after ``budget_s`` (0: no limit). ``failed`` gets a sentence for each that could
-    not be carried out; ``no_loss_by_policy`` as in :class:`stormproof.launch.Launch`. Of VALID runs only ``run.json``
-    and ``verdict.json`` are kept. After Ctrl-C the run is healed and not noted, and ``KeyboardInterrupt`` comes
-    through."""
-    began_s = time.monotonic()
-    for number, (cell, seed) in enumerate(jobs, start=1):
-        since_s = time.monotonic() - began_s
-        if budget_s and since_s >= budget_s:
-            say(f"the time is up: {len(jobs) - number + 1} runs are left")
-            return
-        what = f"{cell.row} on {cell.column}, seed {seed}"
-        left = f", about {since_s / (number - 1) * (len(jobs) - number + 1) / 60:.0f} min left" if number > 1 else ""
-        say(f"{number} of {len(jobs)}: {what}{left}")
+    cell: Cell
+    seed: int
+    home: Path
+    notes: Path
+    no_loss_by_policy: bool
+
+    @property
+    def key(self) -> Key:
+        return self.cell.row, self.cell.column, self.seed
+
+    def do(self) -> Done:
         try:
-            note = _run(cell, seed, home, notes, no_loss_by_policy=no_loss_by_policy)
+            self._run()
         except Exception as error:  # whatever it was, the others are run all the same
-            failed.append(f"{what}: {error_of(error)}")
-            say(f"error: {failed[-1]}")
-            continue
-        say(f"  {note.line or note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}")
+            return Done(key=self.key, error=f"{self}: {error_of(error)}")
+        return Done(key=self.key)
+
+    def _run(self) -> None:
+        cell = self.cell
+        asked = Scenario(file=cell.file, on=cell.on, seeds=(self.seed,), no_loss_by_policy=self.no_loss_by_policy)
+        run = execute(asked, cell.file, self.seed, self.home / RUNS, self.home / LOCK)
+        append(self.notes, [_note(run.directory, cell)])
+        if run.verdict.validity is Validity.VALID:
+            store.trim(run.directory)
+        else:
+            render(run)
+
+    def __str__(self) -> str:
+        return f"{self.cell.row} on {self.cell.column}, seed {self.seed}"
 
 
-def _run(cell: Cell, seed: int, home: Path, notes: Path, *, no_loss_by_policy: bool) -> Note:
-    asked = Scenario(file=cell.file, on=cell.on, seeds=(seed,), no_loss_by_policy=no_loss_by_policy)
-    run = execute(asked, cell.file, seed, home / RUNS, home / LOCK)
-    note = note_of(run.directory, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
-    append(notes, [note])
-    if run.verdict.validity is Validity.VALID:
-        store.trim(run.directory)
-    else:
-        render(run)
-    return note
+class MatrixCampaign(Campaign):
+    """The runs of a matrix. ``notes``: the file in which they are noted; ``say`` takes a sentence for each run that
+    begins, and one for each that has ended."""
+
+    def __init__(self, home: Path, notes: Path, say: Callable[[str], None]) -> None:
+        super().__init__(home)
+        self._notes = notes
+        self._say = say
+        self._ended = 0
+
+    def run(self, jobs: Sequence[tuple[Cell, int]], *, budget_s: float, no_loss_by_policy: bool) -> None:
+        """Run and note each; none is begun after ``budget_s`` (0: no limit). After Ctrl-C the run is healed and not
+        noted, and ``KeyboardInterrupt`` comes through."""
+        tasks = [
+            Task(cell=cell, seed=seed, home=self.directory, notes=self._notes, no_loss_by_policy=no_loss_by_policy)
+            for cell, seed in jobs
+        ]
+        pace = Pace(len(tasks))
+
+        def on_begin(task: Task) -> None:
+            left = pace.left(self._ended)
+            self._say(f"{self._ended + 1} of {len(tasks)}: {task}{left and f', {left}'}")
+
+        self.carry_out(tasks, partial(one_by_one, budget_s=budget_s, on_begin=on_begin), lambda: False)
+        if left := len(tasks) - self._ended:
+            self._say(f"the time is up: {left} {'run is' if left == 1 else 'runs are'} left")
+
+    def end(self, done: Done) -> None:
+        super().end(done)
+        self._ended += 1
+        if done.key in self.errors:
+            self._say(f"error: {self.errors[done.key]}")
+
+    def take(self, key: Key) -> None:
+        note = read(self._notes)[-1]
+        self._say(
+            f"  {note.line or note.verdict}{''.join(f', {name} {count}' for name, count in note.anomalies.items())}"
+        )
+
+
+def _note(run: Path, cell: Cell) -> Note:
+    return note_of(run, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
 
 
 def recorded(run: Path, cells: Sequence[Cell]) -> Note:
@@ -74,5 +112,5 @@ def recorded(run: Path, cells: Sequence[Cell]) -> Note:
         raise BadInput(f"{run}: it was interrupted, so that it is no run of its experiment")
     for cell in cells:
         if cell.on == on and isinstance(document, dict) and cell.digest == digest_of(document):
-            return note_of(run, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
+            return _note(run, cell)
     raise BadInput(f"{run}: no cell of the matrix has its experiment and its deployment ({on})")

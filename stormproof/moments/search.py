@@ -6,13 +6,10 @@ follow each other, or when as many moments have been tried as were asked for.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +28,11 @@ from reports.rows import RunRows
 from reports.run_report.causes import group, queue_groups
 from reports.summary import FaultLine, fault_lines
 from reports.sweeps.chances import Share
+from stormproof.campaign.workers import died, executor
 from stormproof.launch import Renewal
 from stormproof.moments.again import Try, Wanted, about, try_again
 from stormproof.shrinking.again import Again, done_again
 from stormproof.shrinking.signature import Signature, of_cause
-from stormproof.shrinking.workers import Here, begin, died
-from stormproof.sweeping.local import workers
 
 #: Fewer moments show no curve.
 FEWEST = 3
@@ -134,7 +130,7 @@ def measure(
     both sides of a jump that may be chance. Ctrl-C ends it with what is known by then. ``processes``: as many as there
     are cores; 0 for none but this one. Raises :class:`chaos.errors.MachineError`."""
     notes = []
-    with _pool(processes) as pool:
+    with executor(processes) as pool:
         measured = _Measured(case, tries, pool, scratch)
         try:
             for place in _places(case, measured, moments):
@@ -253,22 +249,3 @@ def _sentence(row: Row) -> str:
     nodes = f" of {', '.join(map(str, named))}" if isinstance(named, list) and named else ""
     ends = {"invoke": "begins", "fail": "has no effect"}
     return f"{row.lane}: {row.f}{nodes} {ends.get(row.type, 'ends' if row.value.get('phase') == 'undo' else 'works')}"
-
-
-@contextmanager
-def _pool(processes: int | None) -> Iterator[Executor]:
-    """Yield processes that end at once with the block; nobody needs what they are trying then."""
-    count = workers() if processes is None else processes
-    if not count:
-        yield Here()
-        return
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=begin, initargs=(os.getpid(),))
-    try:
-        yield pool
-    finally:
-        children = list((getattr(pool, "_processes", None) or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            child.kill()
-        for child in children:
-            child.join()

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
-from chaos.errors import MachineError
-from chaos.shell.node_process import die_with
+from stormproof.campaign.workers import cores, died, executor
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.often import Often, try_often
 from stormproof.shrinking.signature import Signature
 from stormproof.shrinking.trial import Trial, try_out
-from stormproof.sweeping.local import workers
 
-T = TypeVar("T")
 #: The text of an experiment, and a seed.
 Try = tuple[str, int]
 
@@ -58,14 +52,10 @@ class Workers:
         self._most_processor_s = most_processor_s
         self.on_try: Callable[[], None] = lambda: None
         self._numbers = count()
-        self._count = workers() if processes is None else processes
+        self._count = cores() if processes is None else processes
         self._known: dict[Try, Future[Trial]] = {}
         self._under_way: list[Future[Trial]] = []
-        self._pool: Executor = Here()
-        if self._count:
-            self._pool = ProcessPoolExecutor(
-                self._count, multiprocessing.get_context("spawn"), initializer=begin, initargs=(os.getpid(),)
-            )
+        self._pool = executor(self._count)
         self.tried = 0
         self.processor_s = 0.0
 
@@ -74,16 +64,12 @@ class Workers:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """End the processes at once; nobody needs what they are trying."""
-        children = list((getattr(self._pool, "_processes", None) or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            child.kill()
-        for child in children:
-            child.join()
+        self._pool.__exit__(kind, error, at)
 
     def first(self, candidates: Sequence[Document], wanted: Signature) -> tuple[int, Trial] | None:
         """Return the first candidate, in their order, that fails in the wanted way, with what became of it. Later ones
-        are tried meanwhile. Raises :class:`TimeIsUp`, and :class:`MachineError` when a worker could not go on."""
+        are tried meanwhile. Raises :class:`TimeIsUp`, and :class:`chaos.errors.MachineError` when a worker could not go
+        on."""
         tries: list[Try] = [(text(candidate), candidate.get(SEED, self._seed)) for candidate in candidates]
         begun, ahead = 0, self._count + AHEAD if self._count else 0
         for place, one in enumerate(tries):
@@ -140,25 +126,3 @@ class Workers:
     def _withdraw(self) -> None:
         """Take back what no worker has begun; what is under way comes to its end, and may be asked for again."""
         self._under_way = [future for future in self._under_way if not future.cancel()]
-
-
-class Here(Executor):
-    """Does at once, in this process, what is handed to it."""
-
-    def submit(self, do: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
-        future: Future[T] = Future()
-        try:
-            future.set_result(do(*arguments, **named))
-        except Exception as error:  # whatever it was: who asks for the result gets it
-            future.set_exception(error)
-        return future
-
-
-def died() -> MachineError:
-    return MachineError("a worker process died; most likely the machine ran out of memory")
-
-
-def begin(parent: int) -> None:
-    """Begin as a worker: the parent alone decides when to stop; but a worker never outlives its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with(parent)

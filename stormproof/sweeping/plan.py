@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +20,6 @@ from reports.sweeps import PLAN
 ROWS = "rows"
 RUNS = "runs"
 EXPERIMENTS = "experiments"
-LOCK = ".lock"
 ROOT = Path(__file__).resolve().parents[2]
 #: What a run and its verdict depend on, and what an executor needs to make them.
 PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "reports", "stormproof", "workloads")
@@ -178,20 +174,6 @@ def resume(
     if wrong:
         raise BadInput(*wrong)
     return plan
-
-
-@contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Keep other processes from going on with the same sweep. Raises :class:`BadInput` when one does already."""
-    try:
-        with os.fdopen(guarded.appended(directory / LOCK), "ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadInput(f"another process is at work on {directory}") from None
-            yield
-    except OSError as error:
-        raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
 
 
 def _sum(text: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chaos.errors import BadInput, ChaosError, MachineError
 from reports.sweeps.row import read as read_row
+from stormproof.campaign.campaign import alone
 from stormproof.sweeping import plan
 
 
@@ -25,7 +26,7 @@ def clean(parent: Path, *, keep_failed: bool) -> tuple[list[Path], list[Path]]:
 def _remove(sweep: Path) -> bool:
     """Remove it; return whether nobody was at work on it."""
     try:
-        with plan.alone(sweep):
+        with alone(sweep):
             shutil.rmtree(sweep)
     except BadInput:
         return False

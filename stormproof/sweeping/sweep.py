@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,28 +12,26 @@ from chaos.errors import ChaosError
 from reports.sweeps import html
 from reports.sweeps.row import Row, read
 from reports.sweeps.table import Table, tabulate
-from stormproof.sweeping import local, on_spark
+from stormproof.campaign import local, on_spark
+from stormproof.campaign.campaign import Campaign
+from stormproof.campaign.task import Done, Key, OnDone
 from stormproof.sweeping.plan import RUNS, Plan, row_path
-from stormproof.sweeping.task import Done, Task
+from stormproof.sweeping.task import Task
 
 if TYPE_CHECKING:
     from chaos.judging.spark import Session
 
-Key = tuple[int, int]
 #: Takes how many rows there are, and how many of them are failures.
 OnProgress = Callable[[int, int], None]
 
 
-class Sweep:
-    """What is known of a sweep in ``directory``: ``rows`` by file and seed, and the ``errors`` of tasks that left no
-    row, which a resumed sweep tries again. ``hopeless``: why it was of no use to go on; "" if it was."""
+class Sweep(Campaign):
+    """What is known of a sweep in ``directory``: ``rows`` by file and seed."""
 
     def __init__(self, directory: Path, plan: Plan) -> None:
-        self.directory = directory.resolve()
+        super().__init__(directory.resolve())
         self.plan = plan
         self.rows: dict[Key, Row] = {}
-        self.errors: dict[Key, str] = {}
-        self.hopeless = ""
         self._look()
 
     @property
@@ -50,57 +48,26 @@ class Sweep:
     ) -> None:
         """Run what has no row yet, on the cores of this machine, or on Spark's executors. With ``stop_on`` no run
         begins after so many failures. Ctrl-C ends it, and is raised again once the workers have ended."""
-        tasks = [self._task(key, session is None) for key in self.plan.runs() if key not in self.rows]
-        on_progress(len(self.rows), self.failures)
-        if not tasks or (stop_on and self.failures >= stop_on):
-            return
 
-        def enough() -> bool:
+        def is_enough() -> bool:
             on_progress(len(self.rows), self.failures)
-            return bool(self.hopeless) or (stop_on > 0 and self.failures >= stop_on)
+            return 0 < stop_on <= self.failures
 
-        if session is None:
-            with closing(local.run(tasks, budget_s=budget_s)) as ending:
-                self._follow(ending, enough)
-        else:
+        way: Callable[[Sequence[Task], OnDone], None] = partial(local.run, budget_s=budget_s)
+        if session is not None:
+            way = partial(on_spark.run, session, budget_s=budget_s)
+        left = [key for key in self.plan.runs() if key not in self.rows]
+        tasks = [Task(directory=str(self.directory), file=key[0], seed=key[1], reports=session is None) for key in left]
+        self.carry_out(tasks, way, is_enough)
 
-            def look() -> bool:
-                self._look()
-                return enough()
-
-            for done in on_spark.run(session, tasks, look, budget_s=budget_s):
-                self._take(done)
-            self._look()
-            enough()
-
-    def _follow(self, ending: Generator[Done, bool | None, None], enough: Callable[[], bool]) -> None:
-        try:
-            done = next(ending)
-            while True:
-                self._take(done)
-                done = ending.send(enough())
-        except StopIteration:
-            pass
-
-    def _task(self, key: Key, reports: bool) -> Task:
-        return Task(directory=str(self.directory), file=key[0], seed=key[1], reports=reports)
-
-    def _take(self, done: Done) -> None:
-        if done.error:
-            self.errors[done.key] = done.error
-            if done.hopeless:
-                self.hopeless = done.error
-            return
-        try:
-            self.rows[done.key] = read(row_path(self.directory, done.key))
-        except (ChaosError, OSError) as error:
-            self.errors[done.key] = str(error)
+    def take(self, key: Key) -> None:
+        self.rows[key] = read(row_path(self.directory, key))
 
     def _look(self) -> None:
-        """Take the rows that came since the last look."""
+        """Take the rows that are there."""
         for key in self.plan.runs():
             if key not in self.rows and row_path(self.directory, key).exists():
-                self._take(Done(key=key))
+                self.end(Done(key=key))
 
     def table(self) -> Table:
         return tabulate(

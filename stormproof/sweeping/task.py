@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import ChaosError, MachineError
+from stormproof.campaign.task import Done
 from stormproof.sweeping.plan import RUNS, Plan, read, row_path
 
 if TYPE_CHECKING:
@@ -46,31 +47,20 @@ class Task:
     def row(self) -> Path:
         return row_path(Path(self.directory), self.key)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """A task has ended. ``error``: why it left no row, which another try may change; ``hopeless``: the next task on
-    this machine would fail for the same reason."""
-
-    key: tuple[int, int]
-    error: str = ""
-    hopeless: bool = False
-
-
-def do(task: Task) -> Done:
-    """Make the row, unless it is there. Never raises but for what ends the process."""
-    if task.row.exists():
-        return Done(key=task.key)
-    try:
-        return _do(task)
-    except ImportError as error:
-        where = f"{socket.gethostname()}, {os.path.realpath(sys.executable)}"
-        return Done(key=task.key, error=f"an executor ({where}) can't simulate: {error}", hopeless=True)
-    except OSError as error:
-        what = error.filename or task.directory
-        return Done(key=task.key, error=f"cannot write {what}: {error.strerror or error}", hopeless=True)
-    except MachineError as error:
-        return Done(key=task.key, error=str(error), hopeless=True)
+    def do(self) -> Done:
+        """Make the row, unless it is there. Never raises but for what ends the process."""
+        if self.row.exists():
+            return Done(key=self.key)
+        try:
+            return _do(self)
+        except ImportError as error:
+            where = f"{socket.gethostname()}, {os.path.realpath(sys.executable)}"
+            return Done(key=self.key, error=f"an executor ({where}) can't simulate: {error}", hopeless=True)
+        except OSError as error:
+            what = error.filename or self.directory
+            return Done(key=self.key, error=f"cannot write {what}: {error.strerror or error}", hopeless=True)
+        except MachineError as error:
+            return Done(key=self.key, error=str(error), hopeless=True)
 
 
 def _do(task: Task) -> Done:

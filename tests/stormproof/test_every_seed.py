@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from chaos.errors import DeploymentError, MachineError
 from stormproof import cli, launch
+from stormproof.campaign import local
+from stormproof.campaign.task import OnDone, Task
 from stormproof.launch import Launch
-from stormproof.sweeping import local
-from stormproof.sweeping.task import Done, Task, do
 
 EXAMPLE = "examples/start/quickstart.yaml"
 
@@ -23,9 +23,9 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, 
     return code, told.out, told.err
 
 
-def _first(tasks: Sequence[Task], **_: object) -> Iterator[Done]:
+def _first(tasks: Sequence[Task], on_done: OnDone, **_: object) -> None:
     """The first task alone, in this process."""
-    yield do(tasks[0])
+    on_done(tasks[0].do())
 
 
 def test_two_brokers_with_one_id_are_invalid_though_the_cluster_never_got_ready(

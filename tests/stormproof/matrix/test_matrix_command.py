@@ -78,7 +78,7 @@ def test_ctrl_c_loses_no_judged_run(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(campaign, "execute", interrupted)
     first = command()
-    assert first.exit_code == 3 and "the same command goes on" in first.stderr and "1 of 2" in first.stdout
+    assert first.exit_code == 3 and "go on with the same command" in first.stderr and "1 of 2" in first.stdout
     assert command().exit_code == 0 and asked == [0, 1, 1]
 
 

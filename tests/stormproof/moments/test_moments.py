@@ -33,6 +33,7 @@ from reports.moments.kept import keep, kept
 from reports.moments.picture import draw, write
 from reports.rows import RunRows
 from reports.sweeps.chances import Share
+from stormproof.campaign import workers
 from stormproof.cli import stormproof
 from stormproof.launch import SIM, Launch, Renewal, start
 from stormproof.moments import search
@@ -341,7 +342,7 @@ def test_the_command_keeps_what_it_measures(failing: Path, tmp_path: Path, monke
     render(run)
     case = answers(failing, {0: Outcome(), 17: Outcome(same=True, alike=True)}, monkeypatch)
     monkeypatch.setattr(search, "case_of", lambda *_: replace(case, again=replace(case.again, run=run)))
-    monkeypatch.setattr(search, "workers", lambda: 0)
+    monkeypatch.setattr(workers, "cores", lambda: 0)
     told = CliRunner().invoke(stormproof, ["explain", str(run), "--moments", "12", "--tries", "4"])
     assert told.exit_code == 0 and "The largest jump, from 0 % to 100 %" in told.output, told.output
     assert (run / KEPT).exists() and "0 % → 100 %" in (run / "report.html").read_text()

@@ -19,7 +19,7 @@ from chaos.judging.spark import Session
 from chaos.judging.standalone import Cluster
 from stormproof.sweeping.plan import PACKAGES, create, read
 from stormproof.sweeping.sweep import Sweep
-from stormproof.sweeping.task import Task, do
+from stormproof.sweeping.task import Task
 from tests.stormproof.small_runs import BUG, EXPERIMENT
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def digest(tmp_path: Path, file: Path) -> str:
     """Of the table of an uninterrupted sweep, made here."""
     directory, plan = create(tmp_path / "whole", [(file, "small", EXPERIMENT)], SEEDS, mutant=BUG)
     for seed in SEEDS:
-        assert not do(Task(directory=str(directory.resolve()), file=0, seed=seed, reports=False)).error
+        assert not Task(directory=str(directory.resolve()), file=0, seed=seed, reports=False).do().error
     return Sweep(directory, plan).table().digest
 
 

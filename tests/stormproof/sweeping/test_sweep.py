@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +10,16 @@ import pytest
 
 from chaos.errors import BadInput, MachineError
 from stormproof import cli, launch
+from stormproof.campaign import local
+from stormproof.campaign.campaign import alone
 from stormproof.shrinking import shrink
 from stormproof.shrinking.document import text
 from stormproof.shrinking.shrink import Best, Case, OnBetter
 from stormproof.shrinking.trial import try_out
-from stormproof.sweeping import local, task
-from stormproof.sweeping.plan import alone, create, read, resume, row_path
+from stormproof.sweeping import task
+from stormproof.sweeping.plan import create, read, resume, row_path
 from stormproof.sweeping.sweep import Sweep
-from stormproof.sweeping.task import Done, Task, do
+from stormproof.sweeping.task import Task
 from tests.stormproof.small_runs import BUG, EXPERIMENT
 
 
@@ -34,13 +33,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are done in this process: a worker's start takes longer than a small run."""
-
-    def run(tasks: list[Task], **_: Any) -> Iterator[Done]:
-        for one in tasks:
-            if (yield do(one)):
-                return
-
-    monkeypatch.setattr(local, "run", run)
+    monkeypatch.setattr(local, "cores", lambda: 0)
 
 
 def begin(tmp_path: Path, file: Path, last: int = 2, mutant: str = BUG) -> Sweep:
@@ -96,22 +89,6 @@ def test_a_full_disk_ends_the_sweep_and_leaves_no_row(
     assert again.rows and not again.errors
 
 
-def _die(one: Task) -> Done:
-    """Kills its own process at seed 1."""
-    if one.seed == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return Done(key=one.key)
-
-
-@pytest.mark.process
-def test_a_task_that_kills_its_worker_costs_no_other_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "do", _die)
-    tasks = [Task(directory=str(tmp_path), file=0, seed=seed) for seed in range(4)]
-    done = {one.key[1]: one.error for one in local.run(tasks, processes=2)}
-    assert sorted(done) == [0, 1, 2, 3]
-    assert "died, twice" in done[1] and not any(done[seed] for seed in (0, 2, 3))
-
-
 def test_what_a_task_meets_is_one_sentence(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = begin(tmp_path, file, last=0)
     one = Task(directory=str(sweep.directory), file=0, seed=0)
@@ -120,7 +97,7 @@ def test_what_a_task_meets_is_one_sentence(tmp_path: Path, file: Path, monkeypat
         raise ModuleNotFoundError("No module named 'pydantic'")
 
     monkeypatch.setattr(task, "_experiment", lacks)
-    done = do(one)
+    done = one.do()
     assert done.hopeless and "can't simulate: No module named 'pydantic'" in done.error
 
     def breaks(*_: object, **__: object) -> object:
@@ -128,7 +105,7 @@ def test_what_a_task_meets_is_one_sentence(tmp_path: Path, file: Path, monkeypat
 
     monkeypatch.undo()
     monkeypatch.setattr(launch, "start", breaks)
-    assert not do(one).error  # a bug that one seed meets is its row
+    assert not one.do().error  # a bug that one seed meets is its row
     assert sweep.rows == {} and row_path(sweep.directory, (0, 0)).exists()
     (row,) = Sweep(sweep.directory, sweep.plan).rows.values()
     assert (row.verdict, row.code) == ("ERROR", 3) and "ZeroDivisionError: a bug" in row.why[0]
@@ -173,12 +150,6 @@ def test_a_sweep_goes_on_with_what_it_was_begun_with_only(
 def test_bad_input_is_one_message(capsys: pytest.CaptureFixture[str], words: list[str], reason: str) -> None:
     code, out, err = call(capsys, *words)
     assert (code, out) == (3, "") and reason in err and "Traceback" not in err
-
-
-def test_two_processes_do_not_work_on_one_sweep(tmp_path: Path, file: Path) -> None:
-    sweep = begin(tmp_path, file)
-    with alone(sweep.directory), pytest.raises(BadInput, match="another process"), alone(sweep.directory):
-        pass
 
 
 def test_the_command_tells_clusters_what_preceded_them_and_where_the_page_is(

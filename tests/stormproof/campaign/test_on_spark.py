@@ -11,10 +11,11 @@ import pytest
 from chaos.judging import masters
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed
-from stormproof.sweeping import on_spark
+from stormproof.campaign import on_spark
+from stormproof.campaign.task import Done
 from stormproof.sweeping.plan import PACKAGES, create
 from stormproof.sweeping.sweep import Sweep
-from stormproof.sweeping.task import Done, Task, do
+from stormproof.sweeping.task import Task
 from tests.stormproof.small_runs import BUG, EXPERIMENT
 
 
@@ -42,15 +43,27 @@ def tasks(directory: Path, count: int) -> list[Task]:
     return [Task(directory=str(directory), file=0, seed=seed) for seed in range(count)]
 
 
+def ended(session: _Fake, tasks: Sequence[Task], *, enough: bool = False) -> list[Done]:
+    """What is reported to have ended."""
+    found: list[Done] = []
+
+    def on_done(done: Done) -> bool:
+        found.append(done)
+        return enough
+
+    on_spark.run(cast(Any, session), tasks, on_done)
+    return found
+
+
 def test_a_task_that_kills_its_workers_costs_no_other_seed(tmp_path: Path) -> None:
-    done = on_spark.run(cast(Any, _Fake(deadly=3)), tasks(tmp_path, 8), lambda: False)
-    assert {one.key[1] for one in done if one.error} == {3}
+    done = ended(_Fake(deadly=3), tasks(tmp_path, 8))
+    assert len(done) == 8 and {one.key[1] for one in done if one.error} == {3}
     assert len(list((tmp_path / "rows").iterdir())) == 7
 
 
 def test_the_job_ends_when_there_are_enough_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_spark, "LOOK_S", 0.0)
-    assert on_spark.run(cast(Any, _Fake()), tasks(tmp_path, 8), lambda: True) == []
+    assert [one.error for one in ended(_Fake(), tasks(tmp_path, 8), enough=True)] == [""]
     assert len(list((tmp_path / "rows").iterdir())) == 1
 
 
@@ -59,7 +72,7 @@ def test_a_folder_that_is_not_shared_is_named(tmp_path: Path) -> None:
         def map(self, work: Any, tasks: Sequence[Task], follow: Any) -> list[Done]:
             return [Done(key=one.key) for one in tasks]
 
-    (done,) = on_spark.run(cast(Any, Elsewhere()), tasks(tmp_path, 1), lambda: False)
+    (done,) = ended(Elsewhere(), tasks(tmp_path, 1))
     assert done.hopeless and "all machines must share that folder" in done.error
 
 
@@ -72,7 +85,7 @@ def test_spark_makes_the_rows_that_this_process_makes(tmp_path: Path, master: st
     made = [create(tmp_path / where, [(file, "small", EXPERIMENT)], range(6), mutant=BUG) for where in ("a", "b")]
     here, there = (Sweep(*one) for one in made)
     for one in tasks(here.directory, 6):
-        assert not do(one).error
+        assert not one.do().error
     with Session(masters.parse(master), packages=PACKAGES) as session:
         there.run(session=session)
     assert there.errors == {}

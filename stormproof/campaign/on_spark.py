@@ -1,14 +1,16 @@
-"""Tasks of a sweep as one job of Spark. Executors write the rows themselves, into a folder that all machines share."""
+"""Tasks of a campaign as one job of Spark. Executors write the rows themselves, into a folder that all machines
+share."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from chaos.errors import ChaosError
-from stormproof.sweeping.task import Done, Task, do
+from stormproof.campaign.task import Done, Key, OnDone, Task, do
 
 if TYPE_CHECKING:
     from chaos.judging.spark import Session
@@ -19,36 +21,59 @@ LOOK_S = 1.0
 MOST_FAILED_JOBS = 16
 
 
+class FileTask(Task, Protocol):
+    """A task whose row is a file, which is there as a whole or not at all."""
+
+    @property
+    def row(self) -> Path: ...
+
+
+T = TypeVar("T", bound=FileTask)
+
+
 class _Enough(Exception):
     """No further run is wanted; the job is cancelled by it."""
 
 
-def run(session: Session, tasks: Sequence[Task], on_rows: Callable[[], bool], *, budget_s: float = 0.0) -> list[Done]:
-    """Do the tasks. ``on_rows`` is called from time to time while rows may have come; the job ends when it says True,
-    or after ``budget_s``, and then nothing is returned. Otherwise what became of each task.
+def run(session: Session, tasks: Sequence[T], on_done: OnDone, *, budget_s: float = 0.0) -> None:
+    """Do the tasks. ``on_done`` is called for those that have a row, from time to time, and for all others when the job
+    has ended. It ends when that returns True, or after ``budget_s`` (0: no limit).
 
     Raises :class:`ChaosError` when Spark can't be asked at all.
     """
     deadline = time.monotonic() + budget_s if budget_s else float("inf")
     looked_s = time.monotonic()
+    left: dict[Key, T] = {task.key: task for task in tasks}
+
+    def look() -> bool:
+        """Report the rows that have come; return whether they are enough."""
+        came = [key for key, task in left.items() if task.row.exists()]
+        enough = False
+        for key in came:
+            del left[key]
+            enough = on_done(Done(key=key)) or enough
+        return enough
 
     def follow(_: int, __: int) -> None:
         nonlocal looked_s
         if time.monotonic() - looked_s >= LOOK_S:
             looked_s = time.monotonic()
-            if on_rows() or looked_s >= deadline:
+            if look() or looked_s >= deadline:
                 raise _Enough
 
     try:
-        by_key = {task.key: task for task in tasks}
-        return [_checked(done, by_key[done.key]) for done in _parts(session, tasks, follow, count(1))]
+        ended = _parts(session, tasks, follow, count(1))
     except _Enough:
-        return []
+        ended = []
+    look()
+    for done in ended:
+        if done.key in left:
+            on_done(done if done.error else _unseen(left[done.key]))
 
 
 def _parts(
-    session: Session, tasks: Sequence[Task], follow: Callable[[int, int], None], failed: count[int]
-) -> list[Done]:
+    session: Session, tasks: Sequence[T], follow: Callable[[int, int], None], failed: count[int]
+) -> list[Done]:  # fmt: skip
     """Do the tasks. One that kills its worker each time fails the whole job: what has no row yet is tried again in two
     halves, down to this task."""
     try:
@@ -67,8 +92,6 @@ def _parts(
         return [part for some in (left[:half], left[half:]) for part in _parts(session, some, follow, failed)]
 
 
-def _checked(done: Done, task: Task) -> Done:
-    if done.error or task.row.exists():
-        return done
+def _unseen(task: FileTask) -> Done:
     why = f"an executor wrote {task.row} where this process does not see it: all machines must share that folder"
-    return Done(key=done.key, error=why, hopeless=True)
+    return Done(key=task.key, error=why, hopeless=True)
