@@ -43,12 +43,19 @@ docs: .cache/docs-env/ready
 	.cache/docs-env/bin/python docs/site.py
 
 .cache/docs-env/ready: docs/requirements.lock
-	$(or $(PYTHON),python3) -m venv --clear .cache/docs-env
-	.cache/docs-env/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r docs/requirements.lock
+.cache/release-env/ready: stormproof/release/requirements.lock
+.cache/%-env/ready:
+	$(or $(PYTHON),python3) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $< || \
+		{ echo "make: pip could not install what $< names; this needs a network, once" >&2; exit 3; }
 	touch $@
 
-# What a release is made of, in dist (docs/releasing.md). A commit with a tag has the version that the tag says.
-dist: setup
+# What a release is made of, in dist (docs/releasing.md). A commit with a tag has the version that the tag says. All but
+# the image is the same again, byte for byte, for the same commit and the same tools.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist: PACK = tar --format=posix --pax-option=delete=atime,delete=ctime --sort=name --mtime=@$$SOURCE_DATE_EPOCH \
+	--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -c
+dist: setup .cache/release-env/ready
 	@version=$$(.venv/bin/stormproof --version | cut -d ' ' -f 2); for tag in $$(git tag --points-at HEAD 'v*'); do \
 		[ "$$tag" = "v$$version" ] || { echo "dist: the tag $$tag is not the version $$version" >&2; exit 3; }; done
 	rm -rf build dist *.egg-info
@@ -56,9 +63,12 @@ dist: setup
 	.venv/bin/python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >.cache/dist.log
 	.venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 	rm -rf build *.egg-info
-	.venv/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml >dist/stormproof.cdx.json
-	.venv/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml dist/stormproof.cdx.json
-	.venv/bin/python -m stormproof.release.manual >dist/stormproof.1
+	.cache/release-env/bin/python -m stormproof.release.sbom requirements.lock pyproject.toml .venv/bin/python \
+		>dist/stormproof.cdx.json
+	.venv/bin/python -m stormproof.release.licences dist/stormproof.cdx.json | diff docs/licences.md -
+	.venv/bin/python -m stormproof.release.manual dist/man
+	cd dist && sdist=$$(ls *.tar.gz) && tar -xf "$$sdist" && $(PACK) "$${sdist%.tar.gz}" | gzip -9n >"$$sdist" && \
+		rm -r "$${sdist%.tar.gz}" && $(PACK) man | gzip -9n >"$${sdist%.tar.gz}-man.tar.gz" && rm -r man
 	.venv/bin/python -m stormproof.release.harness_image dist
 	cp CHANGELOG.md dist/
 	cd dist && sha256sum * >../.cache/SHA256SUMS && mv ../.cache/SHA256SUMS .
@@ -92,6 +102,8 @@ lock:
 		--extra dev --output-file requirements.lock pyproject.toml
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
 		--group docs --output-file docs/requirements.lock
+	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
+		--group release --output-file stormproof/release/requirements.lock
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -13,7 +13,7 @@ import click
 
 from stormproof.catalogue import fill, prose
 from stormproof.cli import stormproof
-from stormproof.release.manual import EXITS
+from stormproof.outcome import MEANINGS
 
 
 def write(page: str) -> str:
@@ -57,7 +57,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
 
 def _exits() -> Iterator[str]:
     yield from ("| code | meaning |", "|---|---|")
-    yield from (f"| {int(code)} | {_cell(meaning)} |" for code, meaning in EXITS.items())
+    yield from (f"| {int(code)} | {_cell(meaning)} |" for code, meaning in MEANINGS.items())
 
 
 def _cell(text: str) -> str:

@@ -25,6 +25,16 @@ class ExitCode:
     NOT_REACHED = 5
 
 
+#: What each exit code means.
+MEANINGS = {
+    ExitCode.VALID: "VALID: every promise was kept.",
+    ExitCode.INVALID: "INVALID: a promise was broken.",
+    ExitCode.UNKNOWN: "UNKNOWN: the evidence does not suffice.",
+    ExitCode.ERROR: "Bad input, or the harness broke.",
+    ExitCode.NOT_RECOVERED: "The system did not recover.",
+    ExitCode.NOT_REACHED: "With --must-reach: a goal that no run reached.",
+}
+
 #: The worst first.
 _ORDER = (
     *(ExitCode.INVALID, ExitCode.NOT_RECOVERED, ExitCode.ERROR, ExitCode.NOT_REACHED, ExitCode.UNKNOWN),

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 from chaos.errors import ChaosError, MachineError
 from chaos.version import VERSION
 from stormproof.image import base_of
-from stormproof.release.sbom import bill, locked
+from stormproof.release.lock import read_lock, runtime_needs
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -62,8 +62,9 @@ def build(client: DockerClient, dist: Path, lock: Path, project: Path) -> Path:
 
 def needs(lock: str, project: Mapping[str, Any]) -> list[str]:
     """Return lines for pip, with the hashes of the lock: what is needed to run, but not :data:`LEFT_OUT`."""
-    scopes = {it["name"]: it["scope"] for it in bill(locked(lock), project)["components"]}
-    chosen = [one for one in locked(lock) if scopes[one.name] == "required" and one.name not in LEFT_OUT]
+    entries = read_lock(lock)
+    needed = runtime_needs(entries, project) - set(LEFT_OUT)
+    chosen = [one for one in entries if one.name in needed]
     return [
         " ".join([
             f"{one.name}=={one.version}", *([f"; {one.marker}"] if one.marker else []),

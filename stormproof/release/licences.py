@@ -1,18 +1,16 @@
 """The licences of all that Stormproof depends on, a page of the docs.
 
-``python -m stormproof.release.licences requirements.lock pyproject.toml > docs/licences.md`` writes it. Licences are
-what the installed packages say of themselves (:func:`stormproof.release.sbom.licences_of`).
+``python -m stormproof.release.licences dist/stormproof.cdx.json > docs/licences.md`` writes it from the bill of
+materials.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from stormproof.release.sbom import bill, licences_of, locked
 
 #: Of packages for another platform: what their pages on PyPI say.
 ELSEWHERE = {"colorama": "BSD License", "pywin32": "Python Software Foundation License"}
@@ -22,7 +20,7 @@ INTRODUCTION = """\
 
 Stormproof is under the Apache License 2.0. This is what it depends on, as `requirements.lock` has it, with the licence
 that each package names in its own metadata. "Use" means that an installed Stormproof needs the package, "development"
-that only its tests and checks do. `make test` compares the table with the lock.
+that only its tests and checks do.
 
 | package | licence | needed for |
 |---|---|---|
@@ -40,27 +38,31 @@ Beside the packages of Python:
 """
 
 
-def page(lock: str, project: dict[str, Any]) -> str:
-    """Return the page. ``lock``: the text of the lock file; ``project``: the table of that name of
-    ``pyproject.toml``."""
-    needed = {"required": "use", "excluded": "development"}
-    names: dict[str, str] = {it["name"]: needed[it["scope"]] for it in bill(locked(lock), project)["components"]}
-    rows = [f"| {name} | {licence(name)} | {purpose} |" for name, purpose in names.items()]
+NEEDED_FOR = {"required": "use", "excluded": "development"}
+
+
+def page(bill: Mapping[str, Any]) -> str:
+    """Return the page. Raises ``LookupError`` for a package whose licence nothing names."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for it in bill["components"]:  # once for each version
+        named.setdefault(it["name"], []).append(it)
+    rows = [
+        f"| {name} | {licence(name, versions)} | {NEEDED_FOR[versions[0]['scope']]} |"
+        for name, versions in named.items()
+    ]
     return INTRODUCTION + "\n".join(rows) + "\n" + BESIDE
 
 
-def licence(name: str) -> str:
-    """Return the licence of a package. Raises ``LookupError`` for a package that says nothing of its licence."""
-    said = [one.get("expression") or one["license"]["name"] for one in licences_of(name)]
-    if not said and name not in ELSEWHERE:
+def licence(name: str, versions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the licence of a package: SPDX's name where the package gives one, else its own words."""
+    given = [it for one in versions for it in one.get("licenses", ())]
+    spdx = [it.get("expression") or it["license"].get("id") for it in given]
+    words = [it["license"]["name"].rpartition(" :: ")[2] for it in given if "name" in it.get("license", {})]
+    found = [it for it in spdx if it] or words
+    if not found and name not in ELSEWHERE:
         raise LookupError(f"{name} names no licence; look it up, and name it in {__name__}.ELSEWHERE")
-    return ", ".join(said) or ELSEWHERE[name]
-
-
-def main(words: Sequence[str]) -> None:
-    lock, project = (Path(word).read_text("utf-8") for word in words)
-    print(page(lock, tomllib.loads(project)["project"]), end="")
+    return ", ".join(dict.fromkeys(found)) or ELSEWHERE[name]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(page(json.loads(Path(sys.argv[1]).read_text("utf-8"))), end="")

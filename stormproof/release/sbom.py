@@ -1,179 +1,91 @@
-"""What a release depends on, as a CycloneDX bill of materials that is read from the lock file.
+"""The bill of materials of a release, in CycloneDX.
 
-``python -m stormproof.release.sbom requirements.lock pyproject.toml`` prints it, and with a third word, the file of a
-bill, compares that with the lock instead. Names, versions, hashes and who needs whom come from the lock, licences from
-the packages of this environment; one that isn't installed here in this version has none. No time and no random number
-are in it: the same lock and environment give the same text.
+``python -m stormproof.release.sbom requirements.lock pyproject.toml .venv/bin/python`` prints it, with the Python of
+the environment that ``make dist`` makes from ``stormproof/release/requirements.lock``. ``cyclonedx-py`` reads the lock
+file (every package, and the hashes of its files) and the environment of the Python that is named last (descriptions,
+licences). This joins the two, and adds what the lock alone says: who needs whom, where, and what only development
+needs.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chaos.errors import BadInput
 from chaos.version import VERSION
-
-#: ``name==version ; marker \``, the first line of an entry.
-FIRST = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)(?: ; (.+?))?(?: \\)?$")
-HASH = re.compile(r"^    --hash=(\w+):([0-9a-f]+)(?: \\)?$")
-#: ``# via click``, and the lines below ``# via`` alone.
-NEEDED_BY = re.compile(r"^    #(?: via|  ) ([A-Za-z0-9._-]+)")
-#: CycloneDX's names of hash algorithms.
-ALGORITHMS = {"sha256": "SHA-256", "sha384": "SHA-384", "sha512": "SHA-512"}
+from stormproof.release.lock import Locked, canonical, direct_needs, read_lock, runtime_needs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locked:
-    """One entry of the lock: ``hashes`` of all its files, as (algorithm, hex digits); ``marker`` says where it is
-    needed ("": everywhere), ``needed_by`` names what needs it."""
+def join(
+    listed: Mapping[str, Any], installed: Mapping[str, Any], lock: Sequence[Locked], project: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the bill of materials.
 
-    name: str
-    version: str
-    marker: str
-    hashes: tuple[tuple[str, str], ...]
-    needed_by: tuple[str, ...]
-
-    @property
-    def purl(self) -> str:
-        return f"pkg:pypi/{canonical(self.name)}@{self.version}"
-
-
-def canonical(name: str) -> str:
-    """Return a package's name as PyPI compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def locked(text: str) -> list[Locked]:
-    """Return the entries of a lock file, in its order. Raises :class:`BadInput` for a line that it can't read, for what
-    is left out of a bill without a word is worse than no bill."""
-    found: list[tuple[re.Match[str], list[tuple[str, str]], list[str]]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if first := FIRST.match(line):
-            found.append((first, [], []))
-        elif found and (hashed := HASH.match(line)):
-            found[-1][1].append((hashed[1], hashed[2]))
-        elif found and (needing := NEEDED_BY.match(line)):
-            found[-1][2].append(canonical(needing[1]))
-        elif line.strip() not in ("", "# via"):
-            raise BadInput(f"line {number} of the lock is no package, hash or reason: {line!r}")
-    return [
-        Locked(name=it[1], version=it[2], marker=it[3] or "", hashes=tuple(hashes), needed_by=tuple(needed_by))
-        for it, hashes, needed_by in found
-    ]
-
-
-def bill(lock: Sequence[Locked], project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bill of materials (CycloneDX 1.6). ``project``: the table of that name of ``pyproject.toml``. What is
-    only needed to develop is there with the scope ``excluded``."""
-    direct = {canonical(re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0]) for need in project["dependencies"]}
-    installed = _with_all_they_need(lock, direct)
-    ours = f"pkg:pypi/{canonical(project['name'])}@{VERSION}"
-    needs = [{"ref": ours, "dependsOn": [it.purl for it in lock if canonical(it.name) in direct]}]
+    ``listed`` and ``installed`` are what ``cyclonedx-py`` reads from the lock and from an environment, ``project`` is
+    the table of that name of ``pyproject.toml``. What only development needs has the scope ``excluded``; a package that
+    the environment doesn't have in this version has no licence. Raises :class:`BadInput` unless ``listed`` has the
+    packages of the lock, each with its version and all its hashes.
+    """
+    files = {purl_of(it): it for it in listed["components"]}
+    if {it.purl: {digits for _, digits in it.hashes} for it in lock} != {it: hashes_of(files[it]) for it in files}:
+        raise BadInput("cyclonedx-py read other packages or hashes from the lock than are in it")
+    packages = {purl_of(it): it for it in installed["components"]}
+    needed, direct = runtime_needs(lock, project), direct_needs(project)
+    product = listed["metadata"]["component"]
+    product["version"] = VERSION
+    product["purl"] = product["bom-ref"] = purl_of(product)
     for one in lock:
-        needed = [it.purl for it in lock if canonical(one.name) in it.needed_by]
-        needs.append({"ref": one.purl, "dependsOn": needed})
-    return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "version": 1,
-        "metadata": {
-            "component": {
-                "type": "application",
-                "bom-ref": ours,
-                "name": project["name"],
-                "version": VERSION,
-                "description": project["description"],
-                "licenses": [{"expression": project["license"]}],
-                "purl": ours,
-            }
-        },
-        "components": [_component(one, required=canonical(one.name) in installed) for one in lock],
-        "dependencies": needs,
-    }
+        component = files[one.purl]
+        component |= {"bom-ref": one.purl, "scope": "required" if one.name in needed else "excluded"}
+        component |= {"properties": [{"name": "stormproof:marker", "value": one.marker}]} if one.marker else {}
+        del component["description"]  # the entry of the lock, hashes and all
+        for key in ("description", "licenses"):
+            if value := packages.get(one.purl, {}).get(key):
+                component[key] = value
+    needs = {product["bom-ref"]: [it.purl for it in lock if it.name in direct]}
+    needs |= {one.purl: [it.purl for it in lock if one.name in it.needed_by] for one in lock}
+    return {**listed, "dependencies": [{"ref": who, "dependsOn": whom} for who, whom in needs.items()]}
 
 
-def _with_all_they_need(lock: Sequence[Locked], direct: set[str]) -> set[str]:
-    found: set[str] = set()
-    more = direct
-    while more:
-        found |= more
-        more = {canonical(it.name) for it in lock if found & set(it.needed_by)} - found
-    return found
+def purl_of(component: Mapping[str, Any]) -> str:
+    """Return the package URL of a component, its name as PyPI compares it."""
+    return f"pkg:pypi/{canonical(component['name'])}@{component['version']}"
 
 
-def _component(one: Locked, *, required: bool) -> dict[str, Any]:
-    files = {
-        "type": "distribution",
-        "url": f"https://pypi.org/project/{canonical(one.name)}/{one.version}/#files",
-        "comment": "the hashes of all files of this version",
-        "hashes": [{"alg": ALGORITHMS[algorithm], "content": digits} for algorithm, digits in one.hashes],
-    }
-    licences = list(licences_of(one.name, one.version))
-    marked = [{"name": "stormproof:marker", "value": one.marker}] if one.marker else []
-    return {
-        "type": "library",
-        "bom-ref": one.purl,
-        "name": one.name,
-        "version": one.version,
-        "scope": "required" if required else "excluded",
-        **({"licenses": licences} if licences else {}),
-        "purl": one.purl,
-        "externalReferences": [files],
-        **({"properties": marked} if marked else {}),
-    }
+def hashes_of(component: Mapping[str, Any]) -> set[str]:
+    """Return the hex digits of all hashes of a component's files."""
+    return {it["content"] for place in component.get("externalReferences", ()) for it in place.get("hashes", ())}
 
 
-def licences_of(name: str, version: str = "") -> Iterator[dict[str, Any]]:
-    """Yield what the installed package says of itself: an SPDX expression, else the names of its classifiers, else its
-    own words. Nothing if it isn't installed, or not in this version ("": in whichever)."""
-    try:
-        said = metadata.metadata(name)
-    except metadata.PackageNotFoundError:
-        return
-    if version not in ("", said["Version"]):
-        return
-    if expressions := said.get_all("License-Expression"):
-        yield {"expression": expressions[0]}
-        return
-    prefix = "License :: "
-    classifiers = [it for it in said.get_all("Classifier") or () if it.startswith(prefix)]
-    names = [it.rpartition(" :: ")[2] for it in classifiers if it != "License :: OSI Approved"]
-    own = "".join(said.get_all("License") or ()).strip().splitlines()[:1]
-    yield from ({"license": {"name": name}} for name in names or own)
+def cyclonedx(*words: str) -> Any:
+    """Return what ``cyclonedx-py`` of this environment prints. It compares that with the schema itself."""
+    command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", *words, "--sv", "1.6", "--output-reproducible"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
 
 
-def compare(made: Mapping[str, Any], lock: Sequence[Locked]) -> None:
-    """Raise :class:`BadInput` unless the bill names what the lock does: each package, its version, all its hashes."""
-    listed = {
-        (it["name"], it["version"], one["content"])
-        for it in made["components"]
-        for reference in it["externalReferences"]
-        for one in reference["hashes"]
-    }
-    wanted = {(it.name, it.version, digits) for it in lock for _, digits in it.hashes}
-    if listed != wanted or len(made["components"]) != len(lock):
-        first = min(listed ^ wanted, default=("", "", ""))
-        where = "the bill lacks" if first in wanted else "the lock lacks"
-        raise BadInput(f"the bill of materials is not that of the lock: {where} {' '.join(first)}; make it again")
-
-
-def main(lock: str, project: str, made: str = "") -> None:
-    """Print the bill of materials of a lock file and a ``pyproject.toml``, or compare one that was made."""
-    entries = locked(Path(lock).read_text("utf-8"))
-    if made:
-        compare(json.loads(Path(made).read_text("utf-8")), entries)
-        return
+def main(lock: str, project: str, python: str) -> None:
+    """Print the bill of materials of a lock file, a ``pyproject.toml`` and an environment."""
+    listed = cyclonedx("requirements", "--pyproject", project, lock)
+    installed = cyclonedx("environment", python)
     table = tomllib.loads(Path(project).read_text("utf-8"))["project"]
-    print(json.dumps(bill(entries, table), indent=2, ensure_ascii=False))
+    text = json.dumps(join(listed, installed, read_lock(Path(lock).read_text("utf-8")), table), indent=2)
+    _validate(text)
+    print(text)
+
+
+def _validate(text: str) -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise BadInput(f"the bill of materials does not fit CycloneDX 1.6: {wrong}")
 
 
 if __name__ == "__main__":
