@@ -4,7 +4,7 @@ PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 # Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock docs dist clean
+.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock pages docs dist clean
 
 setup:
 	./setup.sh
@@ -38,8 +38,16 @@ test test-full: format
 	$(PYTEST) -n 3 --dist worksteal $(WHICH); tests=$$?; \
 	wait $$types; types=$$?; echo .venv/bin/mypy; cat .cache/mypy.log; exit $$((tests | types))
 
+# Tables of docs that are made from the code. Tests refuse what is wrong in them; what is new comes in here.
+pages: setup
+	.venv/bin/python -m stormproof.catalogue docs/faults.md
+	.venv/bin/python -m stormproof.commands_page docs/commands.md
+	.venv/bin/python -m stormproof.events_page docs/history.md
+	.venv/bin/python -m stormproof.laws_page docs/laws.md
+	.venv/bin/python -m stormproof.options_page docs/options.md
+
 # The site, in .cache/docs/site. It has an environment of its own, and a broken link fails it.
-docs: .cache/docs-env/ready
+docs: pages .cache/docs-env/ready
 	.cache/docs-env/bin/python docs/site.py
 
 .cache/docs-env/ready: docs/requirements.lock
@@ -55,7 +63,8 @@ docs: .cache/docs-env/ready
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 dist: PACK = tar --format=posix --pax-option=delete=atime,delete=ctime --sort=name --mtime=@$$SOURCE_DATE_EPOCH \
 	--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -c
-dist: setup .cache/release-env/ready
+dist: pages .cache/release-env/ready
+	git diff --exit-code --stat -- docs || { echo "dist: these pages were not what the code says; commit them" >&2; exit 3; }
 	@version=$$(.venv/bin/stormproof --version | cut -d ' ' -f 2); for tag in $$(git tag --points-at HEAD 'v*'); do \
 		[ "$$tag" = "v$$version" ] || { echo "dist: the tag $$tag is not the version $$version" >&2; exit 3; }; done
 	rm -rf build dist *.egg-info

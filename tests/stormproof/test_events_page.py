@@ -1,20 +1,11 @@
-"""The tables of events in ``docs/history.md`` are what the classes say."""
+"""What the tables of events in ``docs/history.md`` are made from."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from chaos.events import COLUMNS, Event, event, meanings
 from drivers.reference.events import EVENTS
-from stormproof import events_page
-
-PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
-
-
-def test_the_page_is_what_the_classes_say() -> None:
-    assert events_page.write(PAGE) == PAGE, "make it again: `python -m stormproof.events_page docs/history.md`"
 
 
 @pytest.mark.parametrize("name", EVENTS)
