@@ -84,6 +84,7 @@ from chaos.effects.links import (
     Throttle,
 )
 from chaos.errors import BadInput, ChaosError, DamagedHistory, DeploymentError, HostLost, MachineError
+from chaos.events import Event, event
 from chaos.experiment.targets import CLIENT, Target, choose, choose_ends, choose_led
 from chaos.fault import (
     Achieves,
@@ -101,6 +102,7 @@ from chaos.fault import (
     pressed,
     together,
 )
+from chaos.history.run_meta import RunMeta
 from chaos.node import Codec, Disk, DiskFull, Env, Malformed, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.plain import PlainCodec, PlainMessage
@@ -132,7 +134,7 @@ from chaos.services import (
     set_key,
     text_key,
 )
-from chaos.verdict import Anomaly, Validity, Verdict
+from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
@@ -299,6 +301,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Malformed",  # a message makes no sense to it
     "PlainMessage",  # a message for systems that have no protocol of their own
     "PlainCodec",  # its frames
+    "Event",  # what it did or learned, as it traces it
+    "event",  # makes a class of fields an event
     # A law: what the history must satisfy
     "Law",  # what a law derives from: what it reads, `examine`, `judge`
     "Promise",  # the law's name, what it demands, what it can find
@@ -309,10 +313,12 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Partial",  # what that comes to
     "decide",  # judge as most laws do
     "RunContext",  # what is known of a run besides its rows
+    "RunMeta",  # what was tested, what was promised, on what evidence: run.json
     "Goal",  # what a storm should reach sometimes
     "Verdict",  # what a law decided
     "Validity",  # VALID, INVALID, UNKNOWN, NOT APPLICABLE
     "Anomaly",  # one violation, with its evidence
+    "RunVerdict",  # all laws together, for one run: verdict.json
     # Errors of the harness
     "ChaosError",  # all of them
     "BadInput",  # what was asked for is wrong

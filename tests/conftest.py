@@ -33,12 +33,14 @@ _SAME = settings(
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", _SAME, max_examples=10, stateful_step_count=20)
 settings.register_profile("short", _SAME, max_examples=50, stateful_step_count=50)
 settings.register_profile("long", _SAME, max_examples=250, stateful_step_count=50)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """`make test` tries few examples of each property, `make test-full` five times as many."""
+    """`make test` tries few examples of each property, `make test-full` five times as many; `make check` names
+    `quick`."""
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("short" if "not full" in config.getoption("markexpr") else "long")
 

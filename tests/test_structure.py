@@ -182,7 +182,9 @@ MAY_OPEN = {
     "stormproof.commands.list": "reads the experiments of the package",
     "stormproof.commands.report": "opens a browser",
     **dict.fromkeys(
-        ("stormproof.catalogue", "stormproof.commands_page", "stormproof.events_page", "stormproof.options_page"),
+        tuple(
+            f"stormproof.{page}" for page in ("catalogue", "commands_page", "events_page", "laws_page", "options_page")
+        ),
         "writes the docs",
     ),
     **dict.fromkeys(("stormproof.doctor", "stormproof.environment", "stormproof.cli"), "looks at this machine"),
