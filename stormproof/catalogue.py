@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import sys
 import textwrap
 import types
@@ -250,7 +249,7 @@ def _provided(host: type, fault: Fault) -> str:
 def write(page: str) -> str:
     """Return the page with its tables made again."""
     found = entries()
-    return fill(page, {"faults": _overview(found), "options": _details(found), "aliases": _aliases(found)})
+    return fill(page, {"faults": _overview(found), "proofs": _proofs(), "options": _details(found)})
 
 
 def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
@@ -265,16 +264,27 @@ def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
 
 
 def _overview(found: Sequence[Entry]) -> Iterator[str]:
-    deployments = plugins.names(PluginKind.DEPLOYMENT)
-    yield f"| fault | what it does | {' | '.join(deployments)} | effects |"
-    yield "|---|---|" + "---|" * (len(deployments) + 1)
+    yield from ("| fault | deployments | effects |", "|---|---|---|")
     for one in found:
-        where = " | ".join(_mark(one.deployments.get(name)) for name in deployments)
-        yield f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {where} | {_words(one.effects) or '–'} |"
+        yield f"| [`{one.name}`](#{one.name}) | {_places(one.deployments)} | {_words(one.effects) or '–'} |"
 
 
-def _mark(words: str | None) -> str:
-    return "–" if words is None else f"`{words}`" if words else "yes"
+def _places(able: Mapping[str, str]) -> str:
+    """Return where it can be done: as it is, then under each condition."""
+    every = plugins.names(PluginKind.DEPLOYMENT)
+    plain = [name for name in every if able.get(name) == ""]
+    never = [name for name in every if name not in able]
+    if len(plain) + len(never) == len(every) and len(never) < len(plain):
+        return f"all but {', '.join(never)}" if never else "all"
+    conditions = {words: [name for name in every if able.get(name) == words] for words in able.values() if words}
+    found = [", ".join(plain)] if plain else []
+    return "; ".join(found + [f"{', '.join(names)} (`{words}`)" for words, names in conditions.items()])
+
+
+def _proofs() -> Iterator[str]:
+    yield from ("| undo | proof of effect | if probed |", "|---|---|---|")
+    yield from (f"| `{verb}` | {proof} | {SHOWN.get(verb, '')} |" for verb, proof in PROOFS.items())
+    yield f"| none | {WITHOUT_UNDO} | |"
 
 
 def _details(found: Sequence[Entry]) -> Iterator[str]:
@@ -282,32 +292,38 @@ def _details(found: Sequence[Entry]) -> Iterator[str]:
         yield from (f"### {one.name}", "", one.summary, "")
         if one.options:
             yield from explained(one.explained, one.options)
-        if one.proof:
-            yield from (*prose(f"Proof of effect: {'; '.join(one.proof)}."), "")
-        if one.undo:
-            yield from (f"Undo: {_words(one.undo)}.", "")
-        if one.aliases:
-            yield from (*prose(f"Also: {_words(sorted(one.aliases))}."), "")
+        if said := _ending(one):
+            yield from (*prose(said), "")
+
+
+def _ending(one: Entry) -> str:
+    probed = "; probed" if any(shown in one.proof for shown in SHOWN.values()) else ""
+    said = [f"Undo: {_words(one.undo)}{probed}."] if one.undo else []
+    said += [f"Proof: {proof}." for proof in one.proof if proof in HARMED.values()]
+    if one.aliases:
+        said.append(f"Also: {', '.join(_alias(name, one.aliases[name]) for name in sorted(one.aliases))}.")
+    return " ".join(said)
+
+
+def _alias(name: str, given: Mapping[str, object]) -> str:
+    words = ", ".join(f"{key}: {_word(value)}" for key, value in given.items())
+    return f"`{name}` ({words})" if words else f"`{name}`"
 
 
 def explained(text: str, options: Sequence[FaultOption]) -> Iterator[str]:
-    """Yield what the docstring of an options class says, and a table of its options."""
+    """Yield what the docstring of an options class says, and a list of its options."""
     yield from (*prose(text.replace("``", "`")), "")
-    yield from ("| option | unit | default | one of |", "|---|---|---|---|")
     for option in options:
-        values = ", ".join(str(value) for value in option.values)
-        yield f"| `{option.name}` | {option.unit} | {_word(option.default)} | {values} |"
+        default = f" = {_word(option.default)}" if _word(option.default) else ""
+        bounds = ", ".join(str(one) for one in (option.unit, *option.values) if one != "")
+        yield from textwrap.wrap(
+            f"* `{option.name}{default}`{f' ({bounds})' if bounds else ''}",
+            WIDTH,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     yield ""
-
-
-def _aliases(found: Sequence[Entry]) -> Iterator[str]:
-    yield from ("| name | fault | options |", "|---|---|---|")
-    named = itertools.chain.from_iterable(
-        ((alias, one, given) for alias, given in one.aliases.items()) for one in found
-    )
-    for alias, one, given in sorted(named, key=lambda row: row[0]):
-        words = ", ".join(f"{key}: {_word(value)}" for key, value in given.items())
-        yield f"| `{alias}` | `{one.name}` | {words} |"
 
 
 def _word(value: object) -> str:
@@ -322,10 +338,6 @@ def _words(names: Iterable[str]) -> str:
 
 def prose(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def main() -> None:

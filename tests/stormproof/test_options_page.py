@@ -21,8 +21,9 @@ def test_the_page_is_what_the_code_says() -> None:
 @pytest.mark.parametrize("kind", [PluginKind.DRIVER, PluginKind.WORKLOAD])
 def test_every_option_is_on_it(kind: PluginKind) -> None:
     for described in plugins.describe(kind):
-        assert f"### {described.name}\n" in PAGE
-        assert [option.name for option in described.options if f"| `{option.name}` |" not in PAGE] == []
+        part = PAGE.partition(f"### {described.name}\n")[2].partition("\n### ")[0]
+        shown = {line.split()[1].strip("`") for line in part.splitlines() if line.startswith("* `")}
+        assert {option.name for option in described.options} <= shown
 
 
 def test_every_event_of_a_trigger_is_on_it() -> None:
