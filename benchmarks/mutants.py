@@ -1,8 +1,8 @@
 """Which promises notice each planted bug, in which scenario, and how many seeds that takes.
 
 ``python -m benchmarks.mutants [--seeds N] [--write]`` runs every mutant with the seeds 1..N in the simulator, judges
-the runs where they ran, and prints the matrix; ``--write`` puts it into ``docs/mutants.md``. The page depends on the
-code and N alone.
+the runs where they ran, and prints the matrix; ``--write`` puts it into ``benchmarks/results/mutants.md``. The page
+depends on the code and N alone.
 """
 
 from __future__ import annotations
@@ -27,29 +27,17 @@ from stormproof.shipped import of_reference
 
 ROOT = Path(__file__).parent.parent
 EXPERIMENTS = of_reference(ROOT)
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "benchmarks" / "results" / "mutants.md"
 QUICKSTART = "quickstart"
 #: Seeds of the published matrix: 1 to this.
 SEEDS = 5
 
 INTRODUCTION = f"""\
-# Planted bugs
+# Planted bugs: which laws find them
 
-A law that has never found a bug proves nothing. So the reference system comes with planted bugs. Each is a small class
-in `reference/mutants/` that overrides one policy method of the correct code; the correct code knows none of them. What
-is missed of small changes that nobody has chosen, the [mutation score](../benchmarks/results/power.md) says; which code
-no storm reaches, the [coverage](../benchmarks/results/coverage.md). Try one:
-
-    stormproof run unreplicated_tail --on sim --mutant truncation-only-in-memory
-
-Every mutant must be found by the law that it was planted for, and the correct system must stay VALID in the same
-scenarios; `tests/test_mutants.py` checks both. The table is made by `python -m benchmarks.mutants --write`. For each
-mutant it has the scenario that shows the bug, the first seed from 1 on with which its law finds it, the
-number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
-
-The bugs planted for `in-sync` stay invisible to clients until an election or a crash happens at the right moment, or
-keep what they may read from the readers of slaves. With these seeds no other law noticed any of them, but for a replica
-that does not join, without which the system may not become whole; `in-sync` finds each with the first seed.
+Made by `python -m benchmarks.mutants --write`: for each [planted bug](../../docs/concepts.md#planted-bugs) the scenario
+that shows it, the first seed from 1 on with which its law finds it, the number of seeds from 1 to {SEEDS} with which
+that happens, and the other laws that notice.
 
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|
@@ -126,7 +114,7 @@ def page(trials: Iterable[Trial]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"run the seeds 1 to this ({SEEDS})")
-    parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/mutants.md")
     options = parser.parse_args()
     jobs = [(scenario(planted), planted.name, seed) for planted in MUTANTS for seed in range(1, options.seeds + 1)]
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:

@@ -53,8 +53,8 @@ def explore(most_states: int = LONG) -> Result:
 
 
 def found_bugs(page: str) -> list[Sequence[str]]:
-    """Return the rows of the controllers' bugs in ``docs/mutants.md``: bug, law, example, first seed that finds it,
-    share of the seeds that do, other laws, what it stands for."""
+    """Return the rows of the controllers' bugs in ``benchmarks/results/mutants.md``: bug, law, example, first seed that
+    finds it, share of the seeds that do, other laws, what it stands for."""
     names = {f"`{one.name}`" for one in planted()}
     rows = (line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `"))
     return [row for row in rows if row[0] in names]

@@ -288,7 +288,7 @@ def _planted() -> Iterator[str]:
     rows = correctness.found_bugs(MUTANTS_PAGE.read_text("utf-8"))
     found = [row for row in rows if row[3] != "–"]
     yield from ("### Planted bugs", "")
-    yield f"{len(found)} of {len(rows)} bugs planted in controllers were found, as [recorded](../../docs/mutants.md)"
+    yield f"{len(found)} of {len(rows)} bugs planted in controllers were found, as [recorded](mutants.md)"
     yield "with all others: the first seed that finds each, and with how many of the seeds that were tried it is found."
     yield from ("", "| bug | law | example | first seed | seeds | stands for |", "|---|---|---|---|---|---|")
     for bug, law, example, first, share, _, stands_for in rows:

@@ -14,7 +14,8 @@ _INTRODUCTION = """\
 
 A verdict is worth as much as the bugs that it would have found. Two measurements say how much that is:
 
-* [Planted bugs](../../docs/mutants.md): bugs that real brokers have had, each found by the law that it was planted for.
+* [Planted bugs](../../docs/concepts.md#planted-bugs): bugs that real brokers have had, each found by the law that it
+  was planted for.
   They show that no law is idle, but whoever plants a bug knows the laws.
 * The mutation score, on this page: small changes to the reference system that nobody has chosen, drawn by a seed from
   all the places where the change is possible. They show what the laws and storms miss.
