@@ -67,7 +67,7 @@ def test_a_killed_master_loses_nothing_and_files_are_whole(tmp_path: Path) -> No
 @needs_java
 @needs_jars
 def test_brokers_elect_and_switch_on_controllers_of_the_reference_system(tmp_path: Path) -> None:
-    """What a master loses at a switch is 5.5.0's own (benchmarks/results/rocketmq_findings.md), and so are groups' offsets."""
+    """What a master loses at a switch is 5.5.0's own (findings on RocketMQ), and so are groups' offsets."""
     (tmp_path / "mixed.yaml").write_text(ON_OUR_CONTROLLERS)
     code = cli._run(["run", str(tmp_path / "mixed.yaml"), "--on", "netns", "--out", str(tmp_path / "runs")])
     (run,) = (tmp_path / "runs").glob("mixed-*")
