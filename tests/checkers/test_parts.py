@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -40,15 +41,23 @@ def harmed_shards(every: int) -> Iterator[Shard]:
         yield Shard(run.table())
 
 
+def wordless(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Without what is said of each, which is the kernel's own affair."""
+    return [replace(one, explanation="") if one.rows else one for one in anomalies]
+
+
 def check_own_disk(rows: Rows) -> int:
-    def told(known: Callable[..., None], keeps: Callable[..., None]) -> tuple[Anomaly, ...]:
+    def known_to_disk(rows: Rows, found: Findings, node: str) -> None:
+        own_log._known_to_disk(rows, found, facts.node_traces(rows, node, "synced"))
+
+    def told(*parts: Callable[..., None]) -> list[Anomaly]:
         found = Findings(IN_SYNC)
         for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="synced")}):
-            known(rows, found, facts.node_traces(rows, node, "synced"))
-            keeps(rows, found, node)
-        return cap(IN_SYNC, found.partial().anomalies)
+            for part in parts:
+                part(rows, found, node)
+        return wordless(cap(IN_SYNC, found.partial().anomalies))
 
-    anomalies = told(own_log._known_to_disk, own_log._disk_keeps)
+    anomalies = told(known_to_disk, own_log._disk_keeps)
     assert anomalies == told(slow_in_sync.known_to_disk, slow_in_sync.disk_keeps)
     return len(anomalies)
 
@@ -60,13 +69,13 @@ def check_told_sets(rows: Rows) -> int:
 
 
 def check_sets(rows: Rows) -> int:
-    def told(sets: Callable[..., None]) -> tuple[Anomaly, ...]:
+    def told(sets: Callable[..., None]) -> list[Anomaly]:
         found = Findings(PROMISE)
         group = Group(rows=rows, found=found, unclean=False)
         group.sets.update({0: (frozenset(BROKERS[:2]), 0), 1: (frozenset(BROKERS), 1)})
         for whole in (False, True):
             sets(rows, found, {"g": group}, whole)
-        return cap(PROMISE, found.partial().anomalies)
+        return wordless(cap(PROMISE, found.partial().anomalies))
 
     anomalies = told(elections._sets)
     assert anomalies == told(slow_sets.sets)

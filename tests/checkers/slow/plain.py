@@ -16,11 +16,17 @@ class Row:
     at: int
     index: int
     time_ns: int
+    f: str
     type: str
     op: int
     process: str
+    node: str
+    incarnation: int
+    step: int
+    epoch: int
     queue: int
     offset: int
+    position: int
     message: int
     hash: int
     value: dict[str, Any]
@@ -42,16 +48,25 @@ class Call:
         return self.end is not None and self.end.type == "ok"
 
 
+NUMBERS = ("index", "time_ns", "op", "incarnation", "step", "epoch", "queue", "offset", "position", "message", "hash")
+TEXTS = ("f", "type", "process", "node")
+
+
 def row(rows: Rows, at: int) -> Row:
-    numbers = {name: int(rows.column(name)[at]) for name in ("index", "time_ns", "op", "queue", "offset")}
-    content = {name: int(rows.column(name)[at]) for name in ("message", "hash")}
-    texts = {name: rows.text(name, at) for name in ("type", "process")}
-    return Row(at=at, value=rows.value(at), **numbers, **content, **texts)
+    numbers = {name: int(rows.column(name)[at]) for name in NUMBERS}
+    texts = {name: rows.text(name, at) for name in TEXTS}
+    return Row(at=at, value=rows.value(at), **numbers, **texts)
+
+
+def some(rows: Rows, kind: str, *names: str) -> list[Row]:
+    """All rows of a kind and these names, in the order of recording."""
+    found = [int(at) for f in names for at in rows.where(kind=kind, f=f)]
+    return [row(rows, at) for at in sorted(found)]
 
 
 def read(rows: Rows, f: str) -> list[Row]:
     """The clients' rows of this name."""
-    return [row(rows, at) for at in rows.where(kind="op", f=f).tolist()]
+    return some(rows, "op", f)
 
 
 def calls(rows: Rows, *names: str) -> list[Call]:

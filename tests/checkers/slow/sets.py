@@ -1,4 +1,5 @@
-"""What masters tell of their SyncStateSets, row by row: the oracle of ``told_sets``, and of a part of the law roles."""
+"""What masters tell of their SyncStateSets, row by row: the oracle of ``told_sets``, and of a part of the law roles. It
+tells no story: explanations are the kernel's own."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from chaos.findings import Findings
 from chaos.shard_rows import Rows
-from checkers import _facts as facts
 from checkers._facts.committed import Told
 from checkers._facts.masters import masters
 from checkers.roles.group import Group
@@ -53,11 +53,10 @@ def sets(rows: Rows, found: Findings, groups: Mapping[str, Group], whole: bool) 
         if (node, number) in told_once:
             continue
         told_once.add((node, number))
-        there, witness = committed[0] if committed else (frozenset(), -1)
+        witness = committed[0][1] if committed else -1
         found.add(
             METADATA_CONFLICT,
-            f"{node} counts on {', '.join(sorted(members))} as the SyncStateSet of set epoch {number} "
-            f"({facts.at_s(rows, at)}), where the controllers have committed {', '.join(sorted(there)) or 'none'}.",
+            "",
             *([int(index[witness])] if witness >= 0 else []),
             int(index[at]),
         )
