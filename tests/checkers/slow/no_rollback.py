@@ -1,5 +1,5 @@
-"""What was confirmed stays, row by row: the oracle of ``checkers/no_rollback/own_log.py`` and ``others.py``. It tells no
-story: explanations are the kernels' own."""
+"""What was confirmed stays, row by row: the oracle of ``checkers/no_rollback/own_log.py`` and ``others.py``. It tells
+no story: explanations are the kernels' own."""
 
 from __future__ import annotations
 
