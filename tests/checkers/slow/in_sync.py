@@ -16,6 +16,10 @@ def _lived(rows: Rows, node: str, *names: str) -> list[Row]:
     return sorted(mine, key=lambda one: (one.incarnation, one.step, one.index))
 
 
+def _meets(fault: facts.Fault, since: Row | None, until: Row) -> bool:
+    return since is not None and fault.began_ns <= until.time_ns and since.time_ns <= fault.until_ns
+
+
 def known_to_disk(rows: Rows, found: Findings, node: str) -> None:
     """A node calls no more of a file durable than the simulated disk would keep."""
     for one in _lived(rows, node, "synced"):
@@ -40,6 +44,6 @@ def disk_keeps(rows: Rows, found: Findings, node: str) -> None:
                 bound = min(bound, one.position)
             case f:
                 is_less = f == "recovered" and promised is not None and one.position < bound
-                if is_less and not any(promised.time_ns <= fault.from_ns <= one.time_ns for fault in faults):
+                if is_less and not any(_meets(fault, promised, one) for fault in faults):
                     found.add(FALSE_SYNC, "", promised.index, one.index)
                 promised, bound = one, one.position
