@@ -32,11 +32,10 @@ from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import code_version
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
 from reference.mutants import MUTANTS, Planted
-from reports.rows import RunRows
 from reports.sweeps.observed import observe
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking.document import Document, duration, pinned, seconds, text
@@ -151,8 +150,7 @@ def _shown(document: Document, seed: int, planted: Planted, folder: Path) -> Sho
     except ChaosError:  # a run that came to no end shows nothing, in either way
         return Shown(found=False, seen=frozenset())
     (verdict,) = judge([run], engine=Engine.LOCAL)
-    table, _ = read_rows(run.directory)
-    seen = observe(RunRows(table), run.meta)
+    seen = observe(History.open(run.directory))
     return Shown(
         found=any(law.law == planted.law and law.anomalies for law in verdict.laws),
         seen=frozenset((*seen.states, *seen.hits)),

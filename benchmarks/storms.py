@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.mutation.campaign import CACHE, stoppable
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import code_version
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.verdict import Validity
 from stormproof.shipped import of_reference
 
@@ -164,7 +164,7 @@ def _stormproof(folder: Path, *words: str) -> tuple[str, str]:
 def evidence(directory: Path) -> dict[str, Any]:
     """Return what a run's directory shows: laws decided, operations that ended well, faults with an effect."""
     laws = json.loads((directory / "verdict.json").read_text("utf-8")).get("laws", [])
-    rows = read_rows(directory)[0].select(["kind", "type", "f", "value"]).to_pylist()
+    rows = History.open(directory).table.select(["kind", "type", "f", "value"]).to_pylist()
     ended = [(row["f"], json.loads(row["value"])) for row in rows if (row["kind"], row["type"]) == ("fault", "ok")]
     return {
         "decided": tuple(sorted(law["law"] for law in laws if law["validity"] in DECIDED)),

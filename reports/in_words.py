@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from chaos.errors import DamagedHistory
 from chaos.history.directory import read_meta, read_verdict
-from chaos.history.recorder import SCHEMA, read_rows
+from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
+from chaos.history.stream import SCHEMA
 from chaos.verdict import RunVerdict
-from reports.rows import RunRows
-from reports.run_report.causes import Cause, group, queue_groups
+from reports.run_report.causes import Cause, group
 from reports.run_report.story import calm, sentence
 from reports.summary import Story, summarise
 from reports.timeline.from_run import timelines
@@ -25,37 +23,34 @@ WITNESS_ROWS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A judged run, read once: ``run.json``, ``verdict.json``, the rows, what the report draws of them, and the causes
-    of the violations, in the report's order. ``damage``: what could not be read, a sentence each."""
+    """A judged run, read once: its history, ``verdict.json``, what the report draws of the rows, and the causes of the
+    violations, in the report's order."""
 
     directory: Path
-    meta: RunMeta
+    history: History
     verdict: RunVerdict
-    rows: RunRows
     story: Story
     causes: Sequence[Cause]
-    damage: Sequence[str] = ()
 
 
 def read(run: Path) -> JudgedRun:
     """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is not a run."""
     verdict, meta = read_verdict(run), read_meta(run)
-    table, damage = _rows(run)
-    drawn = summarise(table, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
+    history = _readable(run, meta)
+    drawn = summarise(history, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
     broken = verdict.violations
-    rows = RunRows(table)
-    alone = timelines(table, broken, drawn.zero_ns)
-    causes = group(rows, drawn.faults, broken, groups=queue_groups(meta), alone=alone)
-    return JudgedRun(
-        directory=run, meta=meta, verdict=verdict, rows=rows, story=drawn, causes=causes, damage=tuple(damage)
-    )
+    causes = group(history, drawn.faults, broken, alone=timelines(history, broken))
+    return JudgedRun(directory=run, history=history, verdict=verdict, story=drawn, causes=causes)
 
 
-def _rows(run: Path) -> tuple[pa.Table, list[str]]:
+def _readable(run: Path, meta: RunMeta) -> History:
+    """Return the history of a run; an empty one, with the damage, where nothing of it can be read."""
+    history = History.open(run)
     try:
-        return read_rows(run)
+        _ = history.table
     except DamagedHistory as error:
-        return SCHEMA.empty_table(), [str(error)]
+        return history.with_rows(SCHEMA.empty_table(), [str(error)])
+    return history
 
 
 def story(run: Path) -> str:

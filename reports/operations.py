@@ -16,10 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.history.history import History
 from chaos.history.parted.choosing import coded
+from reports.drawn import drawn_of
 from reports.message_table import MessageTable, Parts
 from reports.messages import Ints, Messages, small
-from reports.rows import RunRows
 from reports.send_summary import SendSummary
 
 #: The columns that :meth:`Operations.add` needs.
@@ -54,7 +55,7 @@ class Operations:
     ended. Both rows of an operation are given to :meth:`add`, in any order; no row twice. ``manifests``: how many
     versions of manifests were written, where ``clock`` has not all rows of them."""
 
-    def __init__(self, clock: RunRows, manifests: int | None = None) -> None:
+    def __init__(self, clock: History, manifests: int | None = None) -> None:
         self.clock = clock
         self.manifests = manifests
         #: How many operations ended so, by name and type; how many messages were delivered; the first of all ends.
@@ -76,10 +77,10 @@ class Operations:
         self._summary: SendSummary | None = None
 
     @classmethod
-    def of(cls, rows: RunRows) -> Operations:
+    def of(cls, history: History) -> Operations:
         """Return those of a run whose rows are held."""
-        made = cls(rows)
-        made.add(rows.select("op"))
+        made = cls(history)
+        made.add(history.rows("op"))
         return made
 
     def add(self, rows: pa.Table) -> None:
@@ -108,15 +109,15 @@ class Operations:
 
     def _pair(self, rows: pa.Table, begun: Ints, ended: Ints, ok: npt.NDArray[np.bool_]) -> None:
         """Find the beginning of each send that has ended. A row whose other one has not come yet is kept until then."""
-        index, time_ns = RunRows.numbers(rows, "index"), RunRows.numbers(rows, "time_ns")
+        index, time_ns = rows["index"].to_numpy(), rows["time_ns"].to_numpy()
         asked, started = (np.append(held, new[begun]) for held, new in zip(self._asked, (index, time_ns), strict=True))
         order = np.argsort(asked, kind="stable")
         asked, started = asked[order], started[order]
         ends = {
-            "op": RunRows.numbers(rows, "op")[ended],
+            "op": rows["op"].to_numpy()[ended],
             "index": index[ended],
             "time_ns": time_ns[ended],
-            "queue": RunRows.numbers(rows, "queue")[ended],
+            "queue": rows["queue"].to_numpy()[ended],
             "client": self._coded_clients(rows)[ended],
             "ok": ok[ended],
         }
@@ -169,8 +170,8 @@ class Operations:
     def _note(self, rows: pa.Table, sends: Numbers, delivered: Numbers, type_: _Coded) -> None:
         """Note what becomes of messages."""
         loaded = sends & self._loaded(rows)
-        message, time_ns = RunRows.numbers(rows, "message"), RunRows.numbers(rows, "time_ns")
-        queue, offset = RunRows.numbers(rows, "queue"), RunRows.numbers(rows, "offset")
+        message, time_ns = rows["message"].to_numpy(), rows["time_ns"].to_numpy()
+        queue, offset = rows["queue"].to_numpy(), rows["offset"].to_numpy()
         chosen = {kind: np.flatnonzero(loaded & _is(type_, kind)) for kind in ("invoke", "ok", "info", "fail")}
         at = chosen["invoke"]
         self.messages.add("asked", message[at], queue=queue[at], time_ns=time_ns[at])
@@ -197,10 +198,10 @@ class Operations:
         for learn in (table.bound, table.place) if table is not None and table.some_are_missing else ():
             for rows in blocks():
                 at = np.flatnonzero(_is(coded(rows, "f"), "send") & _is(coded(rows, "type"), "ok") & self._loaded(rows))
-                learn(RunRows.numbers(rows, "message")[at], RunRows.numbers(rows, "offset")[at])
+                learn(rows["message"].to_numpy()[at], rows["offset"].to_numpy()[at])
 
     def _table(self) -> MessageTable:
-        return MessageTable(Parts(*self.clock.drawn_s), drained(self.clock))
+        return MessageTable(Parts(*drawn_of(self.clock)), drained(self.clock))
 
     def sends(self) -> Sends | SendSummary:
         """Return the sends. Call it once, when all rows were given: what was held is given away."""
@@ -233,13 +234,13 @@ def _of_type(table: pa.Table, type: str) -> pa.Table:
     return table.filter(pc.equal(table["type"], type))
 
 
-def drained(rows: RunRows) -> tuple[Ints, Ints]:
+def drained(history: History) -> tuple[Ints, Ints]:
     """Return the queues that were read to their end, sorted, and for each the lowest offset where that began."""
-    drains = rows.select("op", "drain")
+    drains = history.rows("op", "drain")
     ended = set(_of_type(drains, "ok")["op"].to_pylist())
     begun = _of_type(drains, "invoke")
     begun = begun.filter(pc.is_in(begun["index"], pa.array(sorted(ended), pa.int64())))
-    queue, offset = rows.numbers(begun, "queue"), rows.numbers(begun, "offset")
+    queue, offset = begun["queue"].to_numpy(), begun["offset"].to_numpy()
     up = np.argsort(offset, kind="stable")
     queues, first = np.unique(queue[up], return_index=True)
     return queues, offset[up][first]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chaos.history.history import History
+from reports.drawn import drawn_of
 from reports.latency_grid import LatencyGrid
-from reports.rows import RunRows
 from reports.served import Outages, Waits
 
 #: So many dots stand beside one another in the picture of all latencies.
@@ -20,9 +21,9 @@ class SendSummary:
     """Takes some sends at a time, in any order. What it holds depends on how long the run took, on how often its queues
     and clients were not served, and on how many of these there are."""
 
-    def __init__(self, clock: RunRows, clients: Sequence[str]) -> None:
+    def __init__(self, clock: History, clients: Sequence[str]) -> None:
         self.clients = clients
-        self.latencies = LatencyGrid(*clock.drawn_s, clock.end_s, DOTS_ACROSS)
+        self.latencies = LatencyGrid(*drawn_of(clock), clock.end_s, DOTS_ACROSS)
         self._end_s = clock.load_end_s
         self._outages = Outages()
         self._waits = Waits()

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from chaos.events import RaftRole, Role, StoreCas
 from chaos.fault import Effect
+from chaos.history.history import History
+from chaos.history.row import Row
+from chaos.history.values import value_of
 from reports.operations import OF_OBJECTS, Operations, Sends
-from reports.rows import RunRows, value_of
 from reports.send_summary import SendSummary
 from reports.served import OUTAGE_S
 
@@ -110,41 +111,39 @@ class Story:
     zero_ns: int = 0
 
 
-def summarise(table: pa.Table | RunRows, witness_rows: Iterable[int], operations: Operations | None = None) -> Story:
+def summarise(history: History, witness_rows: Iterable[int], operations: Operations | None = None) -> Story:
     """Reduce the rows of a run to what is drawn of it. ``witness_rows`` are the ``index`` values whose rows the report
-    will quote; ``operations`` are those of the run, where the table doesn't hold them."""
-    rows = table if isinstance(table, RunRows) else RunRows(table)
-    operations = operations or Operations.of(rows)
+    will quote; ``operations`` are those of the run, where the history doesn't hold them."""
+    operations = operations or Operations.of(history)
     sends = operations.sends()
     curves, points = _latency(sends)
     return Story(
-        duration_s=rows.end_s,
-        phases=_phases(rows),
-        faults=fault_lines(rows),
-        roles=_roles(rows, "role"),
-        terms=_roles(rows, "raft"),
-        outages=_all_outages(sends, _load_end(rows)),
+        duration_s=history.end_s,
+        phases=_phases(history),
+        faults=fault_lines(history),
+        roles=_roles(history, Role),
+        terms=_roles(history, RaftRole),
+        outages=_all_outages(sends, _load_end(history)),
         throughput=_throughput(operations, _piece_s(sends)),
         latency=curves,
         latencies=points,
         piece_s=_piece_s(sends),
-        counts=_counts(rows, operations),
-        witnesses=_witnesses(rows, sorted(set(witness_rows))),
-        zero_ns=rows.zero_ns,
+        counts=_counts(history, operations),
+        witnesses=_witnesses(history, sorted(set(witness_rows))),
+        zero_ns=history.zero_ns,
     )
 
 
-def _phases(rows: RunRows) -> list[Bar]:
-    marks = rows.select("harness", "phase").to_pylist()
-    starts = [(rows.second(row["time_ns"]), str(value_of(row["value"]).get("phase", "?"))) for row in marks]
+def _phases(history: History) -> list[Bar]:
+    starts = [(row.at_s, str(row.value.get("phase", "?"))) for row in history.each("harness", "phase")]
     return [
         Bar(lane="phase", start_s=start, end_s=end, label=name, kind=name)
-        for (start, name), end in zip(starts, _ends(starts, rows), strict=True)
+        for (start, name), end in zip(starts, _ends(starts, history), strict=True)
     ]
 
 
-def _load_end(rows: RunRows) -> float:
-    return next((phase.end_s for phase in _phases(rows) if phase.kind == "load"), rows.end_s)
+def _load_end(history: History) -> float:
+    return next((phase.end_s for phase in _phases(history) if phase.kind == "load"), history.end_s)
 
 
 def _all_outages(sends: Sends | SendSummary, end_s: float) -> list[Bar]:
@@ -190,25 +189,24 @@ def _client_outages(sends: Sends, end_s: float) -> list[Bar]:
     return [_out(client, start, min(end, end_s)) for client, start, end in sorted(bars)]
 
 
-def _ends(changes: Sequence[tuple[Any, ...]], rows: RunRows) -> list[float]:
+def _ends(changes: Sequence[tuple[Any, ...]], history: History) -> list[float]:
     """Return when each change ends: with the next one, the last with the end of the run."""
-    return [change[0] for change in changes[1:]] + [rows.end_s][: len(changes)]
+    return [change[0] for change in changes[1:]] + [history.end_s][: len(changes)]
 
 
-def fault_lines(rows: RunRows) -> list[FaultLine]:
+def fault_lines(history: History) -> list[FaultLine]:
     """Return all injections of a run, in the order in which they were asked for."""
     injections: dict[str, dict[str, Any]] = {}
-    for row in rows.select("fault").to_pylist():
-        at = rows.second(row["time_ns"])
-        known = injections.setdefault(row["process"], {"name": row["f"], "start": at, "asked": at, "proven": {}})
-        value = value_of(row["value"])
+    for row in history.each("fault"):
+        at, value = row.at_s, row.value
+        known = injections.setdefault(row.process, {"name": row.f, "start": at, "asked": at, "proven": {}})
         for effect, nodes in _mapping(value.get("proven")).items():
             known["proven"].setdefault(effect, []).extend(map(str, _list(nodes)))
-        if row["type"] == "invoke":
+        if row.type == "invoke":
             known["targets"] = _list(value.get("targets"))
             known["effects"] = _mapping(value.get("effects"))
             known["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
-        elif row["type"] == "fail":
+        elif row.type == "fail":
             known.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
             known.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
@@ -224,7 +222,7 @@ def fault_lines(rows: RunRows) -> list[FaultLine]:
             id=name,
             targets=", ".join(map(str, known.get("targets", []))),
             start_s=known["start"],
-            end_s=known.get("end", rows.end_s),
+            end_s=known.get("end", history.end_s),
             effective=known.get("effective", "unproven"),
             proof=_short(known.get("proof", "")),
             seen=_short("; then ".join(filter(None, (_seen(known.get("during")), _seen(known.get("after"))))), 240),
@@ -296,18 +294,17 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
 
 
-def _roles(rows: RunRows, trace: str) -> list[Bar]:
-    """Return one bar per (node, role, epoch) from the traces of that name; a node that was killed has a gap until its
+def _roles(history: History, event: type[Role | RaftRole]) -> list[Bar]:
+    """Return one bar per (node, role, epoch) from these events; a node that was killed has a gap until its
     next life."""
-    ends_of_lives = {(fault.start_s, node) for fault in fault_lines(rows) for node in fault.ended}
+    ends_of_lives = {(fault.start_s, node) for fault in fault_lines(history) for node in fault.ended}
     changes_of: dict[str, list[tuple[float, str, int]]] = {}
-    for row in rows.select("trace", trace).to_pylist():
-        role = str(value_of(row["value"]).get("role", "?"))
-        changes_of.setdefault(row["node"], []).append((rows.second(row["time_ns"]), role, row["epoch"]))
+    for row in history.each(event):
+        changes_of.setdefault(row.node, []).append((row.at_s, str(row.value.get("role", "?")), row.epoch))
     bars = []
     for node in sorted(changes_of):
         changes = sorted([*changes_of[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])
-        for (start, role, epoch), end in zip(changes, _ends(changes, rows), strict=True):
+        for (start, role, epoch), end in zip(changes, _ends(changes, history), strict=True):
             if role:
                 label = f"{role} {epoch}" if epoch >= 0 else role
                 bars.append(Bar(lane=node, start_s=start, end_s=end, label=label, kind=role))
@@ -369,7 +366,7 @@ def _quantiles(sends: Sends) -> list[Curve]:
     return [Curve(label=label, x=x, y=[*y]) for label, y in zip(QUANTILES, zip(*every, strict=True), strict=True)]
 
 
-def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
+def _counts(history: History, operations: Operations) -> dict[str, int]:
     """Count what this system has: no messages where nobody used a queue, no manifests where no store reported one, no
     master terms where nobody reported a role."""
     ended = operations.completed
@@ -379,45 +376,43 @@ def _counts(rows: RunRows, operations: Operations) -> dict[str, int]:
         counts["messages read"] = operations.delivered
     if objects := {f: ended[f, "ok"] for f in OF_OBJECTS if any(name == f for name, _ in ended)}:
         counts |= {OBJECT_LABELS[f]: number for f, number in objects.items()}
-    manifests, manifest_values = operations.manifests, rows.select("trace", "store_cas")["value"].to_pylist()
+    manifests, manifest_values = operations.manifests, history.rows(StoreCas)["value"].to_pylist()
     if manifests is None:
         manifests = sum(value_of(value).get("outcome") == "applied" for value in manifest_values)
     if manifests or manifest_values:
         counts["manifest versions"] = int(manifests)
-    if masters := _masters(rows):
+    if masters := _masters(history):
         counts["master terms"] = masters
-    return counts | {"effective faults": sum(fault.effective == "yes" for fault in fault_lines(rows))}
+    return counts | {"effective faults": sum(fault.effective == "yes" for fault in fault_lines(history))}
 
 
-def _masters(rows: RunRows) -> int:
+def _masters(history: History) -> int:
     """Count the master terms that nodes reported, in traces or else when they were asked; 0 where nobody did."""
-    return _terms(rows.select("trace", "role")) or _terms(rows.select("poll", "state"))
+    return _terms(history.each(Role)) or _terms(history.each("poll", "state"))
 
 
-def _terms(rows: pa.Table) -> int:
-    states = ((row, value_of(row["value"])) for row in rows.to_pylist())
-    found = {(str(state.get("group", "")), row["epoch"], row["node"]) for row, state in states
-             if state.get("role") == "master" and row["epoch"] >= 0}  # fmt: skip
-    return len(found)
+def _terms(rows: Iterable[Row]) -> int:
+    masters = (row for row in rows if row.value.get("role") == "master" and row.epoch >= 0)
+    return len({(str(row.value.get("group", "")), row.epoch, row.node) for row in masters})
 
 
-def _witnesses(rows: RunRows, wanted: Sequence[int]) -> dict[int, Witness]:
-    table = rows.table.filter(pc.is_in(rows.table["index"], pa.array(wanted, type=pa.int64())))
+def _witnesses(history: History, wanted: Sequence[int]) -> dict[int, Witness]:
     found = {}
-    for row in table.to_pylist():
-        who = row["process"] if row["kind"] == "op" else row["node"]
-        numbers = [f"{name} {row[name]}" for name in ("epoch", "queue", "offset", "position") if row[name] >= 0]
-        if row["node"] and row["kind"] == "op":
-            numbers.append(f"answered by {row['node']} (life {row['incarnation']})")
-        value = value_of(row["value"])
+    for row in history.numbered(wanted):
+        who = row.process if row.kind == "op" else row.node
+        columns = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
+        numbers = [f"{name} {number}" for name, number in columns.items() if number >= 0]
+        if row.node and row.kind == "op":
+            numbers.append(f"answered by {row.node} (life {row.incarnation})")
         numbers += [
-            f"{key} {_short(item if isinstance(item, str) else json.dumps(item), 80)}" for key, item in value.items()
+            f"{key} {_short(item if isinstance(item, str) else json.dumps(item), 80)}"
+            for key, item in row.value.items()
         ]
-        found[row["index"]] = Witness(
-            index=row["index"],
-            at_s=rows.second(row["time_ns"]),
+        found[row.index] = Witness(
+            index=row.index,
+            at_s=row.at_s,
             who=who or "harness",
-            what=f"{row['f']} {row['type']}".strip(),
+            what=f"{row.f} {row.type}".strip(),
             detail=", ".join(numbers),
         )
     return found

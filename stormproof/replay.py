@@ -135,19 +135,17 @@ def compared(run: Recorded, again: Path, deployment: str) -> Repetition:
             sentence="Histories were not compared: only a simulated run repeats its history; elsewhere the schedule of"
             " faults is the same, and the interleaving is not."
         )
-    from chaos.history.differences import first_difference
-    from chaos.history.recorder import read_rows
+    from chaos.history.history import History
 
     try:
-        (then, damage), (now, _) = read_rows(run.directory), read_rows(again)
-        whole = _ended(store.read_meta(again))
+        then, now = History.open(run.directory), History.open(again)
+        row, whole = then.first_difference(now), _ended(now.meta)
     except (ChaosError, OSError) as error:
         return Repetition(sentence=f"The histories can't be compared: {error}")
-    row = first_difference(then, now)
     if row is None:
         return Repetition(sentence=f"The history is the same, byte for byte: {now.num_rows:,} rows.", identical=True)
-    if row == then.num_rows and (damage or not _ended(run.meta)):
-        why = "is damaged" if damage else "ended early"
+    if row == then.num_rows and (then.damage or not _ended(run.meta)):
+        why = "is damaged" if then.damage else "ended early"
         return Repetition(sentence=f"The recorded history {why}; its {row:,} rows are the same.", row=row)
     if row == now.num_rows and not whole:
         return Repetition(sentence=f"This run ended earlier; its {row:,} rows are the same.", row=row)

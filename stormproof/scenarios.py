@@ -67,16 +67,16 @@ class ScenarioRun:
 
     def history(self) -> pa.Table:
         """Return all rows, in the order in which they were recorded; ``docs/history.md`` has the columns."""
-        from chaos.history.recorder import read_rows
+        from chaos.history.history import History
 
-        return read_rows(self.directory)[0]
+        return History.open(self.directory).table
 
     def rows(self, kind: str, *names: str) -> list[Mapping[str, Any]]:
         """Return the rows of a ``kind`` (``op``, ``fault``, ``poll``, ``trace``, …) with one of these names in column
         ``f``, or with any, in the order in which they were recorded; ``value`` is JSON text, as in the history."""
-        from reports.rows import RunRows
+        from chaos.history.history import History
 
-        found: list[Mapping[str, Any]] = RunRows(self.history()).select(kind, *names).to_pylist()
+        found: list[Mapping[str, Any]] = History.open(self.directory).rows(kind, *names).to_pylist()
         return found
 
 

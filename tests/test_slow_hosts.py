@@ -17,7 +17,7 @@ import pytest
 from chaos.deployments._sim.node import SimNode
 from chaos.experiment.reader import load
 from chaos.history.digests import digest
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from stormproof.launch import SIM, Launch, start
 from stormproof.shipped import experiments
 from tests.test_determinism import SHORT
@@ -76,7 +76,7 @@ def slow_host(seed: int) -> Iterator[Callable[..., None]]:
 
 def history(file: Path, out: Path, seed: int, on_row: Callable[..., None] | None = None) -> str:
     launch = Launch(experiment=load(file, deployment=SIM), file=file, deployment=SIM, seed=seed, mutant="", out=out)
-    table, damage = read_rows(start(launch, on_row=on_row))
+    table, damage = History.open(start(launch, on_row=on_row)).recorded()
     assert not damage and table.num_rows > 300
     return digest(table)
 

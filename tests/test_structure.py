@@ -170,10 +170,10 @@ MAY_OPEN = {
     "chaos.judging.shard": "has vetted the path before pyarrow opens it",
     "reports.matrix.note": "appends to the notes of a matrix",
     "reports.timeline.page": "makes a page elsewhere",
-    "stormproof.archives": "makes the files of a new run",
+    "chaos.history.archives": "makes the files of a new run",
     "stormproof.launch": "makes the files of a new run",
     "stormproof.commands._single": "makes a file of a new run",
-    "stormproof.remote_runs": "makes the files of a new run",
+    "chaos.history.remote_runs": "makes the files of a new run",
     "stormproof.serve": "has a guard of its own, which follows links within a run",
     "stormproof.scenario_run": "locks",
     "stormproof.shrinking.trial": "makes an experiment in a folder of its own",
@@ -318,7 +318,17 @@ def test_files_of_runs_are_opened_by_their_guard() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] in OPENERS:
                 text = ast.unparse(node)
-                assert "__file__" in text or text.startswith("guarded."), f"{module}:{node.lineno}: {text}"
+                is_guarded = "__file__" in text or text.startswith(("guarded.", "History.open("))
+                assert is_guarded, f"{module}:{node.lineno}: {text}"
+
+
+def test_rows_of_runs_are_read_by_their_history() -> None:
+    """Benchmarks may measure a part of the reader."""
+    inner = ("chaos.history.row_files", "chaos.history.traces", "chaos.history.stream.stream_blocks")
+    for module, path in modules().items():
+        if not within(module, ("chaos.history", "benchmarks")):
+            read = {name for name in imports(path, module) if within(name, inner)}
+            assert not read, f"{module} reads rows with {', '.join(sorted(read))}"
 
 
 def test_reference_code_has_no_async_and_no_sockets() -> None:

@@ -13,8 +13,7 @@ from benchmarks.coverage import page
 from benchmarks.coverage.branches import Branch, sources, taken, tracing
 from benchmarks.coverage.moments import Meeting, meetings
 from chaos.experiment.reader import load
-from chaos.history.directory import read_meta
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.goals import look, names
 from chaos.law import RunContext
 from stormproof.launch import SIM, Launch, start
@@ -59,8 +58,8 @@ def run(job: tuple[str, int]) -> Seen:
         )
         with tracing(ROOT) as lines:
             directory = start(launch)
-        table, _ = read_rows(directory)
-        meta = read_meta(directory)
+        history = History.open(directory)
+        table, meta = history.table, history.meta
     context = RunContext(run=name, seed=seed, meta=meta)
     return Seen(
         example=name,

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from benchmarks._common import Figure, parser, show
 from benchmarks.shards.rows import copies
 from chaos.history import shards
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
 
 #: Rows of a block, as ``check`` reads them.
@@ -82,7 +82,7 @@ def _write(run: Path, folder: Path, times: int, most: int) -> int:
     from chaos.judging.plan import plan
     from chaos.judging.registry import registry
 
-    table, messages = read_rows(run)[0], 0
+    table, messages = History.open(run).table, 0
     with Spool(folder) as spool:
         for rows in copies(table, times):
             for begin in range(0, rows.num_rows, BLOCK_ROWS):

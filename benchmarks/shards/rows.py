@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from benchmarks._common import Figure, parser, show
 from chaos.history import shards
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.ops import message_id
@@ -77,7 +77,7 @@ def main() -> None:
     arguments.add_argument("--times", type=int, default=1)
     arguments.add_argument("--rows", type=int, default=shards.SHARD_ROWS)
     given = arguments.parse_args()
-    table = tiled(read_rows(given.run)[0], given.times)
+    table = tiled(History.open(given.run).table, given.times)
     acked = pc.and_(pc.equal(table["f"], "send"), pc.and_(pc.equal(table["kind"], "op"), pc.equal(table["type"], "ok")))
     messages = int(pc.sum(acked).as_py())
     meta = json.loads((given.run / "run.json").read_text())

@@ -1,4 +1,4 @@
-"""Writes the rows of a run as they happen, and reads them back as far as they are sound.
+"""Writes the rows of a run as they happen.
 
 ``docs/history.md`` defines the format. What was flushed survives a kill of this process: batches are plain writes, and
 each is sealed by a line of the run's manifest that is written after it.
@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 
-from chaos import guarded
-from chaos.errors import DamagedHistory, MachineError
-from chaos.history import manifest
+from chaos.errors import MachineError
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
-from chaos.history.digests import digest as digest
-from chaos.history.directory import SHARDS, refuse_newer, shard_files
-from chaos.history.manifest import Batch, Manifest, Sealed, Sum
+from chaos.history.manifest import Batch, Manifest, Sum
 from chaos.history.stream import SCHEMA as SCHEMA
 from chaos.history.stream import STREAM as STREAM
-from chaos.history.stream import stream_blocks
-from chaos.history.traces import trace_blocks
 from chaos.history.values import to_json
 
 #: When the next row comes, a batch is written that has this many rows, or whose oldest row is this old.
@@ -216,96 +209,3 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     arrays += [pa.array(column, pa.string()).dictionary_encode() for column in columns[len(INTEGERS) : words_end]]
     arrays.append(pa.array(columns[words_end], pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def read_rows(
-    directory: Path, sealed: Sealed | None = None, keep: Callable[[pa.Table], Any] | None = None
-) -> tuple[pa.Table, list[str]]:
-    """All sound rows of a run in ``index`` order, and one sentence for each damage met. ``sealed``: its manifest, if
-    that was read already. ``keep``: says of some rows (an array of booleans) which ones are wanted; the others are
-    looked at for damage, and never held all at once.
-
-    Reads ``history.arrows`` up to its first bad batch, then the traces of nodes that were processes; without a stream,
-    the Parquet shards. Raises :class:`DamagedHistory` when nothing at all can be read, :class:`BadInput` when there is
-    no regular file of a size to read, its rows would be too large once they are decoded, or a newer version has
-    recorded the run.
-    """
-    refuse_newer(directory)
-    sealed = manifest.read(directory) if sealed is None else sealed
-    damage: list[str] = []
-    blocks: list[pa.Table] = []
-    rows, in_order = 0, True
-    try:
-        most = None if keep else guarded.LARGEST_ROWS
-        for block in row_blocks(directory, sealed, damage, most=most):
-            if keep is not None:
-                numbers = np.arange(rows, rows + block.num_rows)
-                in_order = in_order and bool(np.array_equal(block["index"].to_numpy(), numbers))
-                rows += block.num_rows
-                block = block.filter(keep(block))
-            blocks.append(block)
-    except FileNotFoundError:
-        table, damage = _numbered(*_read_shards(directory, sealed))
-        return table if keep is None else table.filter(keep(table)), damage
-    if not in_order:
-        table, damage = read_rows(directory, sealed)
-        return table.filter(keep(table)) if keep else table, damage
-    table = pa.concat_tables(blocks).unify_dictionaries().combine_chunks()
-    return _numbered(table, damage) if keep is None else (table, damage)
-
-
-def row_blocks(directory: Path, sealed: Sealed, damage: list[str], *, most: int | None = None) -> Iterator[pa.Table]:
-    """Yield the recorded rows of a run, then the traces of nodes that were processes, some at a time: at least one
-    block, as they are numbered in the stream. Raises as :func:`chaos.history.stream.stream_blocks`, also for a stream
-    of more than ``most`` bytes (or, without it, of gigabytes that were not sealed)."""
-    rows = 0
-    for block in stream_blocks(directory, sealed, damage, most):
-        rows += block.num_rows
-        yield block
-    yield from trace_blocks(directory, rows, sealed, damage)
-
-
-def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:
-    """Rows are numbered from 0 on, without a gap: the second of one number is left out, a missing one is reported."""
-    index = table["index"].to_numpy()
-    if bool(np.array_equal(index, np.arange(len(index)))):
-        return table, damage
-    numbers, first = np.unique(index, return_index=True)
-    if len(first) < len(index):
-        damage = [*damage, f"{len(index) - len(first)} rows stand there more than once; the first of each is taken"]
-    if not np.array_equal(first, np.arange(len(index))):
-        table = table.take(pa.array(first))
-    missing = int(numbers[-1]) + 1 - len(numbers) + int(numbers[0] < 0)
-    if missing:
-        damage = [*damage, f"{missing} rows are missing between the others"]
-    return table, damage
-
-
-def _read_shards(directory: Path, sealed: Sealed) -> tuple[pa.Table, list[str]]:
-    from chaos.history.bounded.shard_files import Budget, batches, measured  # late: few read shards here
-
-    paths = shard_files(directory)
-    if not paths:
-        raise DamagedHistory(f"{directory} holds no history: neither {STREAM} nor {SHARDS}/*.parquet")
-    in_manifest = {name for name in sealed.files if name.startswith(f"{SHARDS}/")}
-    names = sorted(in_manifest | {*paths})
-    if problems := [problem for name in names if (problem := manifest.altered(directory, sealed, name))]:
-        raise DamagedHistory("; ".join(problems))
-    promised, held = Budget(directory / SHARDS), Budget(directory / SHARDS)
-    for name in paths:
-        promised.take(measured(directory / name).size)
-    tables = [SCHEMA.empty_table()]
-    for name in paths:
-        try:
-            tables += batches(directory / name, budget=held)
-        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-            raise DamagedHistory(f"{directory / name} is no shard of a history: {error}") from error
-    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")
-    damage = [f"{STREAM} is missing; the shards that were made of it stand in for it"] if sealed.batches else []
-    if len(paths) == 1:
-        return table, damage
-    index = table["index"].to_numpy()  # rows that every shard repeats come once
-    again = index[1:] == index[:-1]
-    other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
-    damage += [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
-    return table.filter(pa.array(np.append(True, ~again)[: table.num_rows])), damage

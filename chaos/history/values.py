@@ -49,3 +49,14 @@ def whole_numbers(values: pa.Array, key: str) -> npt.NDArray[np.int64]:
     found = extracted(values, number_under(key))
     numbers: npt.NDArray[np.int64] = pc.cast(pc.fill_null(found, "-1"), pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def value_of(text: str | None) -> dict[str, Any]:
+    """Return the value of a row as its text has it; what is no object says nothing: a run may be a stranger's."""
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -14,11 +14,10 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history import directory as store
-from chaos.history import manifest, sharding, shards
+from chaos.history import sharding, shards
 from chaos.history.digests import digest_of
-from chaos.history.manifest import Sealed
+from chaos.history.history import History
 from chaos.history.rare import Rare
-from chaos.history.recorder import read_rows, row_blocks
 from chaos.history.run_meta import RUNNING, RunMeta
 from chaos.history.shards import Part
 from chaos.history.spool import Spool
@@ -65,14 +64,14 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
     """
-    sealed = manifest.read(run)
-    meta = RunMeta()
+    history, meta = History.open(run), RunMeta()
+    sealed = history.sealed
     try:
-        meta = store.read_meta(run)
+        meta = history.meta
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
         with Spool(run) as rows:
-            rare = _read(run, sealed, rows, damage)
+            rare = _read(history, rows, damage)
             ready = _prepared(run, meta, rows, rare, damage, apart)
             return _examined(ready, rows) if at_once else ready
     except DamagedHistory as error:
@@ -80,18 +79,19 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
 
 
-def _read(run: Path, sealed: Sealed, rows: Spool, damage: list[str]) -> pa.Table:
+def _read(history: History, rows: Spool, damage: list[str]) -> pa.Table:
     """Read all rows of a run, a block at a time; return those that say whether it shows anything."""
     found: list[str] = []
     rare = Rare(PROBE)
     try:
-        for block in row_blocks(run, sealed, found):
+        for block in history.recorded_blocks(found):
             rows.add(block)
             rare.add(block)
     except FileNotFoundError:
         rows.in_order = False  # its shards are all that is left
     if not rows.in_order:
-        table, found = read_rows(run, sealed)
+        table, problems = history.recorded()
+        found = [*problems]
         rows.start_over(table)
         rare = Rare(PROBE)
         rare.add(table)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.rows import RunRows
+from chaos.history.history import History
 
 #: Operations that change something: what a system must keep taking to be available.
 WRITES = ("send", "write", "cas", "acquire")
@@ -41,9 +41,9 @@ class Measures:
     calls: Mapping[str, Calls] = field(default_factory=dict)
 
 
-def measure(rows: RunRows) -> Measures:
+def measure(history: History) -> Measures:
     """Reduce a run to its measures."""
-    ended, latency_ms = _ended(rows)
+    ended, latency_ms = _ended(history)
     kind, ok = _words(ended, "f"), _words(ended, "type") == "ok"
     writes = np.isin(kind, WRITES)
     calls = {}
@@ -55,37 +55,37 @@ def measure(rows: RunRows) -> Measures:
         calls[name] = Calls(ended=int(chosen.sum()), ok=int((chosen & ok).sum()), p50_ms=p50, p99_ms=p99, max_ms=most)
     return Measures(
         acknowledged=float(ok[writes].mean()) if writes.any() else None,
-        longest_gap_s=_longest_gap(rows, ended, writes & ok) if writes.any() else None,
+        longest_gap_s=_longest_gap(history, ended, writes & ok) if writes.any() else None,
         calls=calls,
     )
 
 
-def _ended(rows: RunRows) -> tuple[pa.Table, np.ndarray[Any, Any]]:
+def _ended(history: History) -> tuple[pa.Table, np.ndarray[Any, Any]]:
     """Return the rows that end a call of a workload during the load, and how long each took, in milliseconds."""
-    calls = rows.select("op")
+    calls = history.rows("op")
     process = calls["process"].cast(pa.string())
     calls = calls.filter(pc.and_(pc.not_equal(calls["f"], "delivered"), pc.invert(pc.starts_with(process, PROBE))))
     begun = calls.filter(pc.equal(calls["type"], "invoke"))
     ended = calls.filter(pc.not_equal(calls["type"], "invoke"))
-    ended = ended.filter(pa.array(rows.seconds(ended) <= _load_end_s(rows)))
-    index, op = rows.numbers(begun, "index"), rows.numbers(ended, "op")
+    ended = ended.filter(pa.array(history.seconds(ended) <= _load_end_s(history)))
+    index, op = begun["index"].to_numpy(), ended["op"].to_numpy()
     known = np.isin(op, index)  # a damaged history may have lost what was asked
     ended = ended.filter(pa.array(known))
-    begun_ns = rows.numbers(begun, "time_ns")[np.searchsorted(index, op[known])]
-    return ended, (rows.numbers(ended, "time_ns") - begun_ns) / 1e6
+    begun_ns = begun["time_ns"].to_numpy()[np.searchsorted(index, op[known])]
+    return ended, (ended["time_ns"].to_numpy() - begun_ns) / 1e6
 
 
-def _load_end_s(rows: RunRows) -> float:
-    return min(rows.phase_s("heal"), rows.end_s)
+def _load_end_s(history: History) -> float:
+    return min(history.phase_s("heal"), history.end_s)
 
 
-def _longest_gap(rows: RunRows, ended: pa.Table, acknowledged: np.ndarray[Any, Any]) -> float:
+def _longest_gap(history: History, ended: pa.Table, acknowledged: np.ndarray[Any, Any]) -> float:
     """Return the longest time between two acknowledged writes, or between one and the beginning or end of the load."""
-    queue, seconds = rows.numbers(ended, "queue"), rows.seconds(ended)
+    queue, seconds = ended["queue"].to_numpy(), history.seconds(ended)
     gaps = []
     for one in np.unique(queue[np.isin(_words(ended, "f"), WRITES)]).tolist():
         moments = np.sort(seconds[acknowledged & (queue == one)])
-        gaps.append(float(np.diff([0.0, *moments.tolist(), _load_end_s(rows)]).max()))
+        gaps.append(float(np.diff([0.0, *moments.tolist(), _load_end_s(history)]).max()))
     return round(max(gaps), 3)
 
 

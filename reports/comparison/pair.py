@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from chaos.errors import ChaosError
 from chaos.history import directory
-from chaos.history.differences import first_difference
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
+from chaos.history.row import Row
 from reports.comparison.measures import Measures, measure
 from reports.index.overview import RunLine, line
-from reports.rows import RunRows
 
 SIM = "sim"
 #: So many rows before the first difference are shown, and so many of each history from there on.
@@ -24,12 +20,12 @@ AROUND = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two runs. ``laws``: the verdict of each, "" for one that stands in no verdict. ``rows`` and
-    ``measures`` are None, and ``damage`` says why, where the history can't be read."""
+    """One of the two runs. ``laws``: the verdict of each, "" for one that stands in no verdict. ``history``
+    and ``measures`` are None, and ``damage`` says why, where the history can't be read."""
 
     line: RunLine
     laws: Mapping[str, str]
-    rows: RunRows | None = None
+    history: History | None = None
     measures: Measures | None = None
     damage: tuple[str, ...] = ()
 
@@ -37,12 +33,12 @@ class Side:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
     """Where two histories part: the number of the first row that differs; the rows before it, which are the same, and
-    from there on those of each, as dictionaries."""
+    from there on those of each."""
 
     row: int
-    before: list[dict[str, Any]]
-    a: list[dict[str, Any]]
-    b: list[dict[str, Any]]
+    before: Sequence[Row]
+    a: Sequence[Row]
+    b: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +72,8 @@ def side(run: Path) -> Side:
     except (ChaosError, KeyError, TypeError):
         laws = {}
     try:
-        table, damage = read_rows(run)
-        rows = RunRows(table)
-        return Side(line=summary, laws=laws, rows=rows, measures=measure(rows), damage=tuple(damage))
+        history = History.open(run)
+        return Side(line=summary, laws=laws, history=history, measures=measure(history), damage=tuple(history.damage))
     except (ChaosError, OSError, ValueError) as error:
         return Side(line=summary, laws=laws, damage=(f"{summary.name}: the history can't be read: {error}",))
 
@@ -86,17 +81,17 @@ def side(run: Path) -> Side:
 def pair(first: Path, second: Path) -> Pair:
     """Compare two runs. Raises nothing for what can't be read: the sides say so."""
     a, b = side(first), side(second)
-    if a.rows is None or b.rows is None:
+    if a.history is None or b.history is None:
         return Pair(a=a, b=b, identical=None, why="a history can't be read")
     if a.line.deployment != SIM or b.line.deployment != SIM:
         return Pair(a=a, b=b, identical=None, why="only simulated runs repeat their histories")
-    row = first_difference(a.rows.table, b.rows.table)
+    row = a.history.first_difference(b.history)
     if row is None:
         return Pair(a=a, b=b, identical=True)
-    before = _rows(a.rows.table, max(0, row - AROUND), row)
-    after_a, after_b = (_rows(one.table, row, row + AROUND) for one in (a.rows, b.rows))
+    before = _rows(a.history, max(0, row - AROUND), row)
+    after_a, after_b = (_rows(one, row, row + AROUND) for one in (a.history, b.history))
     return Pair(a=a, b=b, identical=False, parting=Parting(row=row, before=before, a=after_a, b=after_b))
 
 
-def _rows(table: pa.Table, start: int, end: int) -> list[dict[str, Any]]:
-    return table.slice(start, end - start).to_pylist()
+def _rows(history: History, start: int, end: int) -> list[Row]:
+    return history.of_table(history.table.slice(start, end - start))

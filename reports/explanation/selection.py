@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.explanation.history import Row, Rows
+from chaos.events import Append, Applied, RaftRole, Role, SyncStateSet
+from chaos.history.history import History
+from chaos.history.row import Row
 from reports.explanation.subject import Subject
 
 #: Rows by which a node shows that it holds a record durably, confirmed it, or let a producer know.
@@ -22,40 +24,40 @@ TIER_ROWS = ("tier_request", "tier_commit", "tier_view", "tier_stop", "tier_cut"
 DECISIONS = ("elect", "masterless", "alter")
 
 
-def selection(subject: Subject, rows: Rows) -> list[Row]:
+def selection(subject: Subject, history: History) -> list[Row]:
     """Return all rows that may matter, by index, each once; of faults only those that were injected."""
-    records = list(_records(subject, rows))
-    logs = list(_logs(records, rows))
-    found = [*subject.witnesses, *records, *_clients(subject, rows), *logs]
-    found += _masters([*subject.witnesses, *records, *(row for row in logs if row.f == "truncate")], rows)
+    records = list(_records(subject, history))
+    logs = list(_logs(records, history))
+    found = [*subject.witnesses, *records, *_clients(subject, history), *logs]
+    found += _masters([*subject.witnesses, *records, *(row for row in logs if row.f == "truncate")], history)
     if subject.objects or any(row.f in ("applied", "raft") for row in subject.witnesses):
-        found += _controllers(subject, rows)
-    found += _tier(subject, rows)
-    if not rows.has_traces:
-        found += _polls(subject, rows)
-    found += injections(rows)
+        found += _controllers(subject, history)
+    found += _tier(subject, history)
+    if not history.has_traces:
+        found += _polls(subject, history)
+    found += injections(history)
     return sorted({row.index: row for row in found}.values(), key=lambda row: row.index)
 
 
-def _records(subject: Subject, rows: Rows) -> Iterator[Row]:
+def _records(subject: Subject, history: History) -> Iterator[Row]:
     """Yield what was stored at the places of the subject or, where it has none, its messages."""
     messages = _set(subject.messages)
     if not subject.places:
-        yield from rows.of("trace", "append", where=lambda t: pc.is_in(t["message"], messages))
+        yield from history.each(Append, keep=lambda t: pc.is_in(t["message"], messages))
         return
-    for row in rows.of("trace", "append", where=partial(_near, subject)):
+    for row in history.each(Append, keep=partial(_near, subject)):
         if (row.queue, row.offset) in subject.places:
             yield row
 
 
-def _clients(subject: Subject, rows: Rows) -> Iterator[Row]:
+def _clients(subject: Subject, history: History) -> Iterator[Row]:
     """Yield the sends of its messages; who was first given what stands at its places, before and in the final
     reading."""
-    sends = rows.of("op", "send", where=lambda t: pc.is_in(t["message"], _set(subject.messages)))
+    sends = history.each("op", "send", keep=lambda t: pc.is_in(t["message"], _set(subject.messages)))
     yield from sends
-    seen = set()
-    for row in rows.of("op", "delivered", where=partial(_near, subject)):
-        key = (row.queue, row.offset, row.message, row.at_s >= rows.drain_s)
+    seen, drain_s = set(), history.phase_s("drain")
+    for row in history.each("op", "delivered", keep=partial(_near, subject)):
+        key = (row.queue, row.offset, row.message, row.at_s >= drain_s)
         if (row.queue, row.offset) in subject.places and key not in seen:
             seen.add(key)
             yield row
@@ -67,14 +69,14 @@ def _near(subject: Subject, table: pa.Table) -> Any:
     return pc.and_(pc.is_in(table["queue"], queues), pc.is_in(table["offset"], offsets))
 
 
-def _logs(records: Sequence[Row], rows: Rows) -> Iterator[Row]:
+def _logs(records: Sequence[Row], history: History) -> Iterator[Row]:
     """Yield, of each record on its node, when it was durable, confirmed and acknowledged, and what took it away."""
     nodes = {row.node for row in records}
     if not nodes:
         return
     by_node: dict[str, list[Row]] = {}
     names = (*REACHED, "truncate", "recovered", "start", "bootstrap", "crash", "damaged")
-    for row in rows.of("trace", *names, where=lambda t: pc.is_in(t["node"].cast(pa.string()), _set(nodes))):
+    for row in history.each("trace", *names, keep=lambda t: pc.is_in(t["node"].cast(pa.string()), _set(nodes))):
         by_node.setdefault(row.node, []).append(row)
     for node, traced in by_node.items():
         mine = [row for row in records if row.node == node]
@@ -95,10 +97,10 @@ def took_away(cut: Row, record: Row) -> bool:
 
 
 def _reached(record: Row, traced: Iterable[Row]) -> Iterator[Row]:
-    """Yield the first row of each name by which the node had gone past the record, in that life."""
+    """Yield the first row of each name by which the node had gone past the record, in that incarnation."""
     missing = set(REACHED)
     for row in traced:
-        later = row.life == record.life and row.in_node_order > record.in_node_order
+        later = row.incarnation == record.incarnation and row.in_node_order > record.in_node_order
         if later and row.f in ("truncate", "bootstrap"):
             return
         same = row.f == REACHED[0] or row.epoch == record.epoch
@@ -107,17 +109,17 @@ def _reached(record: Row, traced: Iterable[Row]) -> Iterator[Row]:
             yield row
 
 
-def _masters(found: Sequence[Row], rows: Rows) -> Iterator[Row]:
+def _masters(found: Sequence[Row], history: History) -> Iterator[Row]:
     """Yield who became what in the epochs of these rows, and how the set changed between the traces among them."""
     epochs = {epoch for row in found if (epoch := _master_epoch(row)) > 0}
     traced = [row.index for row in found if row.kind == "trace"]
     begin, end = min(traced, default=0), max(traced, default=-1)
-    yield from rows.of("trace", "role", where=lambda t: pc.is_in(t["epoch"], _set(epochs)))
-    for row in rows.of("trace", "set", where=lambda t: pc.is_in(t["epoch"], _set(epochs))):
+    yield from history.each(Role, keep=lambda t: pc.is_in(t["epoch"], _set(epochs)))
+    for row in history.each(SyncStateSet, keep=lambda t: pc.is_in(t["epoch"], _set(epochs))):
         if begin <= row.index <= end:
             yield row
     seen = set()
-    for row in rows.of("trace", "applied"):
+    for row in history.each(Applied):
         entry = entry_of(row)
         timely = entry.get("type") != "alter" or begin <= row.index <= end
         decided = str(entry.get("type")) in DECISIONS or entry.get("masterless")
@@ -134,28 +136,28 @@ def _master_epoch(row: Row) -> int:
     return -1 if row.f == "raft" else row.epoch
 
 
-def _controllers(subject: Subject, rows: Rows) -> Iterator[Row]:
+def _controllers(subject: Subject, history: History) -> Iterator[Row]:
     """Yield what the controllers applied to the objects while the witnesses were on their way, and who led them."""
     first, last = subject.first.index, subject.last.index
-    for row in rows.of("trace", "applied", where=lambda t: pc.less(t["index"], last)):
+    for row in history.each(Applied, keep=lambda t: pc.less(t["index"], last)):
         if (
             row.index > first
             and str(entry_of(row).get("group")) in subject.objects
             and entry_of(row).get("type") != "none"
         ):
             yield row
-    raft = rows.of("trace", "raft", where=lambda t: pc.less(t["index"], last))
+    raft = history.each(RaftRole, keep=lambda t: pc.less(t["index"], last))
     leads = [row for row in raft if row.index < first and row.value.get("role") == "leader"]
     yield from leads[-1:]
     yield from (row for row in raft if row.index > first)
 
 
-def injections(rows: Rows) -> list[Row]:
+def injections(history: History) -> list[Row]:
     """Return the faults that took place: the row by which each was asked for, with all that it is ``proven`` to have
     hit and its ``proof``, which later rows hold."""
     asked: dict[str, Row] = {}
     done: dict[str, Row] = {}
-    for row in rows.of("fault"):
+    for row in history.each("fault"):
         if row.type == "invoke":
             asked[row.process] = row
         if row.type == "ok" and row.process in asked:
@@ -171,14 +173,14 @@ def _nodes(proven: object) -> list[Any]:
     return [node for nodes in proven.values() for node in nodes] if isinstance(proven, dict) else []
 
 
-def _tier(subject: Subject, rows: Rows) -> Iterator[Row]:
+def _tier(subject: Subject, history: History) -> Iterator[Row]:
     """Yield the rows about the requests, and the versions of manifests, that the witnesses name."""
     of_tier = [row for row in subject.witnesses if is_of_tier(row)]
     requests = {word for row in of_tier if (word := _word(row, "request"))}
     versions = {(row.queue, word) for row in of_tier if (word := _word(row, "version"))}
     if not requests and not versions:
         return
-    for row in rows.of("trace", *TIER_ROWS):
+    for row in history.each("trace", *TIER_ROWS):
         if _word(row, "request") in requests or (row.queue, _word(row, "version")) in versions:
             yield row
 
@@ -193,11 +195,11 @@ def _word(row: Row, name: str) -> str:
     return str(row.value[name]) if name in row.value else ""
 
 
-def _polls(subject: Subject, rows: Rows) -> Iterator[Row]:
+def _polls(subject: Subject, history: History) -> Iterator[Row]:
     """Yield polls by which a node showed another role, master or epoch than before, between the first and last
     witness."""
     shown: dict[tuple[str, str], Any] = {}
-    for row in rows.of("poll"):
+    for row in history.each("poll"):
         now = (_word(row, "role"), _word(row, "master"), _word(row, "leader"), row.epoch)
         changed = shown.get((row.node, row.f)) != now
         shown[row.node, row.f] = now

@@ -6,21 +6,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history.directory import read_meta, read_verdict
-from chaos.history.recorder import read_rows
-from chaos.history.run_meta import RunMeta
+from chaos.history.directory import read_verdict
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.verdict import Anomaly, Validity
 from reports.explanation.happens_before import happens_before
-from reports.explanation.history import Row, Rows
 from reports.explanation.selection import entry_of, selection
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
 from reports.printable import argument
-from reports.rows import RunRows
 
 if TYPE_CHECKING:
     import networkx
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 ARROWS = 40
 #: Rows by which the outcome was decided; they stay when there are too many arrows.
 DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "raft", "acked", "append")
-#: A simulated run has one clock.
-SIMULATED = "sim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +77,15 @@ def explain(run: Path, which: str = "1") -> Explanation:
 
     Raises :class:`chaos.errors.BadInput` for a run that isn't INVALID, without such a violation, or where the law names
     no rows of it; :class:`chaos.errors.DamagedHistory` when nothing can be read."""
-    meta, found = read_meta(run), violations(run)
+    history, found = History.open(run), violations(run)
     number = number_of(run, which, found)
     anomaly = found[number - 1]
     if not anomaly.rows:
         raise BadInput(f"{run}: violation {number} ({anomaly.name}) names no rows, so nothing leads back from it")
-    table, damage = read_rows(run)
-    explanation = of_violation(run, meta, found, number, rows_of(RunRows(table), meta))
+    explanation = of_violation(run, found, number, history)
     if not explanation.arrows:
         raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly.name}) are not in the history")
-    return replace(explanation, notes=[*explanation.notes, *damage])
+    return replace(explanation, notes=[*explanation.notes, *history.damage])
 
 
 def violations(run: Path) -> list[Anomaly]:
@@ -103,19 +97,14 @@ def violations(run: Path) -> list[Anomaly]:
     return verdict.violations
 
 
-def rows_of(rows: RunRows, meta: RunMeta) -> Rows:
-    """Return the rows of the run that ``run.json`` is about."""
-    return Rows(rows, one_clock=meta.one_clock)
-
-
-def of_violation(run: Path, meta: RunMeta, found: Sequence[Anomaly], number: int, rows: Rows) -> Explanation:
+def of_violation(run: Path, found: Sequence[Anomaly], number: int, history: History) -> Explanation:
     """Return the slice of the violation ``number`` of all that were ``found``; without arrows where its rows are not in
     the history."""
     anomaly = found[number - 1]
-    arrows, left_out = sequence(anomaly, rows, meta.decided_by)
+    arrows, left_out = sequence(anomaly, history)
     return Explanation(
         run=run, law=anomaly.law, name=anomaly.name, text=anomaly.explanation, number=number, of=len(found),
-        arrows=arrows, notes=_notes(rows, left_out),
+        arrows=arrows, notes=_notes(history, left_out),
     )  # fmt: skip
 
 
@@ -131,11 +120,11 @@ def number_of(run: Path, which: str, found: Sequence[Anomaly]) -> int:
     raise BadInput(f"{run} has no violation {which!r}; they are numbered from 1 to {len(found)}, or named: {names}")
 
 
-def _notes(rows: Rows, left_out: int) -> list[str]:
+def _notes(history: History, left_out: int) -> list[str]:
     notes = []
-    if not rows.has_traces:
+    if not history.has_traces:
         notes.append("The nodes traced nothing: the slice has operations, polls and faults only.")
-    elif not rows.one_clock:
+    elif not history.one_clock:
         notes.append("The nodes ran on clocks of their own: the order of rows of different nodes rests on these.")
     if left_out:
         less = "arrow that matters less is" if left_out == 1 else "arrows that matter less are"
@@ -143,23 +132,20 @@ def _notes(rows: Rows, left_out: int) -> list[str]:
     return notes
 
 
-def sequence(
-    anomaly: Anomaly, rows: Rows, decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> tuple[list[Arrow], int]:
-    """Return the arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided_by``: see
-    :data:`chaos.driver.DECIDED_BY`."""
+def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
+    """Return the arrows of an anomaly of ``verdict.json``, by time, and how many were left out."""
     import networkx
 
-    about = subject(anomaly, rows)
-    chosen = selection(about, rows) if about.witnesses else []
-    graph = happens_before(chosen, about, rows)
+    about = subject(anomaly, history)
+    chosen = selection(about, history) if about.witnesses else []
+    graph = happens_before(chosen, about, history)
     named = {row.index for row in about.witnesses}
     kept = named.union(*(networkx.ancestors(graph, index) for index in named))
     sliced = [row for row in chosen if row.index in kept]
-    if not rows.one_clock:
+    if not history.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
     drawn = [_arrow(row, sliced[:place], graph, named) for place, row in enumerate(sliced)]
-    deciders = [_deciders(row, decided_by) for row in sliced]
+    deciders = [_deciders(row, history.meta.decided_by) for row in sliced]
     return fold([replace(arrow, decided=methods) for arrow, methods in zip(drawn, deciders, strict=True)])
 
 

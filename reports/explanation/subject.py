@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.verdict import Anomaly
-from reports.explanation.history import Row, Rows
 
 #: So many rows of an anomaly are followed, and so many messages.
 WITNESSES, MESSAGES = 24, 4
@@ -31,11 +35,11 @@ class Subject:
         return self.witnesses[-1]
 
 
-def subject(anomaly: Anomaly, rows: Rows) -> Subject:
+def subject(anomaly: Anomaly, history: History) -> Subject:
     """Return the subject of an anomaly of ``verdict.json`` that names rows."""
-    named = rows.numbered(anomaly.rows[:WITNESSES])
+    named = history.numbered(anomaly.rows[:WITNESSES])
     calls = {row.op if row.op >= 0 else row.index for row in named if row.kind == "op"}
-    found = {row.index: row for row in [*named, *rows.numbered(calls), *rows.ops_of(calls)]}
+    found = {row.index: row for row in [*named, *history.numbered(calls), *_ends_of(calls, history)]}
     first = (anomaly.queue, anomaly.offset)
     copies = [(row.queue, row.offset) for row in named if row.message >= 0]
     messages = [anomaly.message, *(row.message for row in named)]
@@ -45,3 +49,9 @@ def subject(anomaly: Anomaly, rows: Rows) -> Subject:
         places=frozenset(list(dict.fromkeys(one for one in [first, *copies] if min(one) >= 0))[:MESSAGES]),
         objects=frozenset(str(row.value["object"]) for row in named if "object" in row.value),
     )
+
+
+def _ends_of(calls: Collection[int], history: History) -> list[Row]:
+    """Return the answers to these calls, without the messages that a reader was given."""
+    wanted = pa.array(sorted(calls), pa.int64())
+    return [row for row in history.each("op", keep=lambda t: pc.is_in(t["op"], wanted)) if row.f != "delivered"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from chaos.history.row import Row
 from reports.explanation.happens_before import hit_by
-from reports.explanation.history import Row
 from reports.explanation.selection import entry_of
 from reports.run_report.story import NAMED, message_name
 

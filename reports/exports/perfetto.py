@@ -16,9 +16,10 @@ from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput
-from chaos.history.directory import VERDICT, read_meta, read_verdict
-from chaos.history.recorder import read_rows
-from reports.rows import RunRows, value_of
+from chaos.events import Append
+from chaos.history.directory import VERDICT, read_verdict
+from chaos.history.history import History
+from chaos.history.row import Row
 from reports.run_report.story import message_name
 from reports.summary import Story, summarise
 
@@ -39,9 +40,9 @@ Event = dict[str, Any]
 class _Clock:
     """From a run's times to the trace's."""
 
-    def __init__(self, rows: RunRows) -> None:
-        self.zero_ns = rows.zero_ns
-        times = rows.numbers(rows.table, "time_ns")
+    def __init__(self, history: History) -> None:
+        self.zero_ns = history.zero_ns
+        times = history.table["time_ns"].to_numpy()
         self.first_ns = int(times.min()) if len(times) else 0
 
     def at(self, time_ns: int) -> int:
@@ -54,21 +55,20 @@ class _Clock:
 
 def export(run: Path) -> bytes:
     """Return the trace of a run as JSON. A run that was judged shows its violations too."""
-    meta = read_meta(run)
-    table, _ = read_rows(run)
-    rows, story = RunRows(table), summarise(table, ())
-    if not table.num_rows:
+    history = History.open(run)
+    meta, story = history.meta, summarise(history, ())
+    if not history.num_rows:
         raise BadInput(f"{run}: nothing was recorded, so there is nothing to export")
-    clock, nodes = _Clock(rows), _nodes(rows, story)
+    clock, nodes = _Clock(history), _nodes(history, story)
     events = [
         *_run(story, clock),
         *_faults(story, clock),
         *_roles(story, clock, nodes),
-        *_log(rows, clock, nodes),
-        *_counters(rows, clock, nodes),
-        *_clients(rows, clock),
-        *_flows(rows, clock, nodes),
-        *_findings(run, rows, clock),
+        *_log(history, clock, nodes),
+        *_counters(history, clock, nodes),
+        *_clients(history, clock),
+        *_flows(history, clock, nodes),
+        *_findings(history, clock),
     ]
     about = {name: meta.json[name] for name in ("run", "name", "seed", "deployment", "mutant") if meta.json.get(name)}
     about |= {"replay": again} if (again := meta.replay_command) else {}
@@ -80,9 +80,9 @@ def export(run: Path) -> bytes:
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _nodes(rows: RunRows, story: Story) -> dict[str, int]:
+def _nodes(history: History, story: Story) -> dict[str, int]:
     """Return the number of each node that traced something, or was polled."""
-    named = {str(node) for kind in ("trace", "poll") for node in rows.select(kind)["node"].to_pylist()}
+    named = {str(node) for kind in ("trace", "poll") for node in history.rows(kind)["node"].to_pylist()}
     lanes = {bar.lane for bar in (*story.roles, *story.terms)}
     return {node: NODES + number for number, node in enumerate(sorted((named | lanes) - {""}))}
 
@@ -126,76 +126,76 @@ def _roles(story: Story, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Ev
             yield _slice(nodes[bar.lane], tid, bar.label, start, end, "role", {})
 
 
-def _log(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+def _log(history: History, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
     """Yield what nodes traced: each append as the shortest slice, so that flows have something to go through; the rest
     as instants."""
-    for row in rows.select("trace").to_pylist():
-        pid, at = nodes.get(row["node"]), clock.at(row["time_ns"])
+    for row in history.each("trace"):
+        pid, at = nodes.get(row.node), clock.at(row.time_ns)
         if pid is None:
             continue
-        if row["f"] == "append" and row["message"] >= 0:
-            yield _slice(pid, LOG, f"append {message_name(row['message'])}", at, at + 1, "log", _numbers(row))
-        elif row["f"] not in QUIET:
-            args = {**_numbers(row), **value_of(row["value"])}
-            yield {"ph": "i", "name": row["f"], "cat": "trace", "pid": pid, "tid": EVENTS, "ts": at, "s": "t",
+        if row.f == "append" and row.message >= 0:
+            yield _slice(pid, LOG, f"append {message_name(row.message)}", at, at + 1, "log", _numbers(row))
+        elif row.f not in QUIET:
+            args = {**_numbers(row), **row.value}
+            yield {"ph": "i", "name": row.f, "cat": "trace", "pid": pid, "tid": EVENTS, "ts": at, "s": "t",
                    "args": args}  # fmt: skip
 
 
-def _counters(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
-    for row in rows.select("poll", "state").to_pylist():
-        value = value_of(row["value"])
+def _counters(history: History, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+    for row in history.each("poll", "state"):
         for name in OFFSETS:
-            if row["node"] in nodes and type(value.get(name)) is int and value[name] >= 0:
-                yield {"ph": "C", "name": name, "pid": nodes[row["node"]], "tid": 0, "ts": clock.at(row["time_ns"]),
-                       "args": {"position": value[name]}}  # fmt: skip
+            position = row.value.get(name)
+            if row.node in nodes and type(position) is int and position >= 0:
+                yield {"ph": "C", "name": name, "pid": nodes[row.node], "tid": 0, "ts": clock.at(row.time_ns),
+                       "args": {"position": position}}  # fmt: skip
 
 
-def _clients(rows: RunRows, clock: _Clock) -> Iterator[Event]:
+def _clients(history: History, clock: _Clock) -> Iterator[Event]:
     """Yield what clients did. A client has one operation at a time; one that never ended lasts as long as the run."""
-    table = rows.select("op").to_pylist()
+    table = history.each("op")
     threads = _threads(table)
     yield from _named(CLIENTS, "clients", {tid: name for name, tid in threads.items()})
-    ends = {row["op"]: row for row in table if row["type"] != "invoke" and row["f"] != "delivered"}
-    last = clock.second(rows.end_s)
+    ends = {row.op: row for row in table if row.type != "invoke" and row.f != "delivered"}
+    last = clock.second(history.end_s)
     for row in table:
-        if row["type"] != "invoke":
+        if row.type != "invoke":
             continue
-        end = ends.get(row["index"])
-        until = clock.at(end["time_ns"]) if end is not None else last
-        outcome = end["type"] if end is not None else "never ended"
+        end = ends.get(row.index)
+        until = clock.at(end.time_ns) if end is not None else last
+        outcome = end.type if end is not None else "never ended"
         args = {**_numbers(row), **(_numbers(end) if end is not None else {}), "outcome": outcome}
-        if end is not None and end["node"]:
-            args["node"] = end["node"]
-        name = row["f"] if row["message"] < 0 else f"{row['f']} {message_name(row['message'])}"
-        yield _slice(CLIENTS, threads[row["process"]], name, clock.at(row["time_ns"]), until, "op", args)
+        if end is not None and end.node:
+            args["node"] = end.node
+        name = row.f if row.message < 0 else f"{row.f} {message_name(row.message)}"
+        yield _slice(CLIENTS, threads[row.process], name, clock.at(row.time_ns), until, "op", args)
 
 
-def _threads(ops: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    return {name: tid for tid, name in enumerate(sorted({row["process"] for row in ops}), 1)}
+def _threads(ops: Sequence[Row]) -> dict[str, int]:
+    return {name: tid for tid, name in enumerate(sorted({row.process for row in ops}), 1)}
 
 
-def _flows(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+def _flows(history: History, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
     """Yield the way of each message: sent, appended on one replica after the other, read. A step binds to the slice
     around it; a read stands in the pull that brought it."""
-    ops = rows.select("op").to_pylist()
+    ops = history.each("op")
     threads = _threads(ops)
-    invoked = {row["index"]: row for row in ops if row["type"] == "invoke"}
+    invoked = {row.index: row for row in ops if row.type == "invoke"}
     steps: dict[int, list[tuple[int, int, int, int]]] = {}  # message → (time, order of rows, process, thread)
 
     def step(message: int, time_ns: int, index: int, pid: int, tid: int) -> None:
         steps.setdefault(message, []).append((clock.at(time_ns), index, pid, tid))
 
     for row in ops:
-        if row["message"] < 0:
+        if row.message < 0:
             continue
-        if row["f"] == "send" and row["type"] == "invoke":
-            step(row["message"], row["time_ns"], row["index"], CLIENTS, threads[row["process"]])
-        elif row["f"] == "delivered" and row["op"] in invoked:
-            pull = invoked[row["op"]]
-            step(row["message"], row["time_ns"], row["index"], CLIENTS, threads[pull["process"]])
-    for row in rows.select("trace", "append").to_pylist():
-        if row["message"] >= 0 and row["node"] in nodes:
-            step(row["message"], row["time_ns"], row["index"], nodes[row["node"]], LOG)
+        if row.f == "send" and row.type == "invoke":
+            step(row.message, row.time_ns, row.index, CLIENTS, threads[row.process])
+        elif row.f == "delivered" and row.op in invoked:
+            pull = invoked[row.op]
+            step(row.message, row.time_ns, row.index, CLIENTS, threads[pull.process])
+    for row in history.each(Append):
+        if row.message >= 0 and row.node in nodes:
+            step(row.message, row.time_ns, row.index, nodes[row.node], LOG)
     for message, places in sorted(steps.items()):
         places.sort()
         for number, (at, _, pid, tid) in enumerate(places if len(places) > 1 else []):
@@ -204,11 +204,11 @@ def _flows(rows: RunRows, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[E
                    "bp": "e", "args": {"message": message_name(message)}}  # fmt: skip
 
 
-def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
-    if not guarded.is_there(run / VERDICT):
+def _findings(history: History, clock: _Clock) -> Iterator[Event]:
+    if not guarded.is_there(history.run / VERDICT):
         return
-    verdict = read_verdict(run)
-    times = dict(zip(rows.table["index"].to_pylist(), rows.table["time_ns"].to_pylist(), strict=True))
+    verdict = read_verdict(history.run)
+    times = dict(zip(history.table["index"].to_pylist(), history.table["time_ns"].to_pylist(), strict=True))
     for anomaly in verdict.violations:
         at = [times[index] for index in anomaly.rows if index in times]
         if at:
@@ -217,6 +217,6 @@ def _findings(run: Path, rows: RunRows, clock: _Clock) -> Iterator[Event]:
                    "ts": clock.at(max(at)), "s": "g", "args": args}  # fmt: skip
 
 
-def _numbers(row: Mapping[str, Any]) -> dict[str, int]:
+def _numbers(row: Row) -> dict[str, int]:
     names = ("index", "epoch", "queue", "offset", "position", "incarnation")
-    return {name: row[name] for name in names if row[name] != -1}
+    return {name: number for name in names if (number := getattr(row, name)) != -1}

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
+from chaos.history.row import Row
 from reports.in_words import JudgedRun, read
 from reports.run_report.causes import Cause
 from reports.run_report.story import facts, sentence, title
@@ -73,8 +73,8 @@ def find(run: Path, number: int) -> Finding:
     if not 1 <= number <= len(judged.causes):
         raise BadInput(f"{run}: there is no cause {number}; its causes are numbered from 1 to {len(judged.causes)}")
     cause = judged.causes[number - 1]
-    drawn = strip(cause, judged.rows)
-    meta = judged.meta
+    drawn = strip(cause, judged.history)
+    meta = judged.history.meta
     configured = {name: meta.json[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.json.get(name)}
     return Finding(
         number=number,
@@ -107,19 +107,20 @@ def _traced(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Traced
     lanes = {event.lane for event in events if event.part in (Part.REPLICAS, Part.CONTROLLERS)}
     moments = [event.at_s for event in events if event.part is not Part.FAULTS]
     found: dict[str, list[tuple[float, TracedRow]]] = {}
-    for row in judged.rows.select("trace").to_pylist():
-        at_s = judged.rows.second(row["time_ns"])
-        near = min((abs(at_s - moment) for moment in moments), default=AROUND_S + 1)
-        if row["node"] in lanes and near <= AROUND_S:
-            found.setdefault(row["node"], []).append((near, TracedRow(index=row["index"], at_s=at_s, what=_words(row))))
+    for row in judged.history.each("trace"):
+        near = min((abs(row.at_s - moment) for moment in moments), default=AROUND_S + 1)
+        if row.node in lanes and near <= AROUND_S:
+            one = TracedRow(index=row.index, at_s=row.at_s, what=_words(row))
+            found.setdefault(row.node, []).append((near, one))
     nearest = {node: sorted(rows, key=lambda one: (one[0], one[1].index))[:ROWS] for node, rows in found.items()}
     return {node: sorted((one for _, one in nearest[node]), key=lambda one: (one.at_s, one.index))
             for node in sorted(nearest)}  # fmt: skip
 
 
-def _words(row: Mapping[str, Any]) -> str:
-    numbers = [f"{name} {row[name]}" for name in ("epoch", "queue", "offset", "position") if row[name] != -1]
-    return " ".join(filter(None, (str(row["f"]), ", ".join(numbers), row["value"] or "")))
+def _words(row: Row) -> str:
+    numbers = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
+    given = ", ".join(f"{name} {number}" for name, number in numbers.items() if number != -1)
+    return " ".join(filter(None, (row.f, given, row.text)))
 
 
 def _experiment(run: Path) -> str:
@@ -139,7 +140,7 @@ def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
             meta, verdict = directory.read_meta(run), directory.read_verdict(run)
         except ChaosError:
             continue
-        if same(meta) == same(judged.meta):
+        if same(meta) == same(judged.history.meta):
             whole += 1
             found += bool(kinds & set(verdict.anomaly_counts()))
     return found, whole
@@ -162,8 +163,8 @@ def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
                 f"Of {kind.whole:,} × {kind.name} in the run only {listed} one by one; "
                 "the others may have another cause."
             )
-    if not judged.meta.one_clock:
+    if not judged.history.one_clock:
         yield "The replay command repeats the schedule of the faults, not the interleaving: it may end otherwise."
     yield from (f"{why}." for why in judged.verdict.why)
-    yield from (f"Damaged: {problem}." for problem in judged.damage)
+    yield from (f"Damaged: {problem}." for problem in judged.history.damage)
     yield from (f"Not judged: {part}." for part in judged.verdict.not_judged)

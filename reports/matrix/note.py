@@ -14,9 +14,8 @@ from chaos import guarded
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.model import Experiment
 from chaos.history.directory import read_meta, read_verdict
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from reports.matrix.outages import Outage, longest_s, outages
-from reports.rows import RunRows
 
 #: What of an experiment doesn't change what is run.
 NO_MATTER = ("name",)
@@ -87,10 +86,10 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
 def _measured(run: Path, experiment: Experiment | None) -> dict[str, Any]:
     """Return how long clients were without service; nothing where the history can't be read."""
     try:
-        rows = RunRows(read_rows(run)[0])
+        history = History.open(run)
+        return {"without_s": longest_s(history), "outages": tuple(outages(history, experiment))}
     except (ChaosError, OSError, ValueError):
         return {}
-    return {"without_s": longest_s(rows), "outages": tuple(outages(rows, experiment))}
 
 
 def read(path: Path) -> list[Note]:

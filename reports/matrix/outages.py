@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.experiment.model import Experiment, FaultSpec
+from chaos.history.history import History
 from reports.comparison.measures import PROBE, WRITES
-from reports.rows import RunRows
 from reports.summary import FaultLine, fault_lines
 
 #: From when on a client waited for service, and until when, in seconds since the load began.
@@ -29,37 +29,37 @@ class Outage:
     without_s: float
 
 
-def outages(rows: RunRows, experiment: Experiment | None = None) -> list[Outage]:
+def outages(history: History, experiment: Experiment | None = None) -> list[Outage]:
     """Return one for each fault that had an effect, in the order in which they began. A time without service that lasts
     on when the next fault begins counts whole for the first, and for the next from its beginning on. ``experiment``:
     says what a fault aimed at."""
-    found = sorted((one for one in fault_lines(rows) if one.effective == "yes"), key=lambda one: one.start_s)
-    times = gaps(rows)
-    starts = [one.start_s for one in found] + [_load_end_s(rows)]
+    found = sorted((one for one in fault_lines(history) if one.effective == "yes"), key=lambda one: one.start_s)
+    times = gaps(history)
+    starts = [one.start_s for one in found] + [_load_end_s(history)]
     return [
         Outage(fault=_kind(fault, experiment), without_s=_longest(times, begin, end))
         for fault, (begin, end) in zip(found, pairwise(starts), strict=True)
-        if begin < _load_end_s(rows)
+        if begin < _load_end_s(history)
     ]
 
 
-def longest_s(rows: RunRows) -> float:
+def longest_s(history: History) -> float:
     """Return the longest time without service of the whole load."""
-    return _longest(gaps(rows), 0.0, float("inf"))
+    return _longest(gaps(history), 0.0, float("inf"))
 
 
-def gaps(rows: RunRows) -> list[Gap]:
+def gaps(history: History) -> list[Gap]:
     """Return all times in which some client waited for a write to some queue (or object) to be acknowledged, and none
     was: from the last acknowledgement, or from the first attempt after it if nobody was waiting, to the next one, or to
     the end of the load."""
-    end_s = _load_end_s(rows)
-    table = rows.select("op", *WRITES)
+    end_s = _load_end_s(history)
+    table = history.rows("op", *WRITES)
     table = table.filter(pc.invert(pc.starts_with(table["process"].cast(pa.string()), PROBE)))
     found: list[Gap] = []
-    for queue in np.unique(rows.numbers(table, "queue")).tolist():
+    for queue in np.unique(table["queue"].to_numpy()).tolist():
         mine = table.filter(pc.equal(table["queue"], queue))
         kind = mine["type"].cast(pa.string()).to_numpy(zero_copy_only=False)
-        seconds = rows.seconds(mine)
+        seconds = history.seconds(mine)
         begun, ended = np.sort(seconds[kind == "invoke"]), np.sort(seconds[kind != "invoke"])
         answered = np.sort(seconds[kind == "ok"])
         found += _of_queue(begun[begun <= end_s], ended, answered[answered <= end_s], end_s)
@@ -84,8 +84,8 @@ def _longest(times: Sequence[Gap], begin_s: float, end_s: float) -> float:
     return round(max(inside, default=0.0), 3)
 
 
-def _load_end_s(rows: RunRows) -> float:
-    return min(rows.phase_s("heal"), rows.end_s)
+def _load_end_s(history: History) -> float:
+    return min(history.phase_s("heal"), history.end_s)
 
 
 def _kind(fault: FaultLine, experiment: Experiment | None) -> str:

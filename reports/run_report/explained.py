@@ -8,12 +8,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from chaos.history.run_meta import RunMeta
+from chaos.history.history import History
 from chaos.verdict import Anomaly
 from reports.explanation import diagram
-from reports.explanation.sequence import Arrow, Explanation, of_violation, rows_of
+from reports.explanation.sequence import Arrow, Explanation, of_violation
 from reports.explanation.subject import Subject, subject
-from reports.rows import RunRows
 from reports.run_report.causes import Cause, Violation
 
 #: So many causes are explained in the page; `stormproof explain` shows the others.
@@ -52,26 +51,23 @@ def quoted(arrow: Arrow) -> Sequence[int]:
 
 
 def explained(
-    run: Path, meta: RunMeta, causes: Sequence[Cause], broken: Sequence[Anomaly],
-    table: RunRows,
-) -> Mapping[int, Explained]:  # fmt: skip
+    run: Path, causes: Sequence[Cause], broken: Sequence[Anomaly], history: History
+) -> Mapping[int, Explained]:
     """Return the explanations by number of the cause. ``broken`` are all violations of the run, as the verdict orders
-    them; ``table`` are the rows of the run."""
-    rows = rows_of(table, meta)
+    them."""
     found = {}
     for cause in range(1, min(EXPLAINED, len(causes)) + 1):
         for violation in _violations(causes[cause - 1]):
-            explanation = of_violation(run, meta, broken, violation.place + 1, rows)
+            explanation = of_violation(run, broken, violation.place + 1, history)
             if explanation.arrows:
                 found[cause] = Explained(cause=cause, explanation=explanation)
                 break
     return found
 
 
-def subjects(causes: Sequence[Cause], table: RunRows, meta: RunMeta) -> list[Subject]:
+def subjects(causes: Sequence[Cause], history: History) -> list[Subject]:
     """Return what the violations that may be explained are about."""
-    rows = rows_of(table, meta)
-    return [subject(violation.anomaly, rows) for cause in causes[:EXPLAINED] for violation in _violations(cause)]
+    return [subject(violation.anomaly, history) for cause in causes[:EXPLAINED] for violation in _violations(cause)]
 
 
 def _violations(cause: Cause) -> list[Violation]:

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from reports import svg
-from reports.rows import drawn_s
+from reports.drawn import drawn_s
 from reports.run_report import axis as draw_axis
 from reports.run_report import labels
 from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks

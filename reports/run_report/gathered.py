@@ -17,17 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.errors import ChaosError, DamagedHistory
+from chaos.errors import DamagedHistory
+from chaos.events import Append
 from chaos.history.columns import VALUE, Kind
+from chaos.history.history import History
+from chaos.history.row import Keep, Row
 from chaos.history.stream import SCHEMA
-from chaos.history.typed import Keep, TypedRun
-from chaos.history.values import to_json
+from chaos.history.values import to_json, value_of
 from chaos.ops import SEQUENCE_BITS
-from reports.explanation.history import Row, Rows
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
 from reports.operations import COLUMNS, Operations
-from reports.rows import RunRows, value_of
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
 from reports.run_report.thinned import Thinned
@@ -45,73 +45,69 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """``logs``: the rows that show what each log held, where ``rows`` doesn't have them all; ``operations``: likewise
-    what clients did. ``damage``: what could not be read, a sentence each."""
+    """``drawn``: the rows that the page draws, of the ``whole`` history. ``logs``: those that show what each log held,
+    where ``drawn`` doesn't have them all; ``operations``: likewise what clients did."""
 
-    run: TypedRun
-    rows: RunRows
-    logs: RunRows | None = None
+    whole: History
+    drawn: History
+    logs: History | None = None
     operations: Operations | None = None
-    damage: Sequence[str] = ()
 
 
 def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
     """Return the rows that a page draws, and those of these numbers, which it quotes. A history of which nothing can be
     read still gets a page: the one that says so."""
-    typed = TypedRun(run)
+    whole = History.open(run)
     try:
-        if is_broken and not typed.is_large:
-            table, damage = typed.rows()
-            return Gathered(run=typed, rows=RunRows(table), damage=damage)
-        if not is_broken and typed.is_large and (summed := _summarised(typed, named)) is not None:
-            return summed
-        table, damage = typed.rows(
+        if is_broken and not whole.is_large:
+            _ = whole.table
+            return Gathered(whole=whole, drawn=whole)
+        if not is_broken and whole.is_large:
+            return _summarised(whole, named)
+        drawn = whole.only(
             lambda rows: _drawn(rows, named, is_broken), shape=lambda rows: _without_details(rows, named)
         )
-        logs = RunRows(typed.rows(of_logs, columns=LOG_COLUMNS)[0]) if is_broken else None
-        return Gathered(run=typed, rows=RunRows(table), logs=logs, damage=damage)
+        logs = whole.only(of_logs, LOG_COLUMNS) if is_broken else None
+        return Gathered(whole=whole, drawn=drawn, logs=logs)
     except DamagedHistory as error:
-        return Gathered(run=typed, rows=RunRows(SCHEMA.empty_table()), damage=[str(error)])
+        return Gathered(whole=whole, drawn=whole.with_rows(SCHEMA.empty_table(), [str(error)]))
 
 
-def _summarised(run: TypedRun, named: Collection[int]) -> Gathered | None:
+def _summarised(whole: History, named: Collection[int]) -> Gathered:
     """Return the rows that a page draws but for those of operations, except the few by which queues were read to their
-    ends. None where the shards of the run won't do."""
+    ends."""
     drawn = Thinned(named)
-    try:
-        for block in run.blocks(lambda rows: _drawn(rows, named, False, True)):
-            drawn.add(_without_details(block, named))
-        operations = Operations(RunRows(drawn.table()), drawn.manifests)
-        for block in _of_clients(run):
-            operations.add(block)
-        operations.look_again(lambda: _of_clients(run))
-    except (ChaosError, OSError, pa.ArrowException, ValueError):
-        return None  # whatever it is, the reader of the history says it better
-    return Gathered(run=run, rows=operations.clock, operations=operations)
+    for block in whole.blocks(lambda rows: _drawn(rows, named, False, True)):
+        drawn.add(_without_details(block, named))
+    operations = Operations(whole.with_rows(drawn.table()), drawn.manifests)
+    for block in _of_clients(whole):
+        operations.add(block)
+    operations.look_again(lambda: _of_clients(whole))
+    return Gathered(whole=whole, drawn=operations.clock, operations=operations)
 
 
-def _of_clients(run: TypedRun) -> Iterator[pa.Table]:
-    return run.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS)
+def _of_clients(whole: History) -> Iterator[pa.Table]:
+    return whole.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS)
 
 
-def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> RunRows:
+def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> History:
     """Return the rows that were gathered, with those that show the way of these causes' examples and what led to these
     subjects."""
     if found.logs is None:
-        return found.rows
+        return found.drawn
     examples = [cause.example for cause in causes if cause.example is not None]
     places = {(message >> SEQUENCE_BITS, offset) for message, offset in examples}
     places = places.union(*(subject.places for subject in subjects))
     messages = {message for message, _ in examples}.union(*(subject.messages for subject in subjects))
     witnesses = {row.index for subject in subjects for row in subject.witnesses}
     tier = any(is_of_tier(row) for subject in subjects for row in subject.witnesses)
-    near, _ = found.run.rows(lambda rows: _near(rows, places, messages, witnesses, tier))
+    near = found.whole.only(lambda rows: _near(rows, places, messages, witnesses, tier))
     followed = {message for subject in subjects for message in subject.messages}
     followed_at = {place for subject in subjects for place in subject.places}
-    appends = Rows(RunRows(near), one_clock=False).of("trace", "append")
+    appends = near.each(Append)
     records = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
-    reached, _ = found.run.rows(_reaching(records))
-    return RunRows(_joined(found.rows.table, pa.concat_tables([near, reached])))
+    reached = found.whole.only(_reaching(records))
+    return found.whole.with_rows(_joined(found.drawn.table, pa.concat_tables([near.table, reached.table])))
 
 
 def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool, is_summed: bool = False) -> Flags:
@@ -166,11 +162,11 @@ def _near(
 
 def _reaching(records: Iterable[Row]) -> Keep:
     """Return what keeps, of some rows, the first recorded of each name by which a node had gone past one of these
-    records in that life."""
-    by_life: dict[tuple[str, int], set[tuple[int, int, int, int]]] = {}
+    records in that incarnation."""
+    by_incarnation: dict[tuple[str, int], set[tuple[int, int, int, int]]] = {}
     for record in records:
         place = (record.step, record.index, record.end, record.epoch)
-        by_life.setdefault((record.node, record.life), set()).add(place)
+        by_incarnation.setdefault((record.node, record.incarnation), set()).add(place)
 
     def keep(rows: pa.Table) -> Flags:
         found = np.zeros(rows.num_rows, np.bool_)
@@ -179,7 +175,7 @@ def _reaching(records: Iterable[Row]) -> Keep:
         few = rows.select(["f", "node", "incarnation", "step", "index", "position", "epoch"]).take(pa.array(chosen))
         f, node = (few[name].cast(pa.string()).to_numpy() for name in ("f", "node"))
         life = few["incarnation"].to_numpy()
-        for (where, number), places in by_life.items():
+        for (where, number), places in by_incarnation.items():
             mine = np.flatnonzero((node == where) & (life == number))
             for name in REACHED:
                 at = mine[f[mine] == name]

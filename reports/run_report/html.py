@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from chaos import guarded
 from chaos.history.directory import EXPERIMENT
+from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.explanation.subject import WITNESSES
@@ -19,9 +20,8 @@ from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
 from reports.operations import Operations
-from reports.rows import RunRows
 from reports.run_report import strip_svg
-from reports.run_report.causes import Cause, group, queue_groups
+from reports.run_report.causes import Cause, group
 from reports.run_report.explained import WORDS, Explained, explained, subjects
 from reports.run_report.fates import fates
 from reports.run_report.figure import Figure, axis_of, draw
@@ -55,14 +55,14 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     quoted = {index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]}
     followed = {index for anomaly in broken for index in anomaly.rows[:WITNESSES]}
     found = gather(run, quoted | followed, is_broken=bool(broken))
-    rows = found.rows
-    objects = timelines(rows.table, broken, rows.zero_ns)
-    causes = group(rows, fault_lines(rows), broken, groups=queue_groups(meta), alone=objects, logs=found.logs)
-    rows = with_details(found, causes[:STRIPS], subjects(causes, rows, meta))
-    why = explained(run, meta, causes, broken, rows)
-    operations = found.operations or Operations.of(rows)
-    story = summarise(rows, quoted.union(*(one.rows for one in why.values())), operations)
-    cards = [_card(number, cause, rows, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
+    drawn = found.drawn
+    objects = timelines(drawn, broken)
+    causes = group(drawn, fault_lines(drawn), broken, alone=objects, logs=found.logs)
+    history = with_details(found, causes[:STRIPS], subjects(causes, drawn))
+    why = explained(run, causes, broken, history)
+    operations = found.operations or Operations.of(history)
+    story = summarise(history, quoted.union(*(one.rows for one in why.values())), operations)
+    cards = [_card(number, cause, history, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     curves = kept(run, broken)
     for card, cause in zip(cards, causes, strict=True):
         card["curves"] = [_curve(curves[one.place + 1]) for one in cause.violations if one.place + 1 in curves]
@@ -80,7 +80,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
         facts=facts(meta, verdict.seed),
         environment=environment(meta),
         experiment=_experiment(run),
-        damage=found.damage,
+        damage=drawn.damage,
         shrunk=shrunk(run),
         story=story,
         calm=calm(story),
@@ -89,8 +89,8 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
         violations=sum(anomaly.count for anomaly in broken),
         broken=list(dict.fromkeys(anomaly.law for anomaly in broken)),
         allowed=_allowed([one for one in verdict.findings if one.lawful]),
-        figure=_figure(operations, rows, story, marks, broken, about_objects=bool(objects)),
-        states=Markup(states(rows, story, axis_of(story), marks)),
+        figure=_figure(operations, history, story, marks, broken, about_objects=bool(objects)),
+        states=Markup(states(history, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
         script=Markup(script),
         script_hash=digest(script),
@@ -147,7 +147,7 @@ def coded(text: str) -> Markup:
 
 def _figure(
     operations: Operations,
-    rows: RunRows,
+    history: History,
     story: Story,
     marks: Mapping[int, float],
     broken: Sequence[Anomaly],
@@ -166,7 +166,7 @@ def _figure(
         marks=marks,
         fates=overall,
         replicas=replicas,
-        lags=lags(rows, master_terms(rows, story.faults)),
+        lags=lags(history, master_terms(history, story.faults)),
         found=[(name, sum(one.count for one in each), seconds[name]) for name, each in found.items()],
         controllers_first=about_objects,
     )
@@ -188,13 +188,13 @@ def _experiment(run: Path) -> str:
 def _card(
     number: int,
     cause: Cause,
-    rows: RunRows,
+    history: History,
     story: Story,
     objects: Mapping[int, ObjectTimeline],
     why: Explained | None,
 ) -> dict[str, Any]:
     """Return what the page shows of one cause. Only the first violations of each kind are shown with their rows."""
-    drawn = strip(cause, rows) if number <= STRIPS else None
+    drawn = strip(cause, history) if number <= STRIPS else None
     alone = next((objects[violation.place] for violation in cause.violations if violation.place in objects), None)
     found = [{**_finding(v.anomaly, story), "first": False} for v in cause.violations]
     for kind in cause.kinds:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from reports.rows import RunRows, value_of
+from chaos.events import StoreCas
+from chaos.history.history import History
 from reports.run_report.master_terms import MasterTerm
 
 #: So many queues of the tier have a lane each; of more, the one that is farthest behind is shown.
@@ -29,10 +30,10 @@ class Lag:
     behind: Sequence[float]
 
 
-def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
+def lags(history: History, masters: Sequence[MasterTerm]) -> list[Lag]:
     """Return a lane for each replica, one for what is confirmed, one for each queue of the tier; in groups of replicas
     with masters of their own, each is compared with its own. Nothing where no master is known."""
-    ends, confirmed = _polled(rows, "end"), _polled(rows, "confirm")
+    ends, confirmed = _polled(history, "end"), _polled(history, "confirm")
     group = {term.node: term.group for term in masters}
     groups = sorted(set(group.values()))
     found = [
@@ -44,7 +45,7 @@ def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
         mine = [m for m in masters if m.group == name]
         points = sorted(point for m in mine for point in confirmed.get(m.node, ()) if m.start_s <= point[0] <= m.end_s)
         found.append(_lag(f"confirmed {name}".strip(), points, _master_end(masters, ends, [name], points)))
-    tier = _tier(rows) if len(groups) == 1 else {}
+    tier = _tier(history) if len(groups) == 1 else {}
     of_tier = [
         _lag(f"tier, queue {queue}", points, _master_end(masters, ends, groups, points))
         for queue, points in tier.items()
@@ -53,19 +54,20 @@ def lags(rows: RunRows, masters: Sequence[MasterTerm]) -> list[Lag]:
     return [lag for lag in found if len(lag.at_s)]
 
 
-def _polled(rows: RunRows, name: str) -> dict[str, list[tuple[float, int]]]:
+def _polled(history: History, name: str) -> dict[str, list[tuple[float, int]]]:
     points_of: dict[str, list[tuple[float, int]]] = {}
-    for node, second, state in rows.polls:
-        if isinstance(state.get(name), int) and state[name] >= 0:
-            points_of.setdefault(node, []).append((second, state[name]))
+    for row in history.polls:
+        position = row.value.get(name)
+        if isinstance(position, int) and position >= 0:
+            points_of.setdefault(row.node, []).append((row.at_s, position))
     return {node: sorted(points) for node, points in points_of.items()}
 
 
-def _tier(rows: RunRows) -> Mapping[int, Points]:
+def _tier(history: History) -> Mapping[int, Points]:
     points_of: dict[int, list[tuple[float, int]]] = {}
-    for row in rows.select("trace", "store_cas").to_pylist():
-        if row["position"] >= 0 and value_of(row["value"]).get("outcome") == "applied":
-            points_of.setdefault(row["queue"], []).append((rows.second(row["time_ns"]), row["position"]))
+    for row in history.each(StoreCas):
+        if row.position >= 0 and row.value.get("outcome") == "applied":
+            points_of.setdefault(row.queue, []).append((row.at_s, row.position))
     return {queue: sorted(points) for queue, points in sorted(points_of.items())}
 
 

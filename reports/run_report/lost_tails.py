@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.rows import RunRows
+from chaos.history.history import History
 
 #: Traces that show what a log held or lost, and the columns of them that count.
 LOG_ROWS = ("append", "truncate", "recovered", "bootstrap", "role")
@@ -51,15 +51,15 @@ class LostTails:
     read: Sequence[Copy] = ()
 
 
-def lost_tails(rows: RunRows, logs: RunRows | None = None) -> LostTails:
+def lost_tails(history: History, logs: History | None = None) -> LostTails:
     """Follow every log along the steps of its node. ``logs``: the rows about logs (:func:`of_logs`, with
     :data:`LOG_COLUMNS`), where ``rows`` doesn't hold them all."""
-    logs = rows if logs is None else logs
-    traced = logs.select("trace", *LOG_ROWS).select([*LOG_COLUMNS])
+    logs = history if logs is None else logs
+    traced = logs.rows("trace", *LOG_ROWS, columns=LOG_COLUMNS)
     found: list[tuple[LostTail, pa.Table]] = []
     kept: list[pa.Table] = []
     for node in sorted(pc.unique(traced["node"].cast(pa.string())).to_pylist()):
-        lost, left = _of_node(rows, node, _in_order(traced.filter(pc.equal(traced["node"], node))))
+        lost, left = _of_node(history, node, _in_order(traced.filter(pc.equal(traced["node"], node))))
         found += lost
         kept.append(left)
     found.sort(key=lambda pair: (pair[0].at_s, pair[0].row))
@@ -68,13 +68,13 @@ def lost_tails(rows: RunRows, logs: RunRows | None = None) -> LostTails:
     tails = [tail for tail, _ in found]
     copies = [_copies(records, place) for place, (_, records) in enumerate(found)]
     # what is held in the end counts as lost after everything else, and is dropped
-    reads = rows.select("op", "delivered")
-    final = reads.filter(pa.array(rows.seconds(reads) >= rows.phase_s("drain")))
-    held = [_copies(table, len(tails)) for table in [*kept, logs.select("final", "log"), final]]
+    reads = history.rows("op", "delivered")
+    final = reads.filter(pa.array(history.seconds(reads) >= history.phase_s("drain")))
+    held = [_copies(table, len(tails)) for table in [*kept, logs.rows("final", "log"), final]]
     last = pa.concat_tables([*copies, *held]).group_by(["message", "offset"]).aggregate([("tail", "max")])
     gone = last.filter(pc.less(last["tail_max"], len(tails)))
     last_copy = dict(zip(_pairs(gone), gone["tail_max"].to_pylist(), strict=True))
-    sends = rows.select("op", "send")
+    sends = history.rows("op", "send")
     return LostTails(
         tails=tails,
         last_copy=last_copy,
@@ -95,10 +95,10 @@ def _in_order(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(np.lexsort(columns)))
 
 
-def _of_node(rows: RunRows, node: str, traced: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
+def _of_node(history: History, node: str, traced: pa.Table) -> tuple[list[tuple[LostTail, pa.Table]], pa.Table]:
     """Return the losses of one node, each with the lost records, and the records that its log still held in the end.
     ``traced`` is in the order of the node's steps."""
-    appended, positions, times_s = _is_append(traced), rows.numbers(traced, "position"), rows.seconds(traced)
+    appended, positions, times_s = _is_append(traced), traced["position"].to_numpy(), history.seconds(traced)
     held = np.zeros(traced.num_rows, dtype=bool)  # of the rows so far: records that the log holds
     lost = []
     begun, epoch, lives = 0, -1, 0
@@ -116,7 +116,7 @@ def _of_node(rows: RunRows, node: str, traced: pa.Table) -> tuple[list[tuple[Los
             held &= ~gone
             if gone.any() and (row["f"] == "truncate" or lives > 1):
                 tail = LostTail(
-                    node=node, at_s=rows.second(row["time_ns"]), since_s=float(times_s[place - 1]),
+                    node=node, at_s=history.second(row["time_ns"]), since_s=float(times_s[place - 1]),
                     position=row["position"], epoch=epoch, cut=row["f"] == "truncate", row=row["index"],
                     records=int(gone.sum()),
                 )  # fmt: skip

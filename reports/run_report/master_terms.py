@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.rows import RunRows, value_of
+from chaos.events import Role
+from chaos.history.history import History
 from reports.summary import FaultLine
 
 
@@ -40,23 +41,23 @@ class EpochChange:
         return max(0.0, self.before.end_s - self.after.start_s)
 
 
-def master_terms(rows: RunRows, faults: Sequence[FaultLine]) -> list[MasterTerm]:
+def master_terms(history: History, faults: Sequence[FaultLine]) -> list[MasterTerm]:
     """Return all master terms, by group and epoch. One ends with the next role that its node takes in the group, with a
     fault that was proven to end the node's life, or with the run."""
-    roles = [(row, value_of(row["value"])) for row in rows.by_step("role").to_pylist()]
+    roles = sorted(history.each(Role), key=lambda row: (row.node, row.in_node_order))
     found = []
-    for place, (row, value) in enumerate(roles):
-        if value.get("role") != "master":
+    for place, row in enumerate(roles):
+        if row.value.get("role") != "master":
             continue
-        group, start_s = str(value.get("group", "")), rows.second(row["time_ns"])
+        group, start_s = str(row.value.get("group", "")), row.at_s
         later = (
-            rows.second(other["time_ns"])
-            for other, said in roles[place + 1 :]
-            if other["node"] == row["node"] and str(said.get("group", "")) == group
+            other.at_s
+            for other in roles[place + 1 :]
+            if other.node == row.node and str(other.value.get("group", "")) == group
         )
-        ended = [fault.start_s for fault in faults if row["node"] in fault.ended and fault.start_s > start_s]
-        end_s = min([next(later, rows.end_s), *ended])
-        found.append(MasterTerm(group=group, node=row["node"], epoch=row["epoch"], start_s=start_s, end_s=end_s))
+        ended = [fault.start_s for fault in faults if row.node in fault.ended and fault.start_s > start_s]
+        end_s = min([next(later, history.end_s), *ended])
+        found.append(MasterTerm(group=group, node=row.node, epoch=row.epoch, start_s=start_s, end_s=end_s))
     return sorted(found, key=lambda term: (term.group, term.epoch, term.start_s))
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chaos.events import Truncate
 from chaos.fault import Effect
-from reports.rows import RunRows
+from chaos.history.history import History
 from reports.run_report.axis import Axis
 from reports.summary import Bar, FaultLine, Story
 from reports.svg import cut
@@ -20,7 +21,7 @@ EVENTS, POLLS = 400, 500
 POSITIONS = ("end", "synced", "confirm", "first")
 
 
-def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
+def states(history: History, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
     """Return an object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
     ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
     first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
@@ -29,7 +30,7 @@ def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) 
     whole = {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
-        "events": _events(rows, story, marks),
+        "events": _events(history, story, marks),
         "faults": [
             [
                 round(f.start_s, 4),
@@ -42,7 +43,7 @@ def states(rows: RunRows, story: Story, axis: Axis, marks: Mapping[int, float]) 
             for f in story.faults
             if f.effective != "no"
         ],
-        "nodes": _nodes(rows, story),
+        "nodes": _nodes(history, story),
     }
     text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -55,26 +56,26 @@ def _links(fault: FaultLine) -> list[tuple[str, str]]:
     return [] if fault.cuts else list(links.items())
 
 
-def _events(rows: RunRows, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
+def _events(history: History, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
     """Return faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
     events = [(second, f"cause {number}") for number, second in marks.items()]
     for fault in story.faults:
         if fault.effective != "no":
             events += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]
     events += [(bar.start_s, f"{bar.lane}: {bar.label}") for bar in [*story.roles, *story.terms]]
-    for row in rows.select("trace", "truncate").to_pylist():
-        events.append((rows.second(row["time_ns"]), f"{row['node']} cuts its log at {row['position']:,}"))
+    for row in history.each(Truncate):
+        events.append((row.at_s, f"{row.node} cuts its log at {row.position:,}"))
     if len(events) > EVENTS:
         events.sort(key=lambda event: min((abs(event[0] - second) for second in marks.values()), default=event[0]))
     return [(round(second, 4), _text(words)) for second, words in sorted(events[:EVENTS])]
 
 
-def _nodes(rows: RunRows, story: Story) -> list[dict[str, Any]]:
+def _nodes(history: History, story: Story) -> list[dict[str, Any]]:
     polls: dict[str, list[tuple[int, ...]]] = {}
-    for node, second, state in rows.polls:
-        positions = (state.get(name) for name in POSITIONS)
+    for row in history.polls:
+        positions = (row.value.get(name) for name in POSITIONS)
         numbers = [p if isinstance(p, int) and p >= 0 else -1 for p in positions]
-        polls.setdefault(node, []).append((round(second * 1000), *numbers))
+        polls.setdefault(row.node, []).append((round(row.at_s * 1000), *numbers))
     bars: dict[str, list[Bar]] = {}
     for bar in [*story.roles, *story.terms]:
         bars.setdefault(bar.lane, []).append(bar)

@@ -5,16 +5,15 @@ Where a cause is about no message, the strip shows the rows of its first violati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.ops import SEQUENCE_BITS
-from reports.rows import RunRows, value_of
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import MasterTerm
@@ -73,9 +72,9 @@ class Strip:
     masters: Sequence[MasterTerm]
 
 
-def strip(cause: Cause, rows: RunRows) -> Strip | None:
+def strip(cause: Cause, history: History) -> Strip | None:
     """Return the strip of a cause; None if there is nothing to show in it."""
-    events = list(_of_message(cause, rows)) if cause.example is not None else list(_of_rows(cause, rows))
+    events = list(_of_message(cause, history)) if cause.example is not None else list(_of_rows(cause, history))
     if not events:
         return None
     events += _masters(cause, events)
@@ -92,58 +91,58 @@ def strip(cause: Cause, rows: RunRows) -> Strip | None:
     )
 
 
-def _of_message(cause: Cause, rows: RunRows) -> Iterator[Event]:
+def _of_message(cause: Cause, history: History) -> Iterator[Event]:
     """Yield the life of one copy, and what took its place."""
     assert cause.example is not None
     message, offset = cause.example
-    table = rows.table
+    table = history.table
     placed = pc.and_(pc.equal(table["queue"], message >> SEQUENCE_BITS), pc.equal(table["offset"], offset))
     sent = pc.and_(pc.equal(table["message"], message), pc.equal(table["f"], "send"))
-    found = table.filter(pc.or_(placed, sent)).to_pylist()
-    yield from _sends(found, cause.example, rows)
-    yield from _stored(found, cause, rows)
-    yield from _reads(found, cause.example, rows)
-    yield from _ends(cause, rows, found)
+    found = history.of_table(table.filter(pc.or_(placed, sent)))
+    yield from _sends(found, cause.example)
+    yield from _stored(found, cause)
+    yield from _reads(found, cause.example, history)
+    yield from _ends(cause, history, found)
 
 
-def _sends(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Iterator[Event]:
+def _sends(found: Iterable[Row], copy: Copy) -> Iterator[Event]:
     others = False
     for row in found:
-        if row["kind"] != "op" or row["f"] != "send":
+        if row.kind != "op" or row.f != "send":
             continue
-        at_s, lane = rows.second(row["time_ns"]), _client(row["process"])
-        if row["message"] == copy[0]:
-            name, by = message_name(row["message"]), f" by {row['node']}" if row["node"] else ""
+        at_s, lane = row.at_s, row.client
+        if row.message == copy[0]:
+            name, by = message_name(row.message), f" by {row.node}" if row.node else ""
             words = {
                 "invoke": (f"sends {name}", Tone.STEP),
                 "ok": (f"acknowledged{by}", Tone.GOOD),
                 "fail": ("refused", Tone.STEP),
                 "info": ("result unknown", Tone.STEP),
             }
-            text, tone = words.get(row["type"], (row["type"], Tone.NOTE))
-            yield Event(at_s=at_s, row=row["index"], part=Part.CLIENTS, lane=lane, text=text, tone=tone)
-        elif row["type"] == "ok" and not others:
+            text, tone = words.get(row.type, (row.type, Tone.NOTE))
+            yield Event(at_s=at_s, row=row.index, part=Part.CLIENTS, lane=lane, text=text, tone=tone)
+        elif row.type == "ok" and not others:
             others = True
-            text = f"{message_name(row['message'])} acknowledged at this offset"
-            yield Event(at_s=at_s, row=row["index"], part=Part.CLIENTS, lane=lane, text=text, tone=Tone.OTHER)
+            text = f"{message_name(row.message)} acknowledged at this offset"
+            yield Event(at_s=at_s, row=row.index, part=Part.CLIENTS, lane=lane, text=text, tone=Tone.OTHER)
 
 
-def _stored(found: Iterable[Mapping[str, Any]], cause: Cause, rows: RunRows) -> Iterator[Event]:
+def _stored(found: Iterable[Row], cause: Cause) -> Iterator[Event]:
     """Yield where it was stored, where its log was cut, and where another message was stored in its place."""
     assert cause.example is not None
     held: dict[str, tuple[float, int]] = {}
     seen: set[tuple[str, int]] = set()
     others = False
     for row in found:
-        if row["kind"] != "trace" or row["f"] != "append" or (row["node"], row["message"]) in seen:
+        if row.kind != "trace" or row.f != "append" or (row.node, row.message) in seen:
             continue
-        seen.add((row["node"], row["message"]))
-        at_s, mine = rows.second(row["time_ns"]), row["message"] == cause.example[0]
+        seen.add((row.node, row.message))
+        at_s, mine = row.at_s, row.message == cause.example[0]
         if mine:
-            held[row["node"]] = at_s, row["position"]
+            held[row.node] = at_s, row.position
         yield Event(
-            at_s=at_s, row=row["index"], part=Part.REPLICAS, lane=row["node"], holds=mine,
-            text="stored" if mine else f"stores {_name(row['message'])} at this offset",
+            at_s=at_s, row=row.index, part=Part.REPLICAS, lane=row.node, holds=mine,
+            text="stored" if mine else f"stores {_name(row.message)} at this offset",
             tone=Tone.STEP if mine else Tone.NOTE if others else Tone.OTHER,
         )  # fmt: skip
         others |= not mine
@@ -156,78 +155,78 @@ def _stored(found: Iterable[Mapping[str, Any]], cause: Cause, rows: RunRows) -> 
             )
 
 
-def _reads(found: Iterable[Mapping[str, Any]], copy: Copy, rows: RunRows) -> Iterator[Event]:
+def _reads(found: Iterable[Row], copy: Copy, history: History) -> Iterator[Event]:
     """Yield the first time that it, or another message at its offset, was read, before and in the final reading."""
-    drain_s = rows.phase_s("drain")
+    drain_s = history.phase_s("drain")
     seen: set[tuple[Part, bool]] = set()
     for row in found:
-        if row["kind"] != "op" or row["f"] != "delivered":
+        if row.kind != "op" or row.f != "delivered":
             continue
-        at_s, mine = rows.second(row["time_ns"]), row["message"] == copy[0]
+        at_s, mine = row.at_s, row.message == copy[0]
         part = Part.FINAL if at_s >= drain_s else Part.READERS
         if (part, mine) in seen:
             continue
         seen.add((part, mine))
         lane = "final read" if part is Part.FINAL else "readers"
-        reader = "" if part is Part.FINAL else f"{_client(row['process'])} "
-        text = f"{reader}reads {_name(row['message'])}" + ("" if mine else " there")
+        reader = "" if part is Part.FINAL else f"{row.client} "
+        text = f"{reader}reads {_name(row.message)}" + ("" if mine else " there")
         tone = Tone.GOOD if mine else Tone.OTHER
-        yield Event(at_s=at_s, row=row["index"], part=part, lane=lane, text=text, tone=tone)
+        yield Event(at_s=at_s, row=row.index, part=part, lane=lane, text=text, tone=tone)
     for row in found:
-        if row["kind"] == "final" and row["f"] == "tiered":
-            mine = row["message"] == copy[0]
-            text = f"holds {_name(row['message'])}"
+        if row.kind == "final" and row.f == "tiered":
+            mine = row.message == copy[0]
+            text = f"holds {_name(row.message)}"
             tone = Tone.GOOD if mine else Tone.OTHER
-            at_s = rows.second(row["time_ns"])
-            yield Event(at_s=at_s, row=row["index"], part=Part.TIER, lane="tier", text=text, tone=tone, holds=mine)
+            at_s = row.at_s
+            yield Event(at_s=at_s, row=row.index, part=Part.TIER, lane="tier", text=text, tone=tone, holds=mine)
             return
 
 
-def _ends(cause: Cause, rows: RunRows, found: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+def _ends(cause: Cause, history: History, found: Sequence[Row]) -> Iterator[Event]:
     """Yield the final reading that went past its offset without it, and rows of the violation that are not there
     yet."""
     assert cause.example is not None
     message, offset = cause.example
-    drains = rows.select("op", "drain")
+    drains = history.rows("op", "drain")
     past = pc.and_(pc.equal(drains["queue"], message >> SEQUENCE_BITS), pc.greater(drains["offset"], offset))
-    ended = drains.filter(pc.and_(past, pc.equal(drains["type"], "ok"))).to_pylist()
-    since = rows.phase_s("drain")
-    read = {row["message"] for row in found if row["f"] == "delivered" and rows.second(row["time_ns"]) >= since}
+    ended = history.of_table(drains.filter(pc.and_(past, pc.equal(drains["type"], "ok"))))
+    since = history.phase_s("drain")
+    read = {row.message for row in found if row.f == "delivered" and row.at_s >= since}
     if ended and message not in read:
         row = ended[-1]
         text = f"ends without {message_name(message)}"
-        at_s = rows.second(row["time_ns"])
-        yield Event(at_s=at_s, row=row["index"], part=Part.FINAL, lane="final read", text=text, tone=Tone.BAD)
-    drawn = {row["index"] for row in found} | {row["index"] for row in ended}
-    yield from (event for event in _of_rows(cause, rows) if event.row not in drawn)
+        at_s = row.at_s
+        yield Event(at_s=at_s, row=row.index, part=Part.FINAL, lane="final read", text=text, tone=Tone.BAD)
+    drawn = {row.index for row in found} | {row.index for row in ended}
+    yield from (event for event in _of_rows(cause, history) if event.row not in drawn)
 
 
-def _of_rows(cause: Cause, rows: RunRows) -> Iterator[Event]:
+def _of_rows(cause: Cause, history: History) -> Iterator[Event]:
     """Yield the rows of the violation that the strip is about, as they are."""
     if not cause.violations:
         return
     chosen = next((v for v in cause.violations if cause.example in v.copies), cause.violations[0])
-    wanted = pa.array(list(chosen.anomaly.rows[:ROWS]), pa.int64())
-    for row in rows.table.filter(pc.is_in(rows.table["index"], wanted)).to_pylist():
-        numbers = [f"{name} {row[name]}" for name in ("offset", "position", "epoch") if row[name] >= 0]
-        words = [row["f"], row["type"] if row["type"] != "ok" else "", *numbers[:2]]
+    for row in history.numbered(chosen.anomaly.rows[:ROWS]):
+        columns = {"offset": row.offset, "position": row.position, "epoch": row.epoch}
+        numbers = [f"{name} {number}" for name, number in columns.items() if number >= 0]
+        words = [row.f, row.type if row.type != "ok" else "", *numbers[:2]]
         part, lane = _lane(row)
         text = _elected(row) or " ".join(filter(None, words))
-        yield Event(at_s=rows.second(row["time_ns"]), row=row["index"], part=part, lane=lane, text=text, tone=Tone.BAD)
+        yield Event(at_s=row.at_s, row=row.index, part=part, lane=lane, text=text, tone=Tone.BAD)
 
 
-def _lane(row: Mapping[str, Any]) -> tuple[Part, str]:
-    if row["kind"] == "op":
-        return Part.CLIENTS, _client(row["process"])
-    if row["f"] in ("applied", "raft"):
-        return Part.CONTROLLERS, row["node"]
-    if row["kind"] == "final":
-        return Part.FINAL, row["node"] or "final read"
-    return Part.REPLICAS, row["node"] or row["process"] or row["kind"]
+def _lane(row: Row) -> tuple[Part, str]:
+    if row.kind == "op":
+        return Part.CLIENTS, row.client
+    if row.f in ("applied", "raft"):
+        return Part.CONTROLLERS, row.node
+    if row.kind == "final":
+        return Part.FINAL, row.node or "final read"
+    return Part.REPLICAS, row.node or row.process or row.kind
 
 
-def _elected(row: Mapping[str, Any]) -> str:
-    entry = value_of(row["value"]).get("entry") if row["f"] == "applied" else None
+def _elected(row: Row) -> str:
+    entry = row.value.get("entry") if row.f == "applied" else None
     if not isinstance(entry, dict) or entry.get("type") != "elect":
         return ""
     return f"elects {entry.get('master', '?')} (epoch {entry.get('master_epoch', '?')})"
@@ -263,11 +262,6 @@ def _fewer(events: Sequence[Event]) -> list[Event]:
     """Return the most telling events, in their order; of equals the first ones."""
     kept = sorted(range(len(events)), key=lambda place: (-events[place].tone, place))[:EVENTS]
     return [replace(events[place]) for place in sorted(kept)]
-
-
-def _client(process: str) -> str:
-    """Return a client without the number of its life."""
-    return process.rpartition(".")[0] or process
 
 
 def _name(message: int) -> str:

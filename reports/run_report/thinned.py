@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from chaos.history.columns import Kind
 from chaos.history.parted.choosing import coded
 from chaos.history.stream import SCHEMA
-from reports.rows import value_of
+from chaos.history.values import value_of
 
 #: So many such rows are held; of more, the first of each node and queue in a piece of time, which is as long as needed.
 HELD = 1 << 16

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.events import Applied, Confirm, RaftRole, Role, SyncStateSet, TierView
 from chaos.fault import Effect
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.history.run_meta import RunMeta
-from reports.rows import RunRows, value_of
 from reports.summary import FaultLine, fault_lines
 from reports.sweeps.row import Seen
 
@@ -94,9 +96,9 @@ class _Cluster:
 class _Order:
     """How the tier's end and the confirm offsets of the brokers stand to each other, at any time."""
 
-    def __init__(self, rows: RunRows) -> None:
-        self._confirm = {node: _steps(rows, "confirm", node) for node in _nodes_with(rows, "confirm")}
-        self._tier = {node: _steps(rows, "tier_view", node) for node in _nodes_with(rows, "tier_view")}
+    def __init__(self, history: History) -> None:
+        self._confirm = {node: _steps(history, Confirm, node) for node in _nodes_with(history, Confirm)}
+        self._tier = {node: _steps(history, TierView, node) for node in _nodes_with(history, TierView)}
 
     def at(self, at_s: float) -> str:
         tier = [place for steps in self._tier.values() if (place := _last(steps, at_s)) >= 0]
@@ -114,14 +116,14 @@ class _Order:
 _Steps = tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.int64]]]
 
 
-def _nodes_with(rows: RunRows, f: str) -> list[str]:
-    return sorted(map(str, pc.unique(rows.select("trace", f)["node"]).to_pylist()))
+def _nodes_with(history: History, event: type[Confirm | TierView]) -> list[str]:
+    return sorted(map(str, pc.unique(history.rows(event)["node"]).to_pylist()))
 
 
-def _steps(rows: RunRows, f: str, node: str) -> _Steps:
-    traced = rows.select("trace", f)
+def _steps(history: History, event: type[Confirm | TierView], node: str) -> _Steps:
+    traced = history.rows(event)
     traced = traced.filter(pc.equal(traced["node"], node))
-    return rows.seconds(traced), rows.numbers(traced, "position")
+    return history.seconds(traced), traced["position"].to_numpy()
 
 
 def _last(steps: _Steps, at_s: float) -> int:
@@ -129,16 +131,16 @@ def _last(steps: _Steps, at_s: float) -> int:
     return int(steps[1][at]) if at >= 0 else -1
 
 
-def observe(rows: RunRows, meta: RunMeta) -> Seen:
-    """Return what a run went through; ``meta`` is its ``run.json``. Of a system that traces nothing there are the
+def observe(history: History) -> Seen:
+    """Return what a run went through. Of a system that traces nothing there are the
     faults, and what clients were answered."""
-    faults = [fault for fault in fault_lines(rows) if fault.effective == "yes"]
+    faults = [fault for fault in fault_lines(history) if fault.effective == "yes"]
     events: dict[str, float] = {}
     hits: Counter[str] = Counter()
     states: set[str] = set()
-    order = _Order(rows)
-    cluster = _Cluster(nodes=_roles(meta), groups=_groups(meta))
-    for at_s, change in _changes(rows, faults):
+    order = _Order(history)
+    cluster = _Cluster(nodes=_roles(history.meta), groups=_groups(history.meta))
+    for at_s, change in _changes(history, faults):
         if isinstance(change, FaultLine) and change.id not in cluster.active:
             _strike(cluster, change, at_s, events, hits)
         elif isinstance(change, FaultLine):
@@ -148,15 +150,15 @@ def observe(rows: RunRows, meta: RunMeta) -> Seen:
         states.add(cluster.state(order.at(at_s)))
         if cluster.roles and cluster.masters() > cluster.groups:
             events.setdefault("two masters at once", at_s)
-    for name, at_s in (*_traced(rows), *_asked(rows), *_entries(rows)):
+    for name, at_s in (*_traced(history), *_asked(history), *_entries(history)):
         events[name] = min(at_s, events.get(name, float("inf")))
     rounded = {name: round(at_s, 6) for name, at_s in sorted(events.items())}
     return Seen(events=rounded, hits=dict(sorted(hits.items())), states=tuple(sorted(states)))
 
 
-def faults_before(rows: RunRows, at_s: float) -> int:
+def faults_before(history: History, at_s: float) -> int:
     """Return how many faults had had an effect before this second."""
-    return sum(fault.effective == "yes" and fault.start_s < at_s for fault in fault_lines(rows))
+    return sum(fault.effective == "yes" and fault.start_s < at_s for fault in fault_lines(history))
 
 
 def _strike(cluster: _Cluster, fault: FaultLine, at_s: float, events: dict[str, float], hits: Counter[str]) -> None:
@@ -173,13 +175,13 @@ def _strike(cluster: _Cluster, fault: FaultLine, at_s: float, events: dict[str, 
     cluster.active[fault.id] = fault
 
 
-def _take(cluster: _Cluster, row: Mapping[str, Any], at_s: float) -> None:
-    value = value_of(row["value"])
-    group, node = str(value.get("group", "")), str(row["node"])
-    if row["f"] == "raft":
+def _take(cluster: _Cluster, row: Row, at_s: float) -> None:
+    value, node = row.value, row.node
+    group = str(value.get("group", ""))
+    if row.f == "raft":
         cluster.raft[node] = str(value.get("role", "?"))
         return
-    if row["f"] == "role":
+    if row.f == "role":
         role = str(value.get("role", "?"))
         if role == "master":
             cluster.elected_s = at_s
@@ -189,43 +191,41 @@ def _take(cluster: _Cluster, row: Mapping[str, Any], at_s: float) -> None:
         cluster.sets[group] = len(members)
 
 
-def _changes(rows: RunRows, faults: Iterable[FaultLine]) -> Iterator[tuple[float, FaultLine | Mapping[str, Any]]]:
+def _changes(history: History, faults: Iterable[FaultLine]) -> Iterator[tuple[float, FaultLine | Row]]:
     """Yield all that changes the state, by time; a fault comes twice, where it begins and where it ends."""
-    traced = rows.select("trace", "role", "raft", "set").to_pylist()
-    found: list[tuple[float, int, FaultLine | Mapping[str, Any]]] = [
-        (rows.second(row["time_ns"]), int(row["index"]), row) for row in traced
-    ]
+    traced = history.each(Role, RaftRole, SyncStateSet)
+    found: list[tuple[float, int, FaultLine | Row]] = [(row.at_s, row.index, row) for row in traced]
     for fault in faults:
         found += [(fault.start_s, -1, fault), (max(fault.start_s, fault.end_s), -1, fault)]
     yield from ((at_s, change) for at_s, _, change in sorted(found, key=lambda one: one[:2]))
 
 
-def _traced(rows: RunRows) -> Iterator[tuple[str, float]]:
+def _traced(history: History) -> Iterator[tuple[str, float]]:
     """Yield the first time of each kind of trace."""
-    first = rows.select("trace").group_by("f").aggregate([("time_ns", "min")])
+    first = history.rows("trace").group_by("f").aggregate([("time_ns", "min")])
     for name, time_ns in zip(first["f"].to_pylist(), first["time_ns_min"].to_pylist(), strict=True):
-        yield f"a node tells `{name}`", rows.second(time_ns)
+        yield f"a node tells `{name}`", history.second(time_ns)
 
 
-def _asked(rows: RunRows) -> Iterator[tuple[str, float]]:
+def _asked(history: History) -> Iterator[tuple[str, float]]:
     """Yield the first operation of each kind that failed, or got no answer."""
-    operations = rows.select("op")
+    operations = history.rows("op")
     ended = operations.filter(pc.is_in(operations["type"], pa.array(["fail", "info"])))
     first = ended.group_by(["f", "type"]).aggregate([("time_ns", "min")]).to_pylist()
     for one in sorted(first, key=lambda one: (one["f"], one["type"])):
         how = "is refused" if one["type"] == "fail" else "gets no answer"
-        yield f"a {one['f']} {how}", rows.second(one["time_ns_min"])
+        yield f"a {one['f']} {how}", history.second(one["time_ns_min"])
 
 
-def _entries(rows: RunRows) -> Iterator[tuple[str, float]]:
+def _entries(history: History) -> Iterator[tuple[str, float]]:
     """Yield what the controllers decided, each decision once: kinds of entries, and changes of masters by their
     number."""
     epochs: dict[str, list[int]] = {}
-    for row in rows.select("trace", "applied").to_pylist():
-        entry = value_of(row["value"]).get("entry")
+    for row in history.each(Applied):
+        entry = row.value.get("entry")
         if not isinstance(entry, Mapping) or entry.get("type") in ("noop", "none"):
             continue
-        at_s = rows.second(row["time_ns"])
+        at_s = row.at_s
         words = [word for word in ("unclean", "bootstrap", "masterless") if entry.get(word) is True]
         yield " ".join([f"the controllers decide `{entry.get('type')}`", *words]), at_s
         if entry.get("type") != "elect" or not isinstance(entry.get("master_epoch"), int):
@@ -237,14 +237,12 @@ def _entries(rows: RunRows) -> Iterator[tuple[str, float]]:
                 yield f"change of masters number {len(known) - 1}", at_s
 
 
-def first_row_s(rows: RunRows, wanted: Sequence[Sequence[int]]) -> float:
+def first_row_s(history: History, wanted: Sequence[Sequence[int]]) -> float:
     """Return the earliest second at which all rows of one of these lists had happened; the end of the run if none has
     any."""
-    indices = sorted({index for one in wanted for index in one})
-    chosen = rows.table.filter(pc.is_in(rows.table["index"], pa.array(indices, pa.int64())))
-    second = dict(zip(chosen["index"].to_pylist(), rows.seconds(chosen).tolist(), strict=True))
+    second = {row.index: row.at_s for row in history.numbered({index for one in wanted for index in one})}
     ends = [max(found) for one in wanted if (found := [second[index] for index in one if index in second])]
-    return min(ends, default=rows.end_s)
+    return min(ends, default=history.end_s)
 
 
 def _roles(meta: RunMeta) -> dict[str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.verdict import Anomaly, DeadEnd
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
-from reports.rows import value_of
 from reports.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 
@@ -20,22 +20,22 @@ NOT_LINEARIZABLE = "not-linearizable"
 DRAWN = 20
 
 
-def timelines(table: pa.Table, anomalies: Sequence[Anomaly], zero_ns: int) -> dict[int, ObjectTimeline]:
+def timelines(history: History, anomalies: Sequence[Anomaly]) -> dict[int, ObjectTimeline]:
     """Return the object of each ``not-linearizable`` anomaly, with all calls on it, by the place of the anomaly; the
-    first :data:`DRAWN`. ``zero_ns`` is the moment from which the report counts. An anomaly whose rows are gone (a
+    first :data:`DRAWN`. An anomaly whose rows are gone (a
     damaged history) has no timeline."""
     if not any(anomaly.name == NOT_LINEARIZABLE for anomaly in anomalies):
         return {}
-    rows = _rows(table)
-    objects = {row["index"]: _subject(row) for row in rows}
+    rows = _rows(history)
+    objects = {row.index: _subject(row) for row in rows}
     drawn: dict[int, ObjectTimeline] = {}
     for place, anomaly in enumerate(anomalies):
         if anomaly.name != NOT_LINEARIZABLE or len(drawn) == DRAWN:
             continue
         subject = next((objects[index] for index in anomaly.rows if index in objects), None)
         if subject is not None:
-            mine = [row for row in rows if objects[row["index"]] == subject]
-            drawn[place] = _timeline(subject, mine, anomaly, zero_ns)
+            mine = [row for row in rows if objects[row.index] == subject]
+            drawn[place] = _timeline(subject, mine, anomaly)
     return drawn
 
 
@@ -52,25 +52,18 @@ def background(story: Story) -> list[Band]:
     ]
 
 
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the operations on objects, with their values parsed."""
-    chosen = table.filter(pc.and_(pc.equal(table["kind"], "op"), pc.match_substring(table["value"], '"object"')))
-    found = []
-    for row in chosen.select(["index", "time_ns", "op", "type", "f", "process", "node", "value"]).to_pylist():
-        value = value_of(row["value"])
-        if "object" in value and "model" in value:
-            found.append({**row, "value": value})
-    return found
+def _rows(history: History) -> list[Row]:
+    """Return the operations on objects."""
+    found = history.each("op", keep=lambda table: pc.match_substring(table["value"], '"object"'))
+    return [row for row in found if "object" in row.value and "model" in row.value]
 
 
-def _subject(row: Mapping[str, Any]) -> tuple[str, str]:
-    return str(row["value"]["object"]), str(row["value"]["model"])
+def _subject(row: Row) -> tuple[str, str]:
+    return str(row.value["object"]), str(row.value["model"])
 
 
-def _timeline(
-    subject: tuple[str, str], rows: Sequence[Mapping[str, Any]], anomaly: Anomaly, zero_ns: int
-) -> ObjectTimeline:
-    calls = list(_calls(rows, zero_ns))
+def _timeline(subject: tuple[str, str], rows: Sequence[Row], anomaly: Anomaly) -> ObjectTimeline:
+    calls = list(_calls(rows))
     number_of = {call.call: call.number for call in calls}
     orders: dict[bool, list[PartialLinearization]] = {True: [], False: []}
     for end in anomaly.dead_ends:
@@ -111,27 +104,27 @@ def _order(end: DeadEnd, number_of: Mapping[int, int]) -> PartialLinearization:
     )
 
 
-def _calls(rows: Sequence[Mapping[str, Any]], zero_ns: int) -> Iterator[CallBar]:
+def _calls(rows: Sequence[Row]) -> Iterator[CallBar]:
     """Yield what may have happened: calls that returned, refusals that say something, and changes without an answer."""
-    ends = {row["op"]: row for row in rows if row["type"] != "invoke"}
+    ends = {row.op: row for row in rows if row.type != "invoke"}
     number = 0
     for row in rows:
-        if row["type"] != "invoke":
+        if row.type != "invoke":
             continue
-        end = ends.get(row["index"])
-        kind = end["type"] if end is not None else "info"
-        refused = end is not None and bool(end["value"].get("refused"))
-        if (kind == "fail" and not refused) or (kind == "info" and row["f"] == "read"):
+        end = ends.get(row.index)
+        kind = end.type if end is not None else "info"
+        refused = end is not None and bool(end.value.get("refused"))
+        if (kind == "fail" and not refused) or (kind == "info" and row.f == "read"):
             continue
         returned = end if kind != "info" else None
         yield CallBar(
             number=number,
-            process=row["process"].rpartition(".")[0] or row["process"],
-            label=_label(row["f"], end["value"] if end is not None else row["value"], kind),
-            call=row["index"],
-            ret=None if returned is None else returned["index"],
-            call_s=(row["time_ns"] - zero_ns) / 1e9,
-            ret_s=None if returned is None else (returned["time_ns"] - zero_ns) / 1e9,
+            process=row.client,
+            label=_label(row.f, end.value if end is not None else row.value, kind),
+            call=row.index,
+            ret=None if returned is None else returned.index,
+            call_s=row.at_s,
+            ret_s=None if returned is None else returned.at_s,
             detail=_detail(row, end),
         )
         number += 1
@@ -156,13 +149,13 @@ def _known(value: Mapping[str, Any], name: str) -> str:
     return "" if value.get(name) is None else str(value[name]) if name == "address" else f"{name} {value[name]}"
 
 
-def _detail(row: Mapping[str, Any], end: Mapping[str, Any] | None) -> str:
+def _detail(row: Row, end: Row | None) -> str:
     """Return details beside the rows where it begins and returns, which its place on the axis shows already."""
-    unreturned = end is not None and end["type"] == "info"
-    parts = [row["process"], *([f"row {row['index']} to {end['index']}"] if end is not None and unreturned else [])]
-    node = (end["node"] if end is not None else "") or row["value"].get("to", "")
+    unreturned = end is not None and end.type == "info"
+    parts = [row.process, *([f"row {row.index} to {end.index}"] if end is not None and unreturned else [])]
+    node = (end.node if end is not None else "") or row.value.get("to", "")
     if node:
-        parts.append(f"answered by {node}" if end is not None and end["node"] else f"sent to {node}")
-    if end is not None and end["value"].get("reason"):
-        parts.append(str(end["value"]["reason"]))
+        parts.append(f"answered by {node}" if end is not None and end.node else f"sent to {node}")
+    if end is not None and end.value.get("reason"):
+        parts.append(str(end.value["reason"]))
     return ", ".join(parts)

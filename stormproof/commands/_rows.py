@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from chaos.history.columns import INTEGERS, VALUE, WORDS
 
 if TYPE_CHECKING:
-    from reports.rows import RunRows
+    from chaos.history.row import Row
 
 #: Columns that stand at the beginning of a line, or that people don't read.
 LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node")
 
 
-def row_object(row: Mapping[str, Any], at_s: float) -> dict[str, Any]:
+def row_object(row: Row) -> dict[str, Any]:
     """Return a row as JSON: without the columns that it doesn't have, and with its value parsed where that can be
     done."""
-    fields: dict[str, Any] = {"index": row["index"], "at_s": round(at_s, 9)}
-    fields |= {name: row[name] for name in INTEGERS if row[name] != -1}
-    fields |= {name: row[name] for name in WORDS if row[name]}
-    if row[VALUE]:
+    fields: dict[str, Any] = {"index": row.index, "at_s": round(row.at_s, 9)}
+    fields |= {name: number for name in INTEGERS if (number := getattr(row, name)) != -1}
+    fields |= {name: word for name in WORDS if (word := getattr(row, name))}
+    if row.text:
         try:
-            fields[VALUE] = json.loads(row[VALUE])
+            fields[VALUE] = json.loads(row.text)
         except ValueError:
-            fields[VALUE] = row[VALUE]
+            fields[VALUE] = row.text
     return fields
 
 
-def row_lines(found: Iterable[Mapping[str, Any]], history: RunRows) -> Iterator[str]:
+def row_lines(found: Iterable[Row]) -> Iterator[str]:
     """Yield a line for each row; times are seconds since the load began."""
     for row in found:
-        what = " ".join(filter(None, (row["kind"], row["f"], row["type"])))
-        who = " ".join(filter(None, (row["process"], row["node"])))
-        numbers = [f"{name} {row[name]}" for name in INTEGERS if name not in LEADING and row[name] != -1]
-        line = f"{row['index']:>8} {history.second(row['time_ns']):>10.3f} s  {what:<20} {who:<24} {', '.join(numbers)}"
-        yield f"{line}  {row[VALUE] or ''}".rstrip()
+        what = " ".join(filter(None, (row.kind, row.f, row.type)))
+        who = " ".join(filter(None, (row.process, row.node)))
+        given = {name: getattr(row, name) for name in INTEGERS if name not in LEADING}
+        numbers = ", ".join(f"{name} {number}" for name, number in given.items() if number != -1)
+        yield f"{row.index:>8} {row.at_s:>10.3f} s  {what:<20} {who:<24} {numbers}  {row.text}".rstrip()

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput, ChaosError
+from chaos.history import opening
 from chaos.verdict import Engine
-from stormproof import archives
 from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, no_loss_option, out_option
 from stormproof.outcome import exit_code, worst_code
@@ -59,7 +59,7 @@ def check(
         raise BadInput("--follow needs the directory of the run itself: a copy of it does not grow")
     if shards and (follow or not master):
         raise BadInput("--shards is for a --master whose executors are on other machines, and not for --follow")
-    directories = [run for word in words for run in (_fetched(word, out) or archives.resolve(word, out))]
+    directories = [run for word in words for run in _resolved(word, out)]
     if follow:
         click.get_current_context().exit(
             _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
@@ -93,14 +93,10 @@ def check(
     click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
 
 
-def _fetched(word: str, out: Path) -> list[Path]:
-    """Return the copy of a run under a URI; none for another word."""
-    if not _judging.is_uri(word):
-        return []
-    from stormproof.remote_runs import fetch  # late: it loads pyarrow
-
-    _console.err().print(f"copying a run into {out}", markup=False)
-    return [fetch(word, out)]
+def _resolved(word: str, out: Path) -> list[Path]:
+    if _judging.is_uri(word):
+        _console.err().print(f"copying a run into {out}", markup=False)
+    return opening.resolve(word, out)
 
 
 def _follow(

@@ -11,8 +11,8 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from chaos.history import opening
 from chaos.verdict import Validity
-from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands._rows import row_lines, row_object
@@ -37,7 +37,7 @@ def diff(a: str, b: str, out: Path, as_json: bool) -> None:
     """
     from reports.comparison.pair import pair
 
-    found = pair(archives.resolve_one(a, out), archives.resolve_one(b, out))
+    found = pair(opening.resolve_one(a, out), opening.resolve_one(b, out))
     for side in (found.a, found.b):
         for problem in side.damage:
             _console.err().print(f"note: {problem}", markup=False)
@@ -97,14 +97,9 @@ def _history(found: Pair) -> Iterator[str]:
         yield "the histories are the same, byte for byte"
     else:
         yield f"the histories differ from row {found.parting.row} on"
-        assert found.a.rows is not None and found.b.rows is not None
-        for mark, rows, history in (
-            (" ", found.parting.before, found.a.rows),
-            ("A", found.parting.a, found.a.rows),
-            ("B", found.parting.b, found.b.rows),
-        ):
+        for mark, rows in ((" ", found.parting.before), ("A", found.parting.a), ("B", found.parting.b)):
             if rows:
-                yield from (f"{mark} {line}" for line in row_lines(rows, history))
+                yield from (f"{mark} {line}" for line in row_lines(rows))
             else:
                 yield f"{mark} (no more rows)" if mark != " " else "  (no rows before)"
 
@@ -119,7 +114,7 @@ def _object(found: Pair) -> dict[str, Any]:
         "anomalies": anomalies,
         "identical": found.identical,
         "not_compared": found.why,
-        "first_difference": _parting_object(found, found.parting) if found.parting is not None else None,
+        "first_difference": _parting_object(found.parting) if found.parting is not None else None,
     }
 
 
@@ -129,12 +124,6 @@ def _side_object(side: Side) -> dict[str, Any]:
     return {**facts, "seed": side.line.seed, "measures": measures, "damage": list(side.damage)}
 
 
-def _parting_object(found: Pair, parting: Parting) -> dict[str, Any]:
-    assert found.a.rows is not None and found.b.rows is not None
-    a, b = found.a.rows, found.b.rows
-    return {
-        "row": parting.row,
-        "before": [row_object(row, a.second(row["time_ns"])) for row in parting.before],
-        "a": [row_object(row, a.second(row["time_ns"])) for row in parting.a],
-        "b": [row_object(row, b.second(row["time_ns"])) for row in parting.b],
-    }
+def _parting_object(parting: Parting) -> dict[str, Any]:
+    sides = {"before": parting.before, "a": parting.a, "b": parting.b}
+    return {"row": parting.row} | {name: [row_object(row) for row in rows] for name, rows in sides.items()}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chaos.errors import BadInput
-from chaos.history import directory
-from stormproof import archives
+from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -48,7 +47,7 @@ def explain(
     """
     if sum((as_markdown, as_json, svg is not None)) > 1:
         raise BadInput("only one of --markdown, --json and --svg can be asked for")
-    path = archives.resolve_one(run, out)
+    path = opening.resolve_one(run, out)
     if moments is None:
         if tries is not None:
             raise BadInput("--tries is for --moments: say how many moments, such as --moments 20")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from chaos.history import directory
-from stormproof import archives
+from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -44,7 +43,7 @@ def export(run: str, to: str, out: Path, as_json: bool) -> None:
     """Write a RUN (default: the latest) in the format of another program, into its directory; print where it is."""
     from reports import exports
 
-    written = [(found, exports.write(found, to)) for found in archives.resolve(run, out)]
+    written = [(found, exports.write(found, to)) for found in opening.resolve(run, out)]
     if as_json:
         _console.print_json([{"run": str(found), "file": str(file)} for found, file in written])
         return

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput
-from chaos.history import directory
-from stormproof import archives
+from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -30,7 +29,7 @@ def finding(run: str, cause: int, markdown: bool, out: Path, as_json: bool) -> N
 
     if markdown and as_json:
         raise BadInput("only one of --markdown and --json can be asked for")
-    for found in archives.resolve(run, out):
+    for found in opening.resolve(run, out):
         about = model.find(found, cause)
         if as_json:
             _console.print_json(as_object.as_object(about))

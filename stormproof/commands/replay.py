@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from chaos.history import directory
+from chaos.history import directory, opening
 from chaos.verdict import Engine
-from stormproof import archives
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import engine_option, json_option, out_option, state_option
@@ -45,7 +44,7 @@ def replay(
     from stormproof import replay as repeating  # late: it loads what reads experiments
 
     _judging.refuse(engine, master, conf)
-    recorded = repeating.recorded(archives.resolve_one(run, out))
+    recorded = repeating.recorded(opening.resolve_one(run, out))
     where = repeating.deployment_of(recorded, deployment)
     hosts = hosts_of(inventory, where)
     launch = repeating.launch(recorded, deployment=where, out=out, inventory=hosts, inventory_file=inventory)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from chaos.history import directory
-from stormproof import archives
+from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -26,7 +25,7 @@ def report(run: str, open_it: bool, out: Path, as_json: bool) -> None:
     from reports import render
 
     written = []
-    for found in archives.resolve(run, out):
+    for found in opening.resolve(run, out):
         page = render(found)
         written.append({"run": str(found), "report": str(page)})
         if not as_json:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from chaos.errors import BadInput
-from stormproof import archives
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands._rows import row_lines, row_object
@@ -27,28 +26,24 @@ def rows(run: str, which: tuple[str, ...], out: Path, as_json: bool) -> None:
 
     A report names the rows behind each violation. Times are seconds since the load began, as in the report.
     """
+    import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    from chaos.history.recorder import read_rows
-    from reports.rows import RunRows
+    from chaos.history.history import History
 
     ranges = [_range(word) for word in which]
-    table, damage = read_rows(archives.resolve_one(run, out))
-    for problem in damage:
+    history = History.open(run, out)
+    for problem in history.damage:
         _console.err().print(f"note: {problem}", markup=False)
-    chosen = pa.array([False] * table.num_rows, pa.bool_())
-    for first, last in ranges:
-        index = table["index"]
-        chosen = pc.or_(chosen, pc.and_(pc.greater_equal(index, first), pc.less_equal(index, last)))
-    found = table.filter(chosen).sort_by("index").to_pylist()
+    index = history.table["index"].to_numpy()
+    chosen = np.any([(first <= index) & (index <= last) for first, last in ranges], axis=0)
+    found = history.of_table(history.table.filter(pa.array(chosen)))
     if not found:
-        raise BadInput(f"{run} has no such row; it has {table.num_rows}, numbered from 0 on")
-    history = RunRows(table)
+        raise BadInput(f"{run} has no such row; it has {history.num_rows}, numbered from 0 on")
     if as_json:
-        _console.print_json([row_object(row, history.second(row["time_ns"])) for row in found])
+        _console.print_json([row_object(row) for row in found])
         return
-    for line in row_lines(found, history):
+    for line in row_lines(found):
         _console.say(line)
 
 

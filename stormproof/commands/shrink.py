@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from chaos.errors import MachineError
-from stormproof import archives
+from chaos.history import opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands.run import Duration
@@ -59,7 +59,7 @@ def shrink(run: str, within: float, law: str, times: int, out: Path, as_json: bo
     from stormproof.shrinking.shrink import shrink as search
 
     began = time.monotonic()
-    path = archives.resolve_one(run, out)
+    path = opening.resolve_one(run, out)
     with tempfile.TemporaryDirectory(prefix="stormproof-shrink-") as scratch:
         with _progress(within) as follow:
             case = replayed(path, Path(scratch), law, times)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from chaos.history import directory
-from stormproof import archives
+from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 
@@ -25,7 +24,7 @@ def summary(runs: tuple[str, ...], out: Path, as_json: bool) -> None:
     from reports.markdown import summary as markdown
     from reports.markdown import tell
 
-    found = [run for word in runs for run in archives.resolve(word, out)] if runs else directory.runs(out)
+    found = [run for word in runs for run in opening.resolve(word, out)] if runs else directory.runs(out)
     if as_json:
         _console.print_json(tell(found))
     else:

@@ -8,12 +8,9 @@ from pathlib import Path
 
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.reader import load
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.outcome import judge
 from chaos.verdict import Anomaly, Engine
-from reports.explanation.history import Rows
-from reports.explanation.sequence import rows_of
-from reports.rows import RunRows
 from reports.run_report.story import message_name
 from stormproof.launch import SIM, Launch, Renewal
 from stormproof.moments.schedule import redrawn
@@ -80,23 +77,20 @@ def _tried(one: Try) -> Outcome:
     )  # fmt: skip
     run = record(launch)
     verdict = judge([run], engine=Engine.LOCAL)[0]
-    table, _ = read_rows(run.directory)
-    rows = RunRows(table)
-    wanted = one.wanted
+    history, wanted = History.open(run.directory), one.wanted
     found = [broken for broken in verdict.violations if (broken.law, broken.name) == (wanted.law, wanted.name)]
-    alike = wanted.signature.kept_by(signatures(rows, verdict, run.meta))
+    alike = wanted.signature.kept_by(signatures(history, verdict))
     if not wanted.about:
         return Outcome(same=alike, alike=alike)
-    history = rows_of(rows, run.meta)
     return Outcome(same=any(about(anomaly, history) == wanted.about for anomaly in found), alike=alike)
 
 
-def about(anomaly: Anomaly, rows: Rows) -> str:
+def about(anomaly: Anomaly, history: History) -> str:
     """Return what an anomaly is about, by a name that it has in other runs too: a message, an object, or a queue; ""
     for anything else."""
     if anomaly.message >= 0:
         return f"message {message_name(anomaly.message)}"
-    named = (str(row.value["object"]) for row in rows.numbered(anomaly.rows) if "object" in row.value)
+    named = (str(row.value["object"]) for row in history.numbered(anomaly.rows) if "object" in row.value)
     if found := next(named, ""):
         return found
     return f"queue {anomaly.queue}" if anomaly.queue >= 0 else ""

@@ -17,15 +17,13 @@ import numpy as np
 
 from chaos.errors import BadInput
 from chaos.history import directory as store
-from chaos.history.recorder import read_rows
-from chaos.history.run_meta import RunMeta
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.verdict import Anomaly
-from reports.explanation.history import Row, Rows
-from reports.explanation.sequence import number_of, rows_of, violations
+from reports.explanation.sequence import number_of, violations
 from reports.explanation.words import words
 from reports.moments.curve import Curve, Moment, largest_jump, overlap
-from reports.rows import RunRows
-from reports.run_report.causes import group, queue_groups
+from reports.run_report.causes import group
 from reports.summary import FaultLine, fault_lines
 from reports.sweeps.chances import Share
 from stormproof.campaign.workers import died, executor
@@ -59,10 +57,9 @@ class Case:
     number: int
     anomaly: Anomaly
     wanted: Wanted
-    rows: Rows
+    history: History
     times: Sequence[int]
     indices: Sequence[int]
-    zero_ns: int
     faults: Sequence[tuple[str, float, float]]
 
 
@@ -70,13 +67,10 @@ def case_of(run: Path, which: str, scratch: Path) -> Case:
     """Read the violation ``which`` (its number or kind) of a run, and replay the run in ``scratch``. Raises
     :class:`BadInput` in a sentence when there is none, or when the run does not come again."""
     again = done_again(run, scratch, "replayed to a moment")
-    meta, found = store.read_meta(run), violations(run)
+    history, found = History.open(run), violations(run)
     number = number_of(run, which, found)
     anomaly = found[number - 1]
-    table, _ = read_rows(run)
-    rows = RunRows(table)
-    history = rows_of(rows, meta)
-    times, indices = _moments(rows, max(anomaly.rows, default=table.num_rows))
+    times, indices = _moments(history, max(anomaly.rows, default=history.num_rows))
     if len(times) < FEWEST:
         raise BadInput(f"{run}: violation {number} ({anomaly.name}) was there before the load began")
     return Case(
@@ -87,34 +81,33 @@ def case_of(run: Path, which: str, scratch: Path) -> Case:
             law=anomaly.law,
             name=anomaly.name,
             about=about(anomaly, history),
-            signature=_signature(run, rows, found, number, meta),
+            signature=_signature(history, found, number),
         ),
-        rows=history,
+        history=history,
         times=times,
         indices=indices,
-        zero_ns=rows.zero_ns,
-        faults=[(_fault(one), one.asked_s, min(one.end_s, rows.end_s)) for one in fault_lines(rows)],
+        faults=[(_fault(one), one.asked_s, min(one.end_s, history.end_s)) for one in fault_lines(history)],
     )
 
 
-def _moments(rows: RunRows, last: int) -> tuple[list[int], list[int]]:
-    table = rows.table.sort_by("index")
-    times, indices = RunRows.numbers(table, "time_ns"), RunRows.numbers(table, "index")
-    wanted = (times >= rows.zero_ns) & (indices <= last)
+def _moments(history: History, last: int) -> tuple[list[int], list[int]]:
+    table = history.table
+    times, indices = table["time_ns"].to_numpy(), table["index"].to_numpy()
+    wanted = (times >= history.zero_ns) & (indices <= last)
     times, indices = times[wanted], indices[wanted]
     ends = np.flatnonzero(np.diff(times, append=-1))  # the last row of each time
     return times[ends].tolist(), indices[ends].tolist()
 
 
-def _signature(run: Path, rows: RunRows, found: Sequence[Anomaly], number: int, meta: RunMeta) -> Signature:
+def _signature(history: History, found: Sequence[Anomaly], number: int) -> Signature:
     anomaly = found[number - 1]
-    for cause in group(rows, fault_lines(rows), found, groups=queue_groups(meta)):
+    for cause in group(history, fault_lines(history), found):
         if any((one.law, one.anomaly.name) == (anomaly.law, anomaly.name) for one in cause.violations):
             places = [one.place for one in cause.violations]
             alike = next(one for one in of_cause(cause) if one.law == anomaly.law)
             if number - 1 in places or not anomaly.rows:
                 return alike
-    raise BadInput(f"{run}: violation {number} ({anomaly.name}) belongs to no cause of the report")
+    raise BadInput(f"{history.run}: violation {number} ({anomaly.name}) belongs to no cause of the report")
 
 
 def measure(
@@ -202,11 +195,11 @@ class _Measured:
             raise died() from error
         known = [one for one in outcomes if not one.error]
         self.errors += [one.error for one in outcomes if one.error]
-        (row,) = case.rows.numbered([case.indices[place]])
+        (row,) = case.history.numbered([case.indices[place]])
         before = self.moments.get(place, _UNKNOWN)
         self.moments[place] = Moment(
             row=row.index,
-            at_s=(case.times[place] - case.zero_ns) / 1e9,
+            at_s=(case.times[place] - case.history.zero_ns) / 1e9,
             event=_sentence(row),
             same=_counted(before.same, [one.same for one in known]),
             alike=_counted(before.alike, [one.alike for one in known]),
@@ -216,7 +209,7 @@ class _Measured:
         again, time_ns = self._case.again, self._case.times[place]
         return Try(
             file=again.run / store.EXPERIMENT, name=again.experiment.name, seed=again.seed, mutant=again.mutant,
-            wanted=self._case.wanted, since_s=(time_ns - self._case.zero_ns) / 1e9,
+            wanted=self._case.wanted, since_s=(time_ns - self._case.history.zero_ns) / 1e9,
             renewal=Renewal(moment_ns=time_ns, seed=f"{again.seed}/from/{time_ns}/{number}"),
             scratch=self._scratch / f"{place}-{number}",
         )  # fmt: skip
@@ -232,7 +225,7 @@ def _happened(case: Case, moments: Sequence[Moment]) -> list[str]:
     if jump is None:
         return []
     before, after = (moment.row for moment in jump)
-    rows = case.rows.numbered(range(before + 1, min(after, before + HAPPENED) + 1))
+    rows = case.history.numbered(range(before + 1, min(after, before + HAPPENED) + 1))
     lines = [f"{row.at_s:.6f} s  {_sentence(row)}  [{row.index}]" for row in rows]
     return [*lines, f"and {after - before - HAPPENED} more rows"] if after - before > HAPPENED else lines
 

@@ -13,9 +13,8 @@ from chaos.errors import BadInput
 from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
 from chaos.history import directory as store
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.plugins import PluginKind
-from reports.rows import RunRows
 from stormproof.replay import named
 from stormproof.shrinking.again import failed
 from stormproof.shrinking.signature import Signature, signatures
@@ -59,8 +58,8 @@ def failed_once(run: Path, law: str, times: int) -> Failed:
         )
     meta, verdict = failed(run)
     mutant = meta.mutant
-    table, _ = read_rows(run)
-    failures = signatures(RunRows(table), verdict, meta)
+    history = History.open(run)
+    failures = signatures(history, verdict)
     wanted = next((failure for failure in failures if law in ("", failure.law)), None)
     if wanted is None:
         broken = ", ".join(dict.fromkeys(failure.law for failure in failures)) or "none"
@@ -69,7 +68,7 @@ def failed_once(run: Path, law: str, times: int) -> Failed:
     return Failed(
         experiment=named(run, experiment, meta),
         seed=meta.seed,
-        before=size(table, meta),
+        before=size(history),
         often=Often(deployment=deployment, mutant=mutant, wanted=wanted, times=times),
     )
 

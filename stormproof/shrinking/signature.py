@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chaos.history.run_meta import RunMeta
+from chaos.history.history import History
 from chaos.verdict import RunVerdict
-from reports.rows import RunRows
-from reports.run_report.causes import Cause, group, queue_groups
+from reports.run_report.causes import Cause, group
 from reports.summary import fault_lines
 
 
@@ -45,18 +44,18 @@ class Signature:
         return f"{', '.join(self.anomalies)} ({self.law}); cause: {self.origin}"
 
 
-def signatures(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> tuple[Signature, ...]:
+def signatures(history: History, verdict: RunVerdict) -> tuple[Signature, ...]:
     """Return all failures of a run: for each cause, in the order of the report, each law that is broken by it. None for
-    a run that isn't INVALID. ``meta``: its ``run.json``."""
-    return tuple(dict.fromkeys(signature for signature, _ in failing(rows, verdict, meta)))
+    a run that isn't INVALID."""
+    return tuple(dict.fromkeys(signature for signature, _ in failing(history, verdict)))
 
 
-def failing(rows: RunRows, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[Signature, Cause]]:
+def failing(history: History, verdict: RunVerdict) -> Iterator[tuple[Signature, Cause]]:
     """Yield each failure of a run with its cause, in the order of the report; one signature may come with several
     causes."""
     if not verdict.violations:
         return
-    for cause in group(rows, fault_lines(rows), verdict.violations, groups=queue_groups(meta)):
+    for cause in group(history, fault_lines(history), verdict.violations):
         yield from ((signature, cause) for signature in of_cause(cause))
 
 

@@ -14,13 +14,11 @@ import pyarrow.compute as pc
 from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
-from chaos.history.recorder import read_rows
-from chaos.history.run_meta import RunMeta
+from chaos.history.history import History
 from chaos.judging.evidence import PROBE
 from chaos.judging.outcome import judge, violation
 from chaos.judging.run import Prepared, prepare
 from chaos.verdict import Engine
-from reports.rows import RunRows
 from reports.summary import fault_lines
 from stormproof.launch import SIM, Launch, start
 from stormproof.shrinking.signature import Signature, signatures
@@ -108,34 +106,32 @@ def record(launch: Launch) -> Prepared:
 def examined(run: Prepared) -> Trial:
     """Judge a run, and measure it."""
     verdict = judge([run], engine=Engine.LOCAL)[0]
-    table, _ = read_rows(run.directory)
-    rows = RunRows(table)
+    history = History.open(run.directory)
     return Trial(
-        failures=signatures(rows, verdict, run.meta),
-        size=size(table, run.meta),
+        failures=signatures(history, verdict),
+        size=size(history),
         digest=verdict.digest,
         nodes=tuple(node.name for node in run.meta.nodes),
-        hit=_hit(rows),
+        hit=_hit(history),
     )
 
 
-def size(table: pa.Table, meta: RunMeta) -> Size:
+def size(history: History) -> Size:
     """Measure a run by its rows and its ``run.json``. What the harness asks by itself is no operation."""
-    rows = RunRows(table)
-    begun = rows.select("op")
+    meta, begun = history.meta, history.rows("op")
     begun = begun.filter(pc.equal(begun["type"], "invoke"))
     begun = begun.filter(pc.invert(pc.starts_with(begun["process"].cast(pa.string()), PROBE)))
     return Size(
         operations=begun.num_rows,
         messages=begun.filter(pc.equal(begun["f"], "send")).num_rows,
-        faults=len(fault_lines(rows)),
+        faults=len(fault_lines(history)),
         nodes=len(meta.nodes),
         seconds=float(meta.duration_s or 0.0),
     )
 
 
-def _hit(rows: RunRows) -> dict[str, tuple[str, ...]]:
+def _hit(history: History) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for fault in fault_lines(rows):
+    for fault in fault_lines(history):
         found.setdefault(fault.name, []).extend(filter(None, fault.targets.split(", ")))
     return {name: tuple(sorted(set(nodes))) for name, nodes in found.items()}

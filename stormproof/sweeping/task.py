@@ -24,6 +24,7 @@ from stormproof.sweeping.plan import RUNS, Plan, read, row_path
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
+    from chaos.history.history import History
     from chaos.judging.run import Prepared
     from chaos.verdict import RunVerdict
     from reports.sweeps.row import Failure, Row, Seen
@@ -177,34 +178,32 @@ def _judged(task: Task, plan: Plan, run: Prepared, simulated_s: float) -> Row:
 
 def _observed(run: Prepared, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen]:
     """Return how a run failed and what it went through; nothing of one that can't be read."""
-    from chaos.history.recorder import read_rows
-    from reports.rows import RunRows
+    from chaos.history.history import History
     from reports.sweeps.observed import observe
     from reports.sweeps.row import Seen
 
     if run.damage:
         return (), Seen()
-    table, _ = read_rows(run.directory)
-    rows = RunRows(table)
-    return _failures(rows, verdict, run.meta), observe(rows, run.meta)
+    history = History.open(run.directory)
+    return _failures(history, verdict), observe(history)
 
 
-def _failures(rows: Any, verdict: RunVerdict, meta: Any) -> tuple[Failure, ...]:
+def _failures(history: History, verdict: RunVerdict) -> tuple[Failure, ...]:
     from reports.sweeps.observed import faults_before, first_row_s
     from reports.sweeps.row import Failure
     from stormproof.shrinking.signature import failing
 
     found: dict[Any, Failure] = {}
-    for signature, cause in failing(rows, verdict, meta):
+    for signature, cause in failing(history, verdict):
         lost_s = [tail.at_s for tail in cause.tails]
         shown = [one.anomaly.rows for one in cause.violations if one.law == signature.law]
-        at_s = min(lost_s) if lost_s else first_row_s(rows, shown)
+        at_s = min(lost_s) if lost_s else first_row_s(history, shown)
         failure = Failure(
             law=signature.law,
             anomalies=signature.anomalies,
             origin=str(signature.origin),
             at_s=round(at_s, 6),
-            faults=faults_before(rows, at_s),
+            faults=faults_before(history, at_s),
         )
         if signature not in found or failure.at_s < found[signature].at_s:
             found[signature] = failure

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.run import Prepared, prepare
 from tests.checkers.histories import table_of
 from tests.manifests import whole
@@ -118,7 +118,7 @@ def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT, *, chan
     )
     assert done.returncode == 0, done.stdout + done.stderr
     run = runs(directory / "runs")[0]
-    table, damage = read_rows(run)
+    table, damage = History.open(run).recorded()
     assert not damage
     rows = table.to_pylist()
     for row in rows:

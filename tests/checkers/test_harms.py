@@ -16,7 +16,7 @@ import pytest
 
 from chaos.history import directory as store
 from chaos.history import shards
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.outcome import judge
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
@@ -180,7 +180,7 @@ def test_what_changes_nothing_hides_none_of_all_harms(change: Change, tmp_path: 
 def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for harm in harms:
         whole = harmed(harm, 0).write(directory / harm.__name__)
-        table, _ = read_rows(whole.directory)
+        table, _ = History.open(whole.directory).recorded()
         before = judge([whole], engine=Engine.LOCAL)[0]
         with monkeypatch.context() as patch:
             patch.setattr(shards, "SINGLE_SHARD_ROWS", 100)

@@ -12,8 +12,8 @@ import pytest
 from chaos import findings
 from chaos.history import sharding, shards, spool
 from chaos.history.directory import read_meta
+from chaos.history.history import History
 from chaos.history.prefix import LastSteps, WholeSteps
-from chaos.history.recorder import read_rows
 from chaos.history.spool import Spool
 from chaos.judging.registry import registry
 from chaos.judging.so_far import NONE, SoFar, able, judge_prefix, judge_so_far, violated
@@ -111,7 +111,7 @@ def test_most_kinds_of_harm_are_found_before_the_end() -> None:
 def with_bug(mutant: str, folder: Path) -> tuple[pa.Table, RunContext]:
     file = experiments()[PLANTED[mutant][0]]
     done = scenario_run.execute(Scenario(file=file, on="sim", seeds=(1,), mutant=mutant), file, 1, folder, folder / "l")
-    table, damage = read_rows(Path(done.directory))
+    table, damage = History.open(Path(done.directory)).recorded()
     assert not damage
     return table, context(read_meta(Path(done.directory)).json)
 
@@ -131,7 +131,7 @@ def test_a_planted_bug_is_found_before_the_end_and_no_other(mutant: str, tmp_pat
 
 def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> None:
     run = Path(planted(tmp_path).directory)
-    table, _ = read_rows(run)
+    table, _ = History.open(run).recorded()
     told = context(read_meta(run).json)
     whole = [one for law in judge_so_far(table, told) for one in law.violations]
     assert whole
@@ -145,7 +145,7 @@ def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> Non
 
 def test_what_is_judged_in_parts_is_what_is_judged_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Path(planted(tmp_path).directory)
-    (table, _), told = read_rows(run), context(read_meta(run).json)
+    (table, _), told = History.open(run).recorded(), context(read_meta(run).json)
     whole = judge_so_far(table, told)
     monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
     monkeypatch.setattr(shards, "SHARD_ROWS", 300)
@@ -176,7 +176,7 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_files")
 def test_what_is_judged_from_files_is_what_is_judged_in_memory(tmp_path: Path) -> None:
     run = Path(planted(tmp_path).directory)
-    (table, _), told = read_rows(run), context(read_meta(run).json)
+    (table, _), told = History.open(run).recorded(), context(read_meta(run).json)
     assert violated(judge_so_far(table, told))
     assert from_files(table, told, tmp_path / "files") == judge_so_far(table, told)
 

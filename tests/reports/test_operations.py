@@ -11,24 +11,25 @@ import pyarrow as pa
 import pytest
 
 import reports
-from chaos.history import shards, typed
+from chaos.history import shards
 from chaos.history.bounded import shard_files
 from chaos.history.directory import write_meta, write_verdict
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
+from chaos.history.row_files import RowFiles
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.verdict import Validity
 from reports import messages, operations
+from reports.drawn import drawn_of
 from reports.message_table import BLOCK, Bit, MessageTable, Parts
 from reports.operations import Operations
-from reports.rows import RunRows
 from reports.run_report import thinned
 from reports.run_report.axis import moments
 from reports.run_report.fates import fates
 from reports.run_report.figure import axis_of
 from reports.run_report.gathered import gather
 from reports.summary import summarise
-from tests.reports.run_report.histories import History
+from tests.reports.run_report.histories import MadeRun
 from tests.reports.run_report.test_html import judged
 
 #: No queue was read to its end.
@@ -38,7 +39,7 @@ ENDS = ("ok", "ok", "ok", "fail", "info", "")
 
 def record(run: Path, seed: int, messages: int, queues: int = 4) -> None:
     """Sends of all ends, some to another queue than their messages were made for, pulls and a reading to the end."""
-    rng, history = Random(f"operations {seed}"), History(run)
+    rng, history = Random(f"operations {seed}"), MadeRun(run)
     for number in range(messages):
         at, message = 0.1 * number + rng.random(), (rng.randrange(queues) << 40) | number
         queue = message >> 40 if rng.random() < 0.95 or seed % 2 else rng.randrange(queues)
@@ -63,7 +64,7 @@ def record(run: Path, seed: int, messages: int, queues: int = 4) -> None:
     history.recorder.close()
 
 
-def found(rows: RunRows, operations: Operations) -> object:
+def found(rows: History, operations: Operations) -> object:
     story = summarise(rows, (), operations)
     overall, replicas = fates(operations)
     told = [] if story.latencies is None else [list(story.latencies.x), list(story.latencies.y)]
@@ -77,9 +78,8 @@ def found(rows: RunRows, operations: Operations) -> object:
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_that_are_given_in_pieces_come_to_the_same(tmp_path: Path, seed: int) -> None:
     record(tmp_path, seed, 120)
-    table, _ = read_rows(tmp_path)
-    whole = RunRows(table)
-    rng = Random(f"pieces {seed}")
+    whole = History.open(tmp_path)
+    rng, table = Random(f"pieces {seed}"), whole.table
     queue = table["queue"].to_numpy()
     pieces = [table.filter(pa.array(queue == one)) for one in np.unique(queue)]  # as shards have them
     cut = [piece.slice(at, 7) for piece in pieces for at in range(0, piece.num_rows, 7)]
@@ -98,7 +98,7 @@ def parted(monkeypatch: pytest.MonkeyPatch) -> None:
 def part(run: Path) -> None:
     write_meta(run, {"run": "r", "seed": 7, "state": "finished"})
     write_verdict(run, judged(Validity.VALID))
-    shards.write(run, read_rows(run)[0], plan(registry().kernels))
+    shards.write(run, History.open(run).table, plan(registry().kernels))
 
 
 @pytest.mark.usefixtures("parted")
@@ -107,7 +107,7 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
     part(tmp_path)
     page = reports.render(tmp_path).read_text("utf-8")
     assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
-    monkeypatch.setattr(typed.TypedRun, "is_large", False)
+    monkeypatch.setattr(RowFiles, "is_large", False)
     assert gather(tmp_path, (), is_broken=False).operations is None
     assert reports.render(tmp_path).read_text("utf-8") == page
 
@@ -115,7 +115,7 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
 def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float = 1.0) -> None:
     """Clients that wait for each answer send to four queues, of which each is unserved for a while; some messages are
     sent again, some are in an older part of their queue that is removed before the final reading, some are lost."""
-    rng, history = Random(f"load {seed}"), History(run)
+    rng, history = Random(f"load {seed}"), MadeRun(run)
     offset, removed = Counter[int](), 40
     free = {f"producer-{number}": 0.0 for number in range(5)}
     stored: list[tuple[int, int]] = []
@@ -149,11 +149,11 @@ def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float 
     history.recorder.close()
 
 
-def summed(monkeypatch: pytest.MonkeyPatch, whole: RunRows, table: pa.Table, pieces: int) -> Operations:
+def summed(monkeypatch: pytest.MonkeyPatch, whole: History, pieces: int) -> Operations:
     """What is taken from these rows in so many pieces, when hardly any may be held."""
     monkeypatch.setattr(operations, "HELD", 20)
     monkeypatch.setattr(messages, "HELD", 50)
-    found = Operations(whole)
+    found, table = Operations(whole), whole.table
     number = np.random.default_rng(0).integers(0, pieces, table.num_rows)
     cut = [table.filter(pa.array(number == piece)) for piece in range(pieces)]
     for piece in cut:
@@ -170,9 +170,8 @@ def test_what_is_summarised_is_what_all_numbers_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, missing: float
 ) -> None:
     load(tmp_path, seed, 600, missing)
-    table, _ = read_rows(tmp_path)
-    whole = RunRows(table)
-    some = summed(monkeypatch, whole, table, 1 + 5 * (seed % 3))
+    whole = History.open(tmp_path)
+    some = summed(monkeypatch, whole, 1 + 5 * (seed % 3))
     story, told = summarise(whole, (), Operations.of(whole)), summarise(whole, (), some)
     assert story.outages == told.outages and (len(told.outages) > 4 or not seed % 2)
     assert story.throughput == told.throughput and story.counts == told.counts
@@ -185,7 +184,7 @@ def test_what_is_summarised_is_what_all_numbers_tell(
     assert any(one.bad for one in exact[0]) == bool(missing)
     assert [(one.node, one.count, one.lost) for one in exact[1]] == [(one.node, one.count, one.lost) for one in near[1]]
     axis = axis_of(story)
-    assert axis_of(told) == axis and (axis.left_s, axis.right_s) == whole.drawn_s
+    assert axis_of(told) == axis and (axis.left_s, axis.right_s) == drawn_of(whole)
     for one, other in zip(exact[0], near[0], strict=True):
         drawn = [moments(axis, fate.sent_s, "kept", each=False, counts=fate.counts) for fate in (one, other)]
         assert drawn[0] == drawn[1]
@@ -196,15 +195,14 @@ def test_what_is_summarised_is_what_all_numbers_tell(
 
 def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path, 1, 1_000)
-    table, _ = read_rows(tmp_path)
-    whole = RunRows(table)
-    told = summarise(whole, (), summed(monkeypatch, whole, table, 4)).latencies
+    whole = History.open(tmp_path)
+    told = summarise(whole, (), summed(monkeypatch, whole, 4)).latencies
     story = summarise(whole, ()).latencies
     assert story is not None and told is not None and min(story.y) == min(told.y) == 0 < max(told.y) == max(story.y)
-    wide_s = (whole.drawn_s[1] - whole.drawn_s[0]) / 1000
-    drawn = {(int((x - whole.drawn_s[0]) / wide_s + 1e-6), y) for x, y in zip(told.x, told.y, strict=True)}
+    wide_s = (drawn_of(whole)[1] - drawn_of(whole)[0]) / 1000
+    drawn = {(int((x - drawn_of(whole)[0]) / wide_s + 1e-6), y) for x, y in zip(told.x, told.y, strict=True)}
     for x, y in zip(story.x, story.y, strict=True):
-        column = (x - whole.drawn_s[0]) / wide_s
+        column = (x - drawn_of(whole)[0]) / wide_s
         assert any(abs(one - column) <= 1.5 and y == pytest.approx(high, rel=0.011) for one, high in drawn)
 
 
@@ -226,7 +224,7 @@ def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
         found = gather(run, (), is_broken=False)
         assert found.operations is not None and found.operations.messages.table is not None
         assert found.operations.completed["send", "ok"] > count / 2
-        kind, f = (found.rows.table[name].to_pylist() for name in ("kind", "f"))
+        kind, f = (found.drawn.table[name].to_pylist() for name in ("kind", "f"))
         # besides these there are the first and the latest row of what is read at a time
         rows = sum(one[0] != "op" or one[1] == "drain" for one in zip(kind, f, strict=True))
         held.append((rows, found.operations.nbytes))

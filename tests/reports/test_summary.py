@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from chaos.history.history import History
 from chaos.history.recorder import STREAM, Recorder
 from reports import summary
 from reports.operations import Sends
@@ -45,7 +46,7 @@ def test_a_role_ends_with_the_life_that_a_fault_was_proven_to_end(
     recorder.record("harness", f="end", value={})
     recorder.close()
     with pa.ipc.open_stream(tmp_path / STREAM) as stream:
-        (bar,) = summarise(stream.read_all(), ()).roles
+        (bar,) = summarise(History.of(stream.read_all()), ()).roles
     assert bar.end_s == (2.0 if ends else 4.0)
 
 
@@ -98,7 +99,7 @@ def test_a_row_may_claim_any_time(tmp_path: Path, late_ns: int) -> None:
     recorder.record("harness", f="end", value={})
     recorder.close()
     with pa.ipc.open_stream(tmp_path / STREAM) as stream:
-        story = summarise(stream.read_all(), ())
+        story = summarise(History.of(stream.read_all()), ())
     (throughput,) = story.throughput
     assert len(throughput.x) <= summary.MOST_PIECES
     assert [curve.x for curve in story.latency] == [[2.5, float(late_ns // SECOND) + 0.5]] * 3

@@ -10,8 +10,9 @@ from typing import Any
 
 from chaos.history import directory as store
 from chaos.history.columns import VALUE
+from chaos.history.history import History
 from chaos.history.manifest import Manifest
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.recorder import Recorder
 from chaos.shell.trace_file import TraceFile
 
 #: What a row of a trace file does not tell.
@@ -23,7 +24,7 @@ class Growing:
     time that it is asked for the next piece; with ``processes`` nodes trace into files of their own."""
 
     def __init__(self, recorded: Path, directory: Path, *, pid: int = 0, processes: bool = False) -> None:
-        table, damage = read_rows(recorded)
+        table, damage = History.open(recorded).recorded()
         assert not damage
         self.rows: list[dict[str, Any]] = table.to_pylist()
         self.directory = directory

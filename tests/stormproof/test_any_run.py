@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.verdict import Validity
 from tests.stormproof import forged, hostile
 from tests.stormproof.test_bent import broken, calm, check
@@ -64,7 +64,7 @@ def try_one(seed: int, bases: dict[str, Path], tmp_path: Path, capsys: pytest.Ca
     (home / "outside").mkdir()
     is_forged = rng.random() < 0.5
     if is_forged:
-        forged.forge(rng, run, files(run), read_rows(bases[kind])[0])
+        forged.forge(rng, run, files(run), History.open(bases[kind]).table)
     else:
         forged.damage(rng, run, files(run))
     what = rng.choice(OFTEN)

@@ -13,8 +13,9 @@ import pytest
 
 from chaos.history import directory, manifest
 from chaos.history.columns import INTEGERS, WORDS, Kind
+from chaos.history.history import History
 from chaos.history.manifest import Batch, Manifest, sum_of
-from chaos.history.recorder import STREAM, Recorder, read_rows
+from chaos.history.recorder import STREAM, Recorder
 from stormproof import cli
 from tests.stormproof import small_runs
 from tests.stormproof.test_bent import broken, calm
@@ -43,7 +44,7 @@ def with_rows(run: Path, place: Path, keep: Keep) -> Path:
     """The run with these rows only."""
     place.mkdir(parents=True)
     recorder = Recorder(place, lambda: 0)
-    for row in read_rows(run)[0].to_pylist():
+    for row in History.open(run).table.to_pylist():
         if keep(row):
             numbers = {name: row[name] for name in INTEGERS if name != "index"}
             value = json.loads(row["value"]) if row["value"] else None
@@ -140,7 +141,7 @@ def test_a_run_that_lacks_what_most_have_is_told_by_every_command(
 def test_whatever_a_run_lacks_it_is_told_by_every_command(
     made: dict[str, Path], kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    rows = read_rows(made[kind])[0].to_pylist()
+    rows = History.open(made[kind]).table.to_pylist()
     for name, keep in {**KEPT, **MORE}.items():
         if all(map(keep, rows)):  # the run has no such rows: nothing is lacking
             continue

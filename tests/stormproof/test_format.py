@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from chaos.errors import DamagedHistory
-from chaos.history import directory
+from chaos.history import directory, opening
 from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
 from chaos.judging.outcome import judge
 from chaos.judging.run import prepare
 from chaos.verdict import Engine, RunVerdict, Validity
-from stormproof import archives
 from tests.stormproof.test_bent import calm
 from tests.stormproof.test_trouble import stormproof
 
@@ -37,7 +36,7 @@ def findings(verdict: RunVerdict) -> list[Any]:
 
 
 def recorded(name: str, place: Path) -> Path:
-    (run,) = archives.resolve(str(RECORDED / name), place)
+    (run,) = opening.resolve(str(RECORDED / name), place)
     return run
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from chaos.history import directory
 from chaos.history.columns import INTEGERS, WORDS
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.history import History
+from chaos.history.recorder import Recorder
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_of
 from chaos.judging.outcome import judge
@@ -35,7 +36,7 @@ def renamed(run: Path, place: Path, old: str, new: str) -> Path:
     """The same run, but that a node has another name."""
     inside = json.dumps(new)[1:-1]
     place.mkdir()
-    table, damage = read_rows(run)
+    table, damage = History.open(run).recorded()
     assert not damage
     recorder = Recorder(place, lambda: 0)
     for row in table.to_pylist():

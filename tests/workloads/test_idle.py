@@ -18,8 +18,7 @@ import pytest
 
 from chaos import plugins
 from chaos.experiment.reader import load
-from chaos.history import manifest
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.plugins import PluginKind
 from chaos.workload import LONG_WAIT_S
 from stormproof.launch import SIM, Launch, start
@@ -97,7 +96,7 @@ def rows_of(folder: Path, workload: dict[str, Any], faults: Sequence[dict[str, A
     file.write_text(json.dumps({**told, "faults": list(faults)}), "utf-8")
     experiment = load(file, deployment=SIM, mutant="")
     run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=1, mutant="", out=folder / "runs"))
-    table, damage = read_rows(run, manifest.read(run))
+    table, damage = History.open(run).recorded()
     assert not damage
     found: list[dict[str, Any]] = table.to_pylist()
     return found

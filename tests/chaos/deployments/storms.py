@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history.directory import runs
+from chaos.history.history import History
 from chaos.run.journal import JOURNAL
 from tests.chaos.run.journals import pending
 
@@ -63,9 +64,8 @@ def judged(cwd: Path, scenario: str, *words: str) -> dict[str, Any]:
 
 def effective(run: Path) -> dict[str, bool]:
     """The faults of a run, and whether each attempt but the refused was effective in the end."""
-    from chaos.history.recorder import read_rows
 
-    rows = [row for row in read_rows(run)[0].to_pylist() if row["kind"] == "fault" and row["type"] == "ok"]
+    rows = [row for row in History.open(run).table.to_pylist() if row["kind"] == "fault" and row["type"] == "ok"]
     ends = [(row["f"], json.loads(row["value"])) for row in rows]
     return {name: value["effective"] for name, value in ends if value["phase"] == "undo"}
 

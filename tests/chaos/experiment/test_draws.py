@@ -11,7 +11,8 @@ from chaos.errors import BadInput
 from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
 from chaos.history import directory
-from chaos.history.recorder import digest, read_rows
+from chaos.history.digests import digest
+from chaos.history.history import History
 from stormproof.launch import Launch, start
 
 STORM = """\
@@ -134,7 +135,7 @@ def test_the_run_says_what_was_drawn_and_replays_the_same(tmp_path: Path) -> Non
     assert meta["drawn"]["system.queues"] == queues == len(meta["queues"])
     assert meta["drawn"]["system.controller_options.snapshot_entries"] == entries
     assert meta["drawn"]["workloads.0.groups"] == groups and "workloads.0.commit_s" in meta["drawn"]
-    assert digest(read_rows(runs[0])[0]) == digest(read_rows(runs[1])[0])
+    assert digest(History.open(runs[0]).table) == digest(History.open(runs[1]).table)
 
 
 EVENTS = """\

@@ -19,11 +19,13 @@ from chaos.errors import DamagedHistory, MachineError
 from chaos.history import manifest, sharding, shards, spool, stream
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS
 from chaos.history.digests import digest, digest_of
+from chaos.history.history import History
 from chaos.history.manifest import Batch, Sealed
 from chaos.history.parted import beside
 from chaos.history.parted.choosing import Chosen, Part, Sieve
 from chaos.history.rare import Rare
-from chaos.history.recorder import Recorder, read_rows, row_blocks
+from chaos.history.recorder import Recorder
+from chaos.history.row_files import RowFiles
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM, stream_blocks
 
@@ -253,9 +255,9 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
     for seed in range(3 if most > 10 else 1):
         run = tmp_path / str(seed)
         record(run, seed)
-        table, _ = read_rows(run)
+        table, _ = History.open(run).recorded()
         with Spool(run) as rows:
-            for block in row_blocks(run, manifest.read(run), []):
+            for block in History.open(run).recorded_blocks([]):
                 rows.add(block)
             assert rows.whole() is None and rows.in_order and rows.num_rows == table.num_rows
             assert plain(pa.concat_tables(rows.blocks())).equals(plain(table))
@@ -275,15 +277,15 @@ def test_many_rows_give_the_digest_and_the_shards_of_few(
 def test_the_rows_that_are_wanted_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_ROWS", 40)
     record(tmp_path, 4)
-    table, damage = read_rows(tmp_path)
+    table, damage = History.open(tmp_path).recorded()
 
     def sends(rows: pa.Table) -> pa.Array:
         return pc.equal(rows["f"], "send")
 
-    assert plain(read_rows(tmp_path, keep=sends)[0]).equals(plain(table.filter(sends(table))))
+    assert plain(RowFiles(tmp_path).recorded(sends)[0]).equals(plain(table.filter(sends(table))))
     shards.write(tmp_path, table, PLAN)
     (tmp_path / STREAM).unlink()
-    found, problems = read_rows(tmp_path, keep=sends)
+    found, problems = RowFiles(tmp_path).recorded(sends)
     assert plain(found).equals(plain(table.filter(sends(table)))) and damage == []
     assert problems == [f"{STREAM} is missing; the shards that were made of it stand in for it"]
 
@@ -295,8 +297,8 @@ def test_wanted_rows_of_a_stream_that_repeats_some_come_once(tmp_path: Path) -> 
         for _ in range(5):
             recorder.record("op", f="send")
     recorder.close()
-    whole, damage = read_rows(tmp_path)
-    found, problems = read_rows(tmp_path, keep=lambda rows: pc.greater(rows["index"], 1))
+    whole, damage = History.open(tmp_path).recorded()
+    found, problems = RowFiles(tmp_path).recorded(lambda rows: pc.greater(rows["index"], 1))
     assert damage == problems and "more than once" in damage[0]
     assert whole["index"].to_pylist() == [0, 1, 2, 3, 4] and found["index"].to_pylist() == [2, 3, 4]
 
@@ -304,7 +306,7 @@ def test_wanted_rows_of_a_stream_that_repeats_some_come_once(tmp_path: Path) -> 
 def test_rows_that_are_not_numbered_in_order_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_ROWS", 100)
     record(tmp_path, 1)
-    table, _ = read_rows(tmp_path)
+    table, _ = History.open(tmp_path).recorded()
     with Spool(tmp_path) as rows:
         rows.add(table)
         rows.add(table.slice(3, 5))
@@ -316,7 +318,7 @@ def test_rows_that_are_not_numbered_in_order_are_noticed(tmp_path: Path, monkeyp
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_ROWS", 100)
     record(tmp_path, 1)
-    table, _ = read_rows(tmp_path)
+    table, _ = History.open(tmp_path).recorded()
 
     def full(*_: object) -> None:
         raise OSError(ENOSPC, "No space left on device")
@@ -329,7 +331,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path: Path, monke
 
 def test_of_the_rows_that_are_not_rare_the_first_of_each_kind_is_kept(tmp_path: Path) -> None:
     record(tmp_path, 2)
-    table, _ = read_rows(tmp_path)
+    table, _ = History.open(tmp_path).recorded()
     kept = Rare("probe.")
     for begin in range(0, table.num_rows, 37):
         kept.add(table.slice(begin, 37))

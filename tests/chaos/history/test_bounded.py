@@ -17,10 +17,11 @@ from chaos.history import manifest, shards, traces
 from chaos.history.bounded import messages, shard_files
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import seal, write_meta
+from chaos.history.history import History
 from chaos.history.manifest import Batch, Manifest, sum_of
-from chaos.history.recorder import STREAM, Recorder, read_rows
+from chaos.history.recorder import STREAM, Recorder
+from chaos.history.row_files import RowFiles
 from chaos.history.stream import SCHEMA, stream_blocks
-from chaos.history.typed import TypedRun
 from tests.stormproof.forged import write_stream
 
 
@@ -47,7 +48,7 @@ def shard(run: Path, table: pa.Table, times: int = 1, **form: object) -> Path:
 def assert_refused(run: Path, words: str) -> None:
     before = pa.total_allocated_bytes()
     with pytest.raises(BadInput, match=words):
-        read_rows(run)
+        History.open(run).recorded()
     assert pa.total_allocated_bytes() - before < 1 << 26
 
 
@@ -106,7 +107,7 @@ def test_what_a_shard_becomes_is_at_least_what_it_takes(tmp_path: Path) -> None:
     for number in range(5_000):
         recorder.record("op", f="send", message=number, process=f"p.{number % 7}", value={"n": number, "t": "é" * 9})
     recorder.close()
-    rows, _ = read_rows(tmp_path)
+    rows, _ = History.open(tmp_path).recorded()
     shards.write_one(rows, tmp_path / "one.parquet")
     extent = shard_files.measured(tmp_path / "one.parquet")
     decoded = pa.concat_tables(shard_files.batches(tmp_path / "one.parquet"))
@@ -170,7 +171,7 @@ def test_rows_beyond_what_was_recorded_are_not_drawn_from_shards(tmp_path: Path)
     pq.write_table(equal_rows(1_000), tmp_path / "shards" / "all-0.parquet")
     with Manifest(tmp_path) as sealing:
         sealing.seal_files(["shards/all-0.parquet"])
-    table, damage = TypedRun(tmp_path).rows()
+    table, damage = RowFiles(tmp_path).rows()
     assert table.num_rows == 1 and not damage
 
 

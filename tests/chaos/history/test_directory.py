@@ -11,7 +11,7 @@ import pytest
 
 from chaos.errors import BadInput, DamagedHistory, MachineError
 from chaos.history import directory as store
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.history.verdict_json import verdict_json
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from tests.checkers.names import A, L
@@ -125,7 +125,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "all-0.parquet").write_text("no parquet")
     with pytest.raises(DamagedHistory, match=r"all-0\.parquet"):
-        read_rows(tmp_path)
+        History.open(tmp_path).recorded()
 
 
 def test_json_files_are_replaced_in_one_step(tmp_path):

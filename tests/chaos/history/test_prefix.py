@@ -11,12 +11,14 @@ import pytest
 
 from chaos.history import spool, stream, traces
 from chaos.history.directory import TRACES
+from chaos.history.history import History
 from chaos.history.manifest import Manifest
 from chaos.history.prefix import LastSteps, WholeSteps, end_of_whole_steps, read_prefix
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.recorder import Recorder
 from chaos.history.spool import Spool
 from chaos.shell.trace_file import TraceFile
-from tests.checkers.histories import History, table_of
+from tests.checkers.histories import History as MadeHistory
+from tests.checkers.histories import table_of
 from tests.checkers.prefixes import whole_steps
 
 #: Whatever a pool gave must be freed before it is.
@@ -52,7 +54,7 @@ def test_the_rows_are_those_of_the_run_without_the_last_step_of_each_node(
     monkeypatch.setattr(stream, "BLOCK_ROWS", 700)
     record(tmp_path, 4_000)
     with Spool(tmp_path) as rows:
-        prefix, (whole, _) = read_prefix(tmp_path, every, rows), read_rows(tmp_path)
+        prefix, (whole, _) = read_prefix(tmp_path, every, rows), History.open(tmp_path).recorded()
         assert prefix is not None and prefix.recorded == whole.num_rows == 4_000 and not prefix.damage
         assert (prefix.rows.whole() is None) == (most == 100)
         told, traced = whole.slice(0, 2_000), whole.slice(2_000)
@@ -70,7 +72,7 @@ def test_steps_that_may_not_be_whole_are_found_in_pieces(
 ) -> None:
     """Also where nodes take turns, come back to a step, or trace into the one history."""
     monkeypatch.setattr(spool, "MOST_ROWS", 10)
-    rng, history = Random(seed), History()
+    rng, history = Random(seed), MadeHistory()
     for number in range(60):
         kind = "trace" if number >= 30 or rng.random() < 0.5 else "op"
         history.row(kind, f="synced", node=rng.choice("abc"), incarnation=rng.choice((1, 1, 2)), step=number // 4)

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history import shards
+from chaos.history.history import History
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chosen, Part
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.recorder import Recorder
 
 EVERYWHERE = (Chosen("harness"), Chosen("trace", ("role",)))
 QUEUES = Part(
@@ -34,7 +35,7 @@ def mixed_history(directory: Path, sends: int) -> pa.Table:
         recorder.record("op", type="invoke", f="send", queue=number % 4, node=f"broker-{number % 5}", value=value)
     recorder.record("final", f="manifest", queue=2)
     recorder.close()
-    return read_rows(directory)[0]
+    return History.open(directory).table
 
 
 #: What keeps a run from being VALID whose stream is gone.
@@ -56,7 +57,7 @@ def test_a_small_run_is_one_shard(tmp_path: Path) -> None:
     table = mixed_history(tmp_path, 50)
     assert [path.name for path in shards.write(tmp_path, table, PLAN)] == ["all-0.parquet"]
     (tmp_path / "history.arrows").unlink()
-    again, damage = read_rows(tmp_path)
+    again, damage = History.open(tmp_path).recorded()
     assert again.num_rows == table.num_rows and damage == [STANDS_IN]
 
 
@@ -72,7 +73,7 @@ def test_a_large_run_is_parted_as_the_plan_says_and_loses_nothing(tmp_path: Path
     assert {row["f"] for row in read(paths[4])} == {"manifest"}
     assert {row["f"] for row in read(paths[5])} == {"synced", "create"}
     (tmp_path / "history.arrows").unlink()
-    again, damage = read_rows(tmp_path)
+    again, damage = History.open(tmp_path).recorded()
     assert again.num_rows == table.num_rows and damage == [STANDS_IN]  # repeated rows come once
 
 

@@ -13,7 +13,7 @@ import pytest
 from chaos.history import traces
 from chaos.history.columns import INTEGERS, VALUE, WORDS, Kind
 from chaos.history.manifest import Sealed, Sum
-from chaos.history.recorder import SCHEMA
+from chaos.history.stream import SCHEMA
 
 COMPACT = (",", ":")
 VALUES: tuple[Any, ...] = (

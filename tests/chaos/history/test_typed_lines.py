@@ -13,7 +13,7 @@ import pytest
 from chaos.history import traces
 from chaos.history.columns import INTEGERS, VALUE, WORDS, Kind
 from chaos.history.manifest import Sealed
-from chaos.history.recorder import SCHEMA
+from chaos.history.stream import SCHEMA
 from chaos.history.trace_lines import COLUMNS, Decoder, Encoder
 from chaos.history.values import to_json
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from chaos.experiment.reader import load
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from stormproof.launch import Launch, start
 
 STORM = """\
@@ -30,7 +30,7 @@ def test_a_fault_hits_the_node_of_its_event_after_a_delay(tmp_path: Path) -> Non
     run = start(
         Launch(experiment=experiment, file=tmp_path / "event.yaml", deployment="sim", seed=1, mutant="", out=tmp_path)
     )
-    rows, _ = read_rows(run)
+    rows, _ = History.open(run).recorded()
     pauses = rows.filter(pc.and_(pc.equal(rows["f"], "pause"), pc.equal(rows["type"], "invoke"))).to_pylist()
     roles = rows.filter(pc.equal(rows["f"], "role")).to_pylist()
     assert len(pauses) == 2

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from chaos.history.directory import write_meta
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.history import History
+from chaos.history.recorder import Recorder
 from reports.comparison.measures import Calls, measure
 from reports.comparison.pair import pair
-from reports.rows import RunRows
 
 SECOND, MS = 1_000_000_000, 1_000_000
 META = {"name": "storm", "seed": 1, "deployment": "sim", "state": "finished", "mutant": ""}
@@ -37,14 +37,14 @@ def recorded(run: Path, *, sends: list[tuple[int, float, int, str]] = SENDS, **m
 
 
 def test_only_what_workloads_did_during_the_load_is_measured(tmp_path: Path) -> None:
-    found = measure(RunRows(read_rows(recorded(tmp_path / "a"))[0]))
+    found = measure(History.open(recorded(tmp_path / "a")))
     assert found.acknowledged == 0.8
     assert found.longest_gap_s == 8.01  # of queue 0, from 1.01 s to 9.02 s
     assert found.calls == {"send": Calls(ended=5, ok=4, p50_ms=15.0, p99_ms=29.7, max_ms=30.0)}
 
 
 def test_a_run_in_which_nobody_wrote_has_no_availability(tmp_path: Path) -> None:
-    found = measure(RunRows(read_rows(recorded(tmp_path / "a", sends=[]))[0]))
+    found = measure(History.open(recorded(tmp_path / "a", sends=[])))
     assert (found.acknowledged, found.longest_gap_s, dict(found.calls)) == (None, None, {})
 
 
@@ -53,8 +53,8 @@ def test_simulated_histories_part_at_the_first_row_that_differs(tmp_path: Path) 
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", sends=later)
     found = pair(a, b)
     assert found.parting is not None and found.parting.row == 6
-    assert [row["index"] for row in found.parting.before] == [3, 4, 5]
-    assert [row["time_ns"] for row in (found.parting.a[0], found.parting.b[0])] == [103_020_000_000, 103_021_000_000]
+    assert [row.index for row in found.parting.before] == [3, 4, 5]
+    assert [row.time_ns for row in (found.parting.a[0], found.parting.b[0])] == [103_020_000_000, 103_021_000_000]
     shutil.copytree(a, tmp_path / "copy")
     assert pair(a, tmp_path / "copy").identical is True
 

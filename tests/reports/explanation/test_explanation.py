@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from chaos.errors import BadInput
 from chaos.history.directory import write_meta, write_verdict
+from chaos.history.history import History
+from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, Validity
-from reports.explanation.history import Rows
 from reports.explanation.sequence import ARROWS, Arrow, explain, fold, sequence
-from reports.rows import RunRows
 from stormproof import cli
-from tests.checkers.histories import SIZE, History, content, m
+from tests.checkers.histories import SIZE, content, m
+from tests.checkers.histories import History as MadeHistory
 from tests.reports.run_report.test_html import judged, record_run
 from tests.stormproof import small_runs
 
 BOTH = ["broker-0", "broker-1"]
 
 
-def elect(history: History, master: str, epoch: int) -> int:
+def recorded(
+    history: MadeHistory, deployment: str = "sim", decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> History:
+    return History.of(history.table(), RunMeta(deployment=deployment, decided_by=decided_by))
+
+
+def elect(history: MadeHistory, master: str, epoch: int) -> int:
     entry = {"type": "elect", "group": "g", "master": master, "master_epoch": epoch, "set": BOTH, "set_epoch": epoch}
     return history.trace("controller-0", "applied", position=epoch, epoch=1, value={"entry": entry})
 
@@ -31,10 +40,10 @@ def lost(*rows: int) -> Anomaly:
     return Anomaly(law="durability", name="lost", explanation="", rows=rows, queue=0, offset=1, message=m(1))
 
 
-def stale_master() -> tuple[History, Anomaly, dict[str, int]]:
+def stale_master() -> tuple[MadeHistory, Anomaly, dict[str, int]]:
     """broker-0 acknowledges message 1 alone while it is cut off, and cuts it off its log when it comes back. Returns
     the anomaly and the rows that its explanation must hold, by what they are."""
-    history, must = History(), {}
+    history, must = MadeHistory(), {}
     must["elects 1"], must["master of 1"] = elect(history, "broker-0", 1), history.master("broker-0", 1)
     history.phase("load")
     for node in BOTH:
@@ -61,7 +70,7 @@ def stale_master() -> tuple[History, Anomaly, dict[str, int]]:
 
 def test_a_lost_message_is_followed_back_to_the_fault_and_to_who_acknowledged_too_soon() -> None:
     history, told, must = stale_master()
-    arrows, left_out = sequence(told, Rows(RunRows(history.table()), one_clock=True))
+    arrows, left_out = sequence(told, recorded(history))
     assert [arrow.rows for arrow in arrows] == [(row,) for row in sorted(must.values())]
     assert left_out == 0
     texts = {arrow.rows[0]: (arrow.source, arrow.target, arrow.text) for arrow in arrows}
@@ -88,7 +97,7 @@ def test_a_lost_message_is_followed_back_to_the_fault_and_to_who_acknowledged_to
 def test_without_traces_a_power_cut_leads_to_the_loss_of_what_it_took(
     node: str, blocks: int, given: bool, tied: bool
 ) -> None:
-    history = History()
+    history = MadeHistory()
     history.phase("load")
     sent = history.send(1, node=node)
     cut = len(history.rows)
@@ -101,7 +110,7 @@ def test_without_traces_a_power_cut_leads_to_the_loss_of_what_it_took(
         history.pull(1, 1)
     history.phase("drain")
     drained = history.drain(2)
-    arrows, _ = sequence(lost(sent, drained), Rows(RunRows(history.table()), one_clock=False))
+    arrows, _ = sequence(lost(sent, drained), recorded(history, "process"))
     assert [arrow.text for arrow in arrows if arrow.source == "faults"] == ["lose_unsynced of broker-0"] * tied
     assert (cut in {arrow.rows[0] for arrow in arrows}) is tied
 
@@ -112,7 +121,7 @@ def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
     came_back = history.trace("broker-0", "recovered", incarnation=2, epoch=1, position=2 * SIZE)
     final = history.row("final", f="log", node="broker-0", queue=0, offset=1, position=SIZE, message=m(1), epoch=1)
     told = replace(told, name="replica-divergence", rows=(must["answer"], final))
-    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=True))
+    arrows, _ = sequence(told, recorded(history))
     (found,) = (arrow for arrow in arrows if arrow.rows == (came_back,))
     assert f"up to {2 * SIZE}, past the {SIZE} to which it was cut in row {cut}" in found.text
 
@@ -120,7 +129,7 @@ def test_a_log_that_grew_again_past_its_cut_is_told() -> None:
 def test_an_arrow_names_the_methods_that_decided_what_its_row_tells() -> None:
     history, told, must = stale_master()
     known = {"acked": ("A.b",), "role slave": ("C.d", "C.e"), "role": ("H.i",), "applied elect": ("F.g",)}
-    arrows, _ = sequence(told, Rows(RunRows(history.table()), one_clock=True), known)
+    arrows, _ = sequence(told, recorded(history, decided_by=known))
     assert {arrow.rows[0]: arrow.decided for arrow in arrows if arrow.decided} == {
         must["acked"]: ("A.b",), must["slave of 2"]: ("C.d", "C.e"), must["elects 1"]: ("F.g",),
         must["elects 2"]: ("F.g",), must["master of 1"]: ("H.i",),
@@ -130,7 +139,7 @@ def test_an_arrow_names_the_methods_that_decided_what_its_row_tells() -> None:
 def test_without_traces_there_are_operations_and_faults_only() -> None:
     history, told, must = stale_master()
     history.rows = [row for row in history.rows if row["kind"] != "trace"]
-    rows = Rows(RunRows(history.table()), one_clock=True)
+    rows = recorded(history)
     arrows, _ = sequence(told, rows)
     assert not rows.has_traces
     assert {row for arrow in arrows for row in arrow.rows} == {

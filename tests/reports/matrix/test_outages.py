@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 from chaos.experiment.reader import load
+from chaos.history.history import History
 from reports.matrix.outages import gaps, longest_s, outages
-from reports.rows import RunRows
 from tests.stormproof.small_runs import EXPERIMENT
 
 Op = tuple[float, float, str]
 
 
-def rows(sends: list[Op], faults: list[tuple[str, float, float]] = [], end_s: float = 20.0) -> RunRows:  # noqa: B006
+def rows(sends: list[Op], faults: list[tuple[str, float, float]] = [], end_s: float = 20.0) -> History:  # noqa: B006
     """Sends to one queue: when each was asked for and answered, and how; faults with their begin and end."""
     told: list[tuple[float, str, str, str, str, dict[str, object]]] = [
         (0.0, "harness", "", "phase", "", {"phase": "load"}),
@@ -39,7 +39,7 @@ def rows(sends: list[Op], faults: list[tuple[str, float, float]] = [], end_s: fl
         "node": ["" for _ in told],
         "value": [json.dumps(row[5]) for row in told],
     }
-    return RunRows(pa.table(columns))
+    return History.of(pa.table(columns))
 
 
 def test_nobody_waits_while_nobody_asks() -> None:

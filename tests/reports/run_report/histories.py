@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.history import History
+from chaos.history.recorder import Recorder
 from chaos.verdict import Anomaly
-from reports.rows import RunRows
 from reports.summary import Story, summarise
 
 SECOND = 1_000_000_000
@@ -20,7 +20,7 @@ START = 100
 ISOLATED = {"isolates": ["broker-0"]}
 
 
-class History:
+class MadeRun:
     """Records rows at given seconds; each method returns the index of its row."""
 
     def __init__(self, run: Path) -> None:
@@ -78,18 +78,18 @@ class History:
     def phase(self, at: float, name: str) -> None:
         self.recorder.record("harness", time_ns=_ns(at), f="phase", value={"phase": name})
 
-    def close(self) -> tuple[RunRows, Story]:
+    def close(self) -> tuple[History, Story]:
         self.recorder.close()
-        table, damage = read_rows(self.run)
-        assert not damage
-        return RunRows(table), summarise(table, ())
+        history = History.of(*History.open(self.run).recorded())
+        assert not history.damage
+        return history, summarise(history, ())
 
 
 def _ns(second: float) -> int:
     return round((START + second) * SECOND)
 
 
-def stale_master(history: History, *, proven: dict[str, list[str]] = ISOLATED, cut: bool = True) -> dict[str, int]:
+def stale_master(history: MadeRun, *, proven: dict[str, list[str]] = ISOLATED, cut: bool = True) -> dict[str, int]:
     """Returns the rows that laws would name: the two acknowledgements at offset 1, and the drain."""
     history.role(0.0, "broker-0", "master", 1)
     history.role(0.0, "broker-1", "slave", 1)

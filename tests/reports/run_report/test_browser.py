@@ -23,7 +23,7 @@ from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import strip_svg
 from tests.browser import Browser, needs_browser
 from tests.checkers.names import A, L
-from tests.reports.run_report.histories import History, stale_master
+from tests.reports.run_report.histories import MadeRun, stale_master
 from tests.reports.timeline.test_from_run import record
 
 AXE = Path(__file__).parents[2] / "axe" / "axe.min.js"
@@ -44,7 +44,7 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
-    history = History(tmp_path_factory.mktemp("loss"))
+    history = MadeRun(tmp_path_factory.mktemp("loss"))
     rows = stale_master(history)
     for second in (0.2, 2.8, 3.2, 5.2):
         for node, end in (("broker-0", 200 if 2.0 < second < 5.0 else 100), ("broker-1", 100)):
@@ -59,7 +59,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     )  # fmt: skip
     objects = tmp_path_factory.mktemp("register")
     anomaly, _ = record(objects)
-    other = History(tmp_path_factory.mktemp("permitted"))
+    other = MadeRun(tmp_path_factory.mktemp("permitted"))
     stale_master(other)
     other.close()
     allowed = replace(lost, name=A.LOST_BY_POLICY, lawful=True, by_policy=True, policy=POLICY)

@@ -12,12 +12,12 @@ from chaos.verdict import Anomaly
 from reports.run_report.causes import Cause, group
 from reports.run_report.lost_tails import lost_tails
 from reports.run_report.story import facts, sentence, title
-from tests.reports.run_report.histories import ISOLATED, History, anomaly, rest, stale_master
+from tests.reports.run_report.histories import ISOLATED, MadeRun, anomaly, rest, stale_master
 
 
-def causes(history: History, *findings: Anomaly) -> list[Cause]:
+def causes(history: MadeRun, *findings: Anomaly) -> list[Cause]:
     rows, story = history.close()
-    return group(rows, story.faults, findings, groups={})
+    return group(rows, story.faults, findings)
 
 
 def lost(found: dict[str, int]) -> Anomaly:
@@ -29,7 +29,7 @@ def conflict(found: dict[str, int]) -> Anomaly:
 
 
 def test_one_cause_for_all_that_a_stale_master_breaks(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     (cause,) = causes(history, lost(found), conflict(found), rest("durability", "lost", 4))
     assert cause.change is not None and cause.change.before is not None and cause.change.after is not None
@@ -46,7 +46,7 @@ def test_one_cause_for_all_that_a_stale_master_breaks(tmp_path: Path) -> None:
 
 
 def test_the_story_goes_from_the_fault_to_what_is_gone(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     (cause,) = causes(history, lost(stale_master(history)))
     assert sentence(cause) == (
         "Partition of broker-0 at 1.0 s → two masters for 2.0 s (broker-0 in epoch 1, broker-1 in epoch 2) "
@@ -59,21 +59,21 @@ def test_the_story_goes_from_the_fault_to_what_is_gone(tmp_path: Path) -> None:
 def test_a_fault_that_did_not_take_the_master_away_was_only_there_meanwhile(
     tmp_path: Path, proven: dict[str, list[str]]
 ) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     (cause,) = causes(history, lost(stale_master(history, proven=proven)))
     assert not cause.proven
     assert sentence(cause).startswith("During partition of ")
 
 
 def test_a_fault_without_proven_effects_is_not_named(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     (cause,) = causes(history, lost(stale_master(history, proven={})))
     assert (cause.faults, cause.proven) == ([], False)
 
 
 @pytest.mark.parametrize("name", ["kill", "restart", "gremlin"])
 def test_effects_decide_and_not_the_name_of_a_fault(tmp_path: Path, name: str) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.role(0.0, "broker-0", "master", 1)
     history.fault(1.0, 1.1, name=name, proven={"takes_down": ["broker-0"], "may_crash": ["broker-0"]})
     history.role(3.0, "broker-1", "master", 2)
@@ -84,7 +84,7 @@ def test_effects_decide_and_not_the_name_of_a_fault(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize("came_back", [False, True])
 def test_a_master_that_came_back_as_the_master_was_not_deposed_by_its_crash(tmp_path: Path, came_back: bool) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.role(0.0, "broker-0", "master", 1)
     first = history.send(0.5, 1, 1, "broker-0", 1)
     history.fault(1.0, 1.1, name="kill", proven={"takes_down": ["broker-0"], "may_crash": ["broker-0"]})
@@ -97,7 +97,7 @@ def test_a_master_that_came_back_as_the_master_was_not_deposed_by_its_crash(tmp_
 
 
 def test_a_kind_that_comes_with_many_faults_is_told_once(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = []
     for number in range(5):
         history.fault(float(number), number + 0.5, proven=ISOLATED)
@@ -108,16 +108,16 @@ def test_a_kind_that_comes_with_many_faults_is_told_once(tmp_path: Path) -> None
 
 
 def test_the_first_election_is_no_change(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.role(0.1, "broker-0", "master", 1)
     index = history.close()[0].table.to_pylist()[-1]["index"]
     rows, story = history.close()
-    (cause,) = group(rows, story.faults, [anomaly("roles", "odd", (index,))], groups={})
+    (cause,) = group(rows, story.faults, [anomaly("roles", "odd", (index,))])
     assert cause.change is None
 
 
 def test_what_showed_before_the_loss_is_not_put_down_to_it(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     early = anomaly("order", "reorder", (found["lost"],))
     main, other = causes(history, lost(found), early)
@@ -128,7 +128,7 @@ def test_what_showed_before_the_loss_is_not_put_down_to_it(tmp_path: Path) -> No
 
 
 def test_a_copy_that_some_replica_still_holds_was_not_lost_with_a_tail(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     history.append(2.1, "broker-2", 1, 1, 100, 1)
     rows, _ = history.close()
@@ -137,7 +137,7 @@ def test_a_copy_that_some_replica_still_holds_was_not_lost_with_a_tail(tmp_path:
 
 
 def test_without_a_cut_the_epochs_of_the_rows_tell_the_change(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history, cut=False)
     (cause,) = causes(history, conflict(found))
     assert cause.change is not None and cause.tails == []
@@ -145,7 +145,7 @@ def test_without_a_cut_the_epochs_of_the_rows_tell_the_change(tmp_path: Path) ->
 
 
 def test_rows_of_epochs_that_do_not_follow_one_another_name_no_change(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     for epoch in (1, 2, 3):
         history.role(float(epoch), f"broker-{epoch}", "master", epoch)
     first, second = history.send(1.5, 1, 1, "broker-1", 1), history.send(4.0, 2, 1, "broker-3", 3)
@@ -154,7 +154,7 @@ def test_rows_of_epochs_that_do_not_follow_one_another_name_no_change(tmp_path: 
 
 
 def test_what_also_happens_without_a_fault_is_not_tied_to_one(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     before = history.send(0.6, 7, 7, "broker-0", 1)
     during = history.send(2.5, 8, 8, "broker-0", 1)
@@ -165,7 +165,7 @@ def test_what_also_happens_without_a_fault_is_not_tied_to_one(tmp_path: Path) ->
 
 
 def test_kinds_that_only_share_a_fault_share_a_card(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.fault(1.0, 5.0, proven=ISOLATED)
     history.fault(7.0, 9.0, name="pause", proven={"takes_down": ["broker-0"]})
     first, second, third = (history.send(at, at, at, "broker-0", 1) for at in (2, 3, 8))
@@ -180,7 +180,7 @@ def test_kinds_that_only_share_a_fault_share_a_card(tmp_path: Path) -> None:
 
 
 def test_a_second_loss_gets_a_card_though_the_verdict_only_counts_it(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     history.append(5.6, "broker-1", 9, 2, 200, 2)
     history.send(5.6, 9, 2, "broker-1", 2)
@@ -193,7 +193,7 @@ def test_a_second_loss_gets_a_card_though_the_verdict_only_counts_it(tmp_path: P
 
 
 def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     crash = {"takes_down": ["broker-0"], "may_crash": ["broker-0"]}
     history.role(0.0, "broker-0", "master", 1)
     history.trace(0.0, "broker-0", "recovered", position=0)
@@ -215,7 +215,7 @@ def test_a_log_that_came_back_shorter_is_put_down_to_the_crash(tmp_path: Path) -
 
 
 def test_clients_alone_tell_only_what_was_there_meanwhile(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.fault(1.0, 5.0, proven=ISOLATED)
     sent = history.send(2.0, 1, 1, "", -1)
     (cause,) = causes(history, anomaly("durability", "lost", (sent,), queue=0, offset=1, message=1))
@@ -226,7 +226,7 @@ def power_cut(
     tmp_path: Path, *, acked_by: str = "broker-0", acked_s: float = 2.0, blocks: int = 3, read_s: float = 0.0
 ) -> Cause:
     """A message that is lost, and a power cut at 4 s; nodes trace nothing."""
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     sent = history.send(acked_s, 1, 1, acked_by, -1)
     proof = {"broker-0": {"alive": False, "files_lost": 0, "files_back": 1, "blocks_lost": blocks}}
     history.fault(4.0, 5.0, name="lose_unsynced", proven={"may_crash": ["broker-0"]}, proof=proof)

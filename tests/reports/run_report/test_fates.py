@@ -8,11 +8,11 @@ import pytest
 
 from reports.operations import Operations
 from reports.run_report.fates import fates
-from tests.reports.run_report.histories import History, stale_master
+from tests.reports.run_report.histories import MadeRun, stale_master
 
 
 def send(
-    history: History, at: float, message: int, *ends: str, process: str = "producer-0.0", offset: int = -1
+    history: MadeRun, at: float, message: int, *ends: str, process: str = "producer-0.0", offset: int = -1
 ) -> None:
     for end in ends or ("invoke",):
         op = history.op(at, process, "send", "invoke", queue=message >> 40, message=message)
@@ -21,19 +21,19 @@ def send(
             history.op(at + 0.1, process, "send", end, **columns)
 
 
-def told(history: History) -> dict[str, int]:
+def told(history: MadeRun) -> dict[str, int]:
     rows, _ = history.close()
     overall, _ = fates(Operations.of(rows))
     return {fate.label: fate.count for fate in overall}
 
 
-def drained(history: History, queue: int, begin: int) -> None:
+def drained(history: MadeRun, queue: int, begin: int) -> None:
     op = history.op(8.0, "drain-0.0", "drain", "invoke", queue=queue, offset=begin)
     history.op(9.0, "drain-0.0", "drain", "ok", queue=queue, offset=100, op=op)
 
 
 def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     stale_master(history)
     drained(history, 0, 0)
     rows, _ = history.close()
@@ -62,7 +62,7 @@ def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path)
 def test_a_loss_has_the_shape_of_the_part_of_its_queue_that_is_gone(
     tmp_path: Path, read: set[int], shapes: dict[str, int]
 ) -> None:
-    history, other = History(tmp_path), 1 << 40
+    history, other = MadeRun(tmp_path), 1 << 40
     for message in range(6):
         send(history, 1.0 + message, message, "ok", offset=message)
     send(history, 1.5, other, "ok", offset=0)
@@ -74,7 +74,7 @@ def test_a_loss_has_the_shape_of_the_part_of_its_queue_that_is_gone(
 
 
 def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     send(history, 1.0, 1, "fail")
     send(history, 1.0, 2, "fail", "info")
     send(history, 1.0, 3, "info", "ok", offset=3)
@@ -89,7 +89,7 @@ def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:
 
 
 def test_nothing_is_missing_that_the_final_reading_did_not_go_past(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     other = 1 << 40
     send(history, 1.0, 1, "ok", offset=1)
     send(history, 1.0, other, "ok", offset=0)
@@ -99,12 +99,12 @@ def test_nothing_is_missing_that_the_final_reading_did_not_go_past(tmp_path: Pat
 
 
 def test_a_run_without_sends_has_no_fates(tmp_path: Path) -> None:
-    assert told(History(tmp_path)) == {}
+    assert told(MadeRun(tmp_path)) == {}
 
 
 def test_messages_that_nobody_sent_have_no_fate_and_break_no_page(tmp_path: Path) -> None:
     """What was spoiled on its way reads as a message of a queue to which nothing was ever sent."""
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     send(history, 1.0, 1, "ok", offset=1)
     history.phase(6.0, "drain")
     history.read(7.0, 1, 1)

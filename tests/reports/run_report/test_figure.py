@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
-from reports.rows import RunRows
 from reports.run_report import labels
 from reports.run_report.axis import STROKES, Axis
 from reports.run_report.fates import Fate
@@ -19,17 +19,17 @@ from reports.run_report.master_terms import master_terms
 from reports.run_report.states import states
 from reports.run_report.story import environment
 from reports.summary import Bar, Story
-from tests.reports.run_report.histories import START, History
+from tests.reports.run_report.histories import START, MadeRun
 
 HOSTILE = "</svg><script>alert(1)</script>\u202e"
 
 
-def poll(history: History, at: float, node: str, end: int, confirm: int) -> None:
+def poll(history: MadeRun, at: float, node: str, end: int, confirm: int) -> None:
     state = {"end": end, "confirm": confirm, "first": 0}
     history.recorder.record("poll", time_ns=round((START + at) * 1e9), type="ok", f="state", node=node, value=state)
 
 
-def two_masters(history: History) -> tuple[RunRows, Story]:
+def two_masters(history: MadeRun) -> tuple[History, Story]:
     """broker-0 is master until broker-1 is, at 3 s, and goes on alone until 5 s."""
     history.role(0.0, "broker-0", "master", 1)
     history.role(3.0, "broker-1", "master", 2)
@@ -41,7 +41,7 @@ def two_masters(history: History) -> tuple[RunRows, Story]:
 
 
 def test_a_replica_is_behind_the_newest_master_and_an_old_master_ahead_of_it(tmp_path: Path) -> None:
-    rows, story = two_masters(History(tmp_path))
+    rows, story = two_masters(MadeRun(tmp_path))
     found = {
         lag.label: dict(zip(lag.at_s, lag.behind, strict=True)) for lag in lags(rows, master_terms(rows, story.faults))
     }
@@ -51,14 +51,14 @@ def test_a_replica_is_behind_the_newest_master_and_an_old_master_ahead_of_it(tmp
 
 
 def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     poll(history, 1.0, "broker-0", 10, 5)
     rows, _ = history.close()
     assert lags(rows, []) == []
 
 
 def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> None:
-    rows, story = two_masters(History(tmp_path))
+    rows, story = two_masters(MadeRun(tmp_path))
     told = json.loads(states(rows, story, axis_of(story), {1: 3.0}))
     assert [words for _, words in told["events"]] == [
         "broker-0: master 1",
@@ -72,7 +72,7 @@ def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> Non
 
 
 def test_what_a_fault_does_to_links_is_in_the_state(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     value = {"targets": ["a"], "detail": {"shape": "isolate", "cuts": [[["a"], ["b", "c"]], "no cut"]}, "effects": {}}
     for type, told in (("invoke", value), ("ok", {"phase": "inject", "proof": {}, "proven": {"isolates": ["a"]}})):
         history.recorder.record("fault", time_ns=START * 10**9, type=type, f="partition", process="f", value=told)
@@ -96,7 +96,7 @@ def test_each_message_has_a_dot_until_there_are_too_many(count: int, dots: int, 
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.role(0.0, HOSTILE, HOSTILE, 1)
     history.fault(1.0, 2.0, name=HOSTILE, proven={"isolates": [HOSTILE]})
     rows, story = history.close()
@@ -114,7 +114,7 @@ def test_an_axis_has_about_ten_round_ticks_inside(left: float, right: float) -> 
 
 
 def test_a_client_that_waits_for_an_acknowledgement_is_without_service(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     op = history.op(1.0, "producer-0.0", "send", "invoke", queue=0, message=1)
     history.op(2.0, "producer-0.0", "send", "info", queue=0, message=1, op=op)
     history.send(2.9, 2, 0, "broker-0", 1, process="producer-0.1")
@@ -145,7 +145,7 @@ def test_initials_that_two_nodes_share_are_no_label() -> None:
 
 
 def test_no_label_of_a_bar_is_cut(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.fault(1.0, 2.0, proven={"isolates": ["controller-1", "broker-2"]})
     history.role(0.0, "broker-2", "master", 1)
     history.phase(20.0, "drain")

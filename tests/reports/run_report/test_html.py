@@ -14,7 +14,8 @@ import pytest
 import reports
 from chaos.history import stream
 from chaos.history.directory import write_meta, write_verdict
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.history import History
+from chaos.history.recorder import Recorder
 from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
 from reports.run_report import gathered
 from reports.run_report.master_terms import EpochChange, MasterTerm
@@ -142,8 +143,7 @@ def test_what_was_seen_of_a_fault_from_outside_is_shown_with_whether_it_is_gone(
     assert (
         "broker-0 > broker-1 fails, c > d, on one side, fails too; then broker-0 > broker-1 fails, but no rule" in text
     )
-    table, _ = read_rows(tmp_path)
-    line = next(fault for fault in summarise(table, ()).faults if fault.name == "partition")
+    line = next(fault for fault in summarise(History.open(tmp_path), ()).faults if fault.name == "partition")
     assert (line.effective, line.restored) == ("no", "no")
 
 
@@ -181,7 +181,7 @@ def test_a_queue_without_service_shows_from_ack_to_ack(tmp_path: Path) -> None:
             kind = "info" if queue == 1 and 2 < second < 6 else "ok"
             recorder.record("op", time_ns=second * SECOND, type=kind, f="send", process="p", queue=queue)
     recorder.close()
-    rows, _ = read_rows(tmp_path)
+    rows = History.open(tmp_path)
     assert [(bar.lane, bar.start_s, bar.end_s) for bar in summarise(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
 
 
@@ -192,12 +192,12 @@ def test_the_page_of_a_run_without_violations_is_the_same_whether_or_not_all_row
     lawful = Anomaly(law=L.DURABILITY, name=A.LOST, explanation="sent twice", rows=(3, 9), lawful=True)
     monkeypatch.setattr(stream, "BLOCK_ROWS", block)
     page = report(tmp_path, judged(Validity.VALID, (lawful,)))
-    held = gathered.gather(tmp_path, (), is_broken=False).rows.table
+    held = gathered.gather(tmp_path, (), is_broken=False).drawn.table
     monkeypatch.setattr(gathered, "_drawn", lambda rows, *_: np.ones(rows.num_rows, np.bool_))
     monkeypatch.setattr(gathered, "_without_details", lambda rows, _: rows)
     assert reports.render(tmp_path).read_text("utf-8") == page
     monkeypatch.undo()
-    assert 0 < held.num_rows < read_rows(tmp_path)[0].num_rows
+    assert 0 < held.num_rows < History.open(tmp_path).table.num_rows
 
 
 POLICY = "`flush: async` allows at the power cut of 12.0 s"
@@ -278,7 +278,7 @@ def test_a_system_without_terms_tiers_or_queues_is_not_told_to_have_none_of_them
     for node, epoch in (("node-0", 0), ("node-1", 1), ("node-1", 1)):
         recorder.record("poll", type="ok", f="state", node=node, epoch=epoch, value={"role": "master"})
     recorder.close()
-    told = summarise(read_rows(tmp_path)[0], [])
+    told = summarise(History.open(tmp_path), [])
     assert told.counts == {
         "reads answered": 1, "acknowledged changes": 2, "compare-and-set answered": 1, "master terms": 2,
         "effective faults": 0,

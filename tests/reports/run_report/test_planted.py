@@ -10,14 +10,14 @@ import pytest
 import reports
 from benchmarks.mutants import EXPERIMENTS
 from chaos.experiment.reader import load
-from chaos.history import shards, typed
+from chaos.history import shards
 from chaos.history.bounded import shard_files
 from chaos.history.directory import read_verdict
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
+from chaos.history.row_files import RowFiles
 from chaos.judging.outcome import judge
 from chaos.judging.run import prepare
 from chaos.verdict import Engine
-from reports.rows import RunRows
 from reports.run_report.causes import Cause, group
 from reports.run_report.story import sentence
 from reports.summary import summarise
@@ -34,8 +34,8 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
     experiment = load(file, deployment=SIM, mutant=mutant)
     run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
     judge([prepare(run)], engine=Engine.LOCAL)
-    verdict, (table, _) = read_verdict(run), read_rows(run)
-    told = group(RunRows(table), summarise(table, ()).faults, verdict.violations, groups={})
+    verdict, history = read_verdict(run), History.open(run)
+    told = group(history, summarise(history, ()).faults, verdict.violations)
     page = reports.render(run).read_text("utf-8")
     assert page_of_parts(run) == page
     return told, verdict.anomaly_counts(), page
@@ -46,9 +46,9 @@ def page_of_parts(run: Path) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
         patch.setattr(shard_files, "BATCH_ROWS", 1_000)
-        patch.setattr(typed, "read_rows", None)
         prepare(run)
-        assert typed.TypedRun(run).is_large
+        patch.setattr(RowFiles, "recorded_blocks", None)
+        assert History.open(run).is_large
         return reports.render(run).read_text("utf-8")
 
 

@@ -5,32 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from reports.rows import RunRows
+from chaos.history.history import History
 from reports.run_report import strip_svg
 from reports.run_report.causes import group
 from reports.run_report.strip import EVENTS, Strip, strip
-from tests.reports.run_report.histories import ISOLATED, History, anomaly, stale_master
+from tests.reports.run_report.histories import ISOLATED, MadeRun, anomaly, stale_master
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</svg><script>alert(1)</script>\u202e"
 
 
-def drawn(history: History, name: str = "lost", *, rows: tuple[int, ...], message: int = 1) -> Strip:
+def drawn(history: MadeRun, name: str = "lost", *, rows: tuple[int, ...], message: int = 1) -> Strip:
     told, story = history.close()
     offset = 1 if message >= 0 else -1
     finding = anomaly("durability", name, rows, queue=0, offset=offset, message=message)
     return one(told, story.faults, finding)
 
 
-def one(told: RunRows, faults: object, finding: object) -> Strip:
-    (cause,) = group(told, faults, [finding], groups={})  # type: ignore[arg-type, list-item]
+def one(told: History, faults: object, finding: object) -> Strip:
+    (cause,) = group(told, faults, [finding])  # type: ignore[arg-type, list-item]
     shown = strip(cause, told)
     assert shown is not None
     return shown
 
 
 def test_a_strip_shows_the_way_of_a_lost_message(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     shown = drawn(history, rows=(found["lost"], found["drain"]))
     assert [(round(event.at_s, 1), event.lane, event.text) for event in shown.events] == [
@@ -53,14 +53,14 @@ def test_a_strip_shows_the_way_of_a_lost_message(tmp_path: Path) -> None:
 
 
 def test_without_a_message_the_rows_of_the_violation_are_shown(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     shown = drawn(history, "odd", rows=(found["drain"],), message=-1)
     assert [(event.lane, event.text) for event in shown.events] == [("drain-0", "drain offset 2")]
 
 
 def test_the_picture_is_one_svg_with_title_and_words(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     found = stale_master(history)
     root = ElementTree.fromstring(strip_svg.draw(drawn(history, rows=(found["lost"], found["drain"])), 3))
     title, words = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
@@ -72,7 +72,7 @@ def test_the_picture_is_one_svg_with_title_and_words(tmp_path: Path) -> None:
 
 
 def test_names_from_the_system_stay_text(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.fault(1.0, 5.0, name=HOSTILE, proven={"isolates": [HOSTILE]})
     sent = history.send(2.0, 1, 1, HOSTILE, 1, process=HOSTILE)
     text = strip_svg.draw(drawn(history, rows=(sent,)), 1)
@@ -82,7 +82,7 @@ def test_names_from_the_system_stay_text(tmp_path: Path) -> None:
 
 
 def test_a_strip_keeps_the_most_telling_events(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MadeRun(tmp_path)
     history.fault(1.0, 5.0, proven=ISOLATED)
     sent = history.send(2.0, 1, 1, "broker-0", 1)
     for number in range(2 * EVENTS):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chaos.history.directory import read_meta
-from chaos.history.recorder import read_rows
-from reports.rows import RunRows
+from chaos.history.history import History
 from reports.sweeps.observed import observe
 from tests.stormproof.small_runs import BUG, EXPERIMENT, planted
 
@@ -14,7 +12,7 @@ from tests.stormproof.small_runs import BUG, EXPERIMENT, planted
 def test_a_run_is_told_in_words_that_other_runs_share(tmp_path: Path) -> None:
     assert "partition" in EXPERIMENT and BUG
     run = planted(tmp_path).directory
-    seen = observe(RunRows(read_rows(run)[0]), read_meta(run))
+    seen = observe(History.open(run))
     assert seen.hits == {"partition|master|steady": 1}
     assert 0.9 < seen.events["a fault: partition"] == seen.events["partition of a master"] < 2
     assert seen.events["a fault: partition"] < seen.events["change of masters number 1"] < 4

@@ -11,7 +11,8 @@ import pytest
 
 import reports
 from chaos.history.directory import write_meta, write_verdict
-from chaos.history.recorder import Recorder, read_rows
+from chaos.history.history import History
+from chaos.history.recorder import Recorder
 from chaos.verdict import Anomaly, DeadEnd, RunVerdict, Validity, Verdict
 from reports.summary import summarise
 from reports.timeline.from_run import background, timelines
@@ -87,8 +88,7 @@ def record(path: Path) -> tuple[Anomaly, dict[str, int]]:
 
 def drawn(path: Path) -> ObjectTimeline:
     anomaly, _ = record(path)
-    table, _ = read_rows(path)
-    return timelines(table, [anomaly], 1_000 * MS)[0]
+    return timelines(History.open(path), [anomaly])[0]
 
 
 def test_the_calls_of_the_object_are_those_that_may_have_happened(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_labels_say_what_was_asked_and_what_came_back(
     rows = (op, run.end(op, 2, "c-0.0", f, kind, **SET, **told))
     run.recorder.close()
     anomaly = Anomaly(law=L.LINEARIZABLE, name=A.NOT_LINEARIZABLE, explanation="", rows=rows)
-    assert [call.label for call in timelines(read_rows(tmp_path)[0], [anomaly], 0)[0].calls] == [label]
+    assert [call.label for call in timelines(History.open(tmp_path), [anomaly])[0].calls] == [label]
 
 
 def test_dead_ends_of_the_verdict_name_the_calls(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_dead_ends_of_the_verdict_name_the_calls(tmp_path: Path) -> None:
 
 def test_faults_and_leaders_stand_behind(tmp_path: Path) -> None:
     record(tmp_path)
-    table, _ = read_rows(tmp_path)
-    bands = background(summarise(table, ()))
+    table, _ = History.open(tmp_path).recorded()
+    bands = background(summarise(History.of(table), ()))
     assert [(band.lane, band.kind, band.label) for band in bands] == [
         ("partition", "fault", "controller-0"),
         ("controller-0", "leader", "leader 3"),

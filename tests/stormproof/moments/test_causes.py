@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from chaos.experiment.reader import load
+from chaos.history.history import History
+from chaos.history.row import Row
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
-from reports.explanation.history import Row, Rows
 from reports.moments.as_text import text
 from stormproof.launch import SIM, Launch
 from stormproof.moments.search import case_of, measure
@@ -88,7 +89,7 @@ workloads:
   - register: {clients: 4, objects: 1, rate_per_s: 16, writes: 0.7, members: 2}
 """
 #: Finds a row of a run, where this violation was found; the step is asked with the number of the cause's row.
-Find = Callable[[Rows, Mapping[str, Any], int], Row]
+Find = Callable[[History, Mapping[str, Any], int], Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +115,9 @@ def next_row(kind: str, name: str, **columns: object) -> Find:
     """The first row of a kind and name after the cause, with these values in its columns; ``message="its"`` stands for
     the message of the violation."""
 
-    def find(rows: Rows, anomaly: Mapping[str, Any], cause: int) -> Row:
+    def find(history: History, anomaly: Mapping[str, Any], cause: int) -> Row:
         wanted = {key: anomaly["message"] if value == "its" else value for key, value in columns.items()}
-        found = [row for row in rows.of(kind, name) if row.index > cause]
+        found = [row for row in history.each(kind, name) if row.index > cause]
         return next(row for row in found if all(getattr(row, key) == value for key, value in wanted.items()))
 
     return find
@@ -125,9 +126,9 @@ def next_row(kind: str, name: str, **columns: object) -> Find:
 def asked(name: str) -> Find:
     """The call behind the last answer that the law names."""
 
-    def find(rows: Rows, anomaly: Mapping[str, Any], cause: int) -> Row:
-        calls = [row.op for row in rows.numbered(anomaly["rows"]) if row.f == name and row.op >= 0]
-        return rows.numbered([max(calls)])[0]
+    def find(history: History, anomaly: Mapping[str, Any], cause: int) -> Row:
+        calls = [row.op for row in history.numbered(anomaly["rows"]) if row.f == name and row.op >= 0]
+        return history.numbered([max(calls)])[0]
 
     return find
 

@@ -20,8 +20,7 @@ from chaos.experiment.model import Anew, Experiment
 from chaos.experiment.reader import load
 from chaos.experiment.schedule import moments
 from chaos.history import directory as store
-from chaos.history.differences import first_difference
-from chaos.history.recorder import read_rows
+from chaos.history.history import History
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
 from reports import render
@@ -31,7 +30,6 @@ from reports.moments.curve import Curve, Moment
 from reports.moments.kept import FILE as KEPT
 from reports.moments.kept import keep, kept
 from reports.moments.picture import draw, write
-from reports.rows import RunRows
 from reports.sweeps.chances import Share
 from stormproof.campaign import workers
 from stormproof.cli import stormproof
@@ -66,11 +64,11 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_goes_its_way_up_to_a_moment_and_another_one_after_it(failing: Path, tmp_path: Path) -> None:
-    table, _ = read_rows(failing)
-    moment_ns = table["time_ns"][table.num_rows // 2].as_py()
-    again, _ = read_rows(start(launched(tmp_path, renewal=Renewal(moment_ns=moment_ns, seed="another"))))
-    before = sum(time_ns <= moment_ns for time_ns in table["time_ns"].to_pylist())
-    differs = first_difference(table, again)
+    history = History.open(failing)
+    moment_ns = history.row(history.num_rows // 2).time_ns
+    again = History.open(start(launched(tmp_path, renewal=Renewal(moment_ns=moment_ns, seed="another"))))
+    before = sum(time_ns <= moment_ns for time_ns in history.table["time_ns"].to_pylist())
+    differs = history.first_difference(again)
     assert differs is not None and differs >= before
 
 
@@ -113,15 +111,14 @@ def test_random_times_are_drawn_anew_with_the_same_gap() -> None:
 
 def test_a_run_whose_later_faults_fire_at_other_times_is_the_same_up_to_the_moment(tmp_path: Path) -> None:
     first, second = (launched(tmp_path / str(place), **KILLED) for place in range(2))
-    table, _ = read_rows(start(first))
-    zero_ns = RunRows(table).zero_ns
-    moment_ns = next(time_ns for time_ns in table["time_ns"].to_pylist() if time_ns > zero_ns + 1_200_000_000)
+    history = History.open(start(first))
+    times, zero_ns = history.table["time_ns"].to_pylist(), history.zero_ns
+    moment_ns = next(time_ns for time_ns in times if time_ns > zero_ns + 1_200_000_000)
     moved = redrawn(second.experiment, (moment_ns - zero_ns) / 1e9, "0")
     assert moved.faults != second.experiment.faults
     renewed = replace(second, experiment=moved, renewal=Renewal(moment_ns=moment_ns, seed="0"))
-    again, _ = read_rows(start(renewed))
-    before = sum(time_ns <= moment_ns for time_ns in table["time_ns"].to_pylist())
-    differs = first_difference(table, again)
+    before = sum(time_ns <= moment_ns for time_ns in times)
+    differs = history.first_difference(History.open(start(renewed)))
     assert differs is not None and differs >= before
 
 
@@ -233,11 +230,10 @@ def decided(failing: Path, tmp_path: Path, which: str, **asked: int) -> tuple[Mo
 def test_a_stale_read_is_decided_when_the_deposed_leader_is_asked(failing: Path, tmp_path: Path) -> None:
     """The write of the new value is over by then, and the answer not yet there."""
     before, after = decided(failing, tmp_path, "not-linearizable", moments=8, tries=3, processes=0)
-    table, _ = read_rows(failing)
+    history = History.open(failing)
     last = store.read_verdict(failing)
     (rows,) = [one.rows for one in last.violations if one.name == "not-linearizable"]
-    ends = [row for row in table.to_pylist() if row["index"] in rows and row["f"] == "read"]
-    asked = min(row["op"] for row in ends if row["op"] >= 0)
+    asked = min(row.op for row in history.numbered(rows) if row.f == "read" and row.op >= 0)
     assert before.row < asked <= after.row
 
 

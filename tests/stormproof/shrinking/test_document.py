@@ -10,7 +10,8 @@ from chaos.errors import BadInput
 from chaos.experiment.durations import parse_duration
 from chaos.experiment.model import Experiment
 from chaos.experiment.reader import load
-from chaos.history.recorder import digest, read_rows
+from chaos.history.digests import digest
+from chaos.history.history import History
 from stormproof.launch import SIM, Launch, start
 from stormproof.shipped import of_reference
 from stormproof.shrinking.document import Document, duration, pinned, text
@@ -85,7 +86,7 @@ def test_every_example_has_a_document_that_reads_the_same(file: Path, tmp_path: 
 
 def history(experiment: Experiment, out: Path, seed: int) -> str:
     launch = Launch(experiment=experiment, file=out, deployment=SIM, seed=seed, mutant="", out=out)
-    return digest(read_rows(start(launch))[0])
+    return digest(History.open(start(launch)).table)
 
 
 @pytest.mark.parametrize("singly", [True, pytest.param(False, marks=pytest.mark.full)])

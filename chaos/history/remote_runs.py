@@ -14,12 +14,11 @@ from typing import Any
 
 from chaos.errors import BadInput, MachineError
 from chaos.history import directory, manifest, uris
+from chaos.history.archives import PIECE_BYTES, RUN_NAME
 from chaos.history.stream import STREAM
-from chaos.run.journal import JOURNAL
-from stormproof.archives import PIECE_BYTES, RUN_NAME
 
 #: What is copied of a run; its shards only where they are all that is left.
-FILES = (directory.META, manifest.FILE, directory.EXPERIMENT, STREAM, JOURNAL)
+FILES = (directory.META, manifest.FILE, directory.EXPERIMENT, STREAM, "undo.jsonl")
 TRACE = re.compile(rf"{directory.TRACES}/[A-Za-z0-9_][^/\\]*\.jsonl")
 SHARD = re.compile(rf"{directory.SHARDS}/[A-Za-z0-9_][^/\\]*\.parquet")
 

@@ -46,23 +46,17 @@ _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
 
 
-def resolve_one(word: str, parent: Path) -> Path:
-    """Return the one run that a user means, as :func:`resolve` says."""
-    (found,) = resolve(word, parent, most=1)
-    return found
+def is_archive(path: Path) -> bool:
+    return path.is_file() and zipfile.is_zipfile(path)
 
 
-def resolve(word: str, parent: Path, *, most: int = MOST_FILES) -> list[Path]:
-    """Return the runs that a user means: as :func:`chaos.history.directory.resolve` says, or all that are in a ZIP
-    archive, which are put into ``parent`` under their own names.
+def unpack(path: Path, parent: Path, *, most: int = MOST_FILES) -> list[Path]:
+    """Put all runs of a ZIP archive into ``parent``, under their own names; returns where they are.
 
-    Raises :class:`chaos.errors.BadInput` for what is no run, for an archive without one, with more than ``most`` runs
-    or with anything unsafe in it, and where a run of that name is there already; :class:`chaos.errors.MachineError`
-    when the disk is full.
+    Raises :class:`chaos.errors.BadInput` for an archive without a run, with more than ``most`` runs or with anything
+    unsafe in it, and where a run of that name is there already; :class:`chaos.errors.MachineError` when the disk is
+    full.
     """
-    path = Path(word)
-    if word == directory.LATEST or not path.is_file() or not zipfile.is_zipfile(path):
-        return [directory.resolve(word, parent)]
     try:
         with guarded.opened(path, LARGEST, links=True) as file, zipfile.ZipFile(_Little(file)) as archive:
             return _unpack(archive, path, parent, most)

@@ -14,14 +14,14 @@ from random import Random
 import pytest
 
 from chaos.errors import BadInput, ChaosError
-from chaos.history import directory
+from chaos.history import archives, directory, opening
 from chaos.history.directory import read_meta, runs, write_verdict
 from chaos.history.stream import STREAM
 from chaos.run.journal import JOURNAL
 from chaos.verdict import Validity
 from reports.exports import perfetto
 from reports.moments import kept as kept_moments
-from stormproof import archives, cli
+from stormproof import cli
 from tests.reports.run_report.test_html import LOST, judged, record_run
 from tests.stormproof.forged import bytes_of
 from tests.stormproof.hostile import bounded
@@ -51,7 +51,7 @@ def pack(run: Path, archive: Path, prefix: str) -> Path:
 )
 def test_a_run_is_taken_out_whole(run: Path, tmp_path: Path, prefix: str, name: str) -> None:
     archive = pack(run, tmp_path / "artefact.zip", prefix)
-    (found,) = archives.resolve(str(archive), tmp_path / "home")
+    (found,) = opening.resolve(str(archive), tmp_path / "home")
     assert found == tmp_path / "home" / name
     files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert {path.relative_to(found): path.read_bytes() for path in found.rglob("*") if path.is_file()} == files
@@ -78,12 +78,12 @@ def test_several_runs_keep_their_names_and_a_run_that_is_there_is_never_touched(
         for name in ("b", "a"):
             packed.writestr(f"runs/{name}/run.json", json.dumps({"seed": 1, "name": name}))
         packed.writestr("runs/summary.md", "no run")
-    found = archives.resolve(str(archive), tmp_path / "home")
+    found = opening.resolve(str(archive), tmp_path / "home")
     assert [read_meta(one).json["name"] for one in found] == ["a", "b"]
     assert not (tmp_path / "home" / "summary.md").exists()
     (tmp_path / "home" / "a" / "run.json").write_text("mine")
     with pytest.raises(BadInput, match="home/a is there already: name it"):
-        archives.resolve(str(archive), tmp_path / "home")
+        opening.resolve(str(archive), tmp_path / "home")
     assert (tmp_path / "home" / "a" / "run.json").read_text() == "mine"
 
 
@@ -113,7 +113,7 @@ def test_only_what_a_run_has_for_its_readers_is_taken_out(run: Path, tmp_path: P
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_text("{}")
     before = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
-    (found,) = archives.resolve(str(pack(run, tmp_path / "artefact.zip", "")), tmp_path / "home")
+    (found,) = opening.resolve(str(pack(run, tmp_path / "artefact.zip", "")), tmp_path / "home")
     assert {STREAM, JOURNAL, kept_moments.FILE, perfetto.FILE} <= {*archives.FILES}
     assert {str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()} == before - {*left, *odd}
 
@@ -158,7 +158,7 @@ def test_what_is_unsafe_is_refused_before_anything_is_written(
         packed.writestr(info, "/etc/passwd")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(BadInput, match=problem):
-        archives.resolve(str(archive), tmp_path / "home")
+        opening.resolve(str(archive), tmp_path / "home")
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -194,7 +194,7 @@ def test_what_is_no_archive_of_runs_is_one_sentence(
     if "bytes" in problem:
         monkeypatch.setattr(archives, "LARGEST", 300)
     with pytest.raises(BadInput, match=problem):
-        archives.resolve(str(archive), tmp_path / "home")
+        opening.resolve(str(archive), tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
@@ -222,7 +222,7 @@ def test_a_bomb_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     for name, problem in bombs(tmp_path).items():
         assert (tmp_path / f"{name}.zip").stat().st_size < 20 << 20
         with bounded(), pytest.raises(BadInput, match=problem):
-            archives.resolve(str(tmp_path / f"{name}.zip"), tmp_path / "home")
+            opening.resolve(str(tmp_path / f"{name}.zip"), tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
@@ -232,7 +232,7 @@ def test_runs_upon_runs_are_sorted_out_in_time(tmp_path: Path) -> None:
             packed.writestr(f"{number}/run.json", "{}")
             packed.writestr(f"{number}/manifest", "")
     with bounded():
-        assert len(archives.resolve(str(tmp_path / "runs.zip"), tmp_path / "home")) == 500
+        assert len(opening.resolve(str(tmp_path / "runs.zip"), tmp_path / "home")) == 500
 
 
 def fuzzed(seed: int, archive: Path, home: Path) -> None:
@@ -270,7 +270,7 @@ def fuzzed(seed: int, archive: Path, home: Path) -> None:
         archive.write_bytes(bytes_of(rng, archive.read_bytes()))
     try:
         with bounded():
-            found = archives.resolve(str(archive), home / "runs")
+            found = opening.resolve(str(archive), home / "runs")
     except ChaosError:
         found = []
     assert {path.name for path in home.iterdir()} <= {"runs"}, seed
@@ -296,13 +296,13 @@ def test_a_damaged_archive_leaves_nothing(tmp_path: Path) -> None:
     data[100] ^= 1
     archive.write_bytes(data)
     with pytest.raises(BadInput, match="is a damaged archive"):
-        archives.resolve(str(archive), tmp_path / "home")
+        opening.resolve(str(archive), tmp_path / "home")
     assert list((tmp_path / "home").iterdir()) == []
 
 
 def test_other_words_mean_what_they_always_did(tmp_path: Path, run: Path) -> None:
-    assert archives.resolve(str(run), tmp_path) == [run]
-    assert archives.resolve(run.name, run.parent) == [run]
-    assert archives.resolve("latest", run.parent) == [run]
+    assert opening.resolve(str(run), tmp_path) == [run]
+    assert opening.resolve(run.name, run.parent) == [run]
+    assert opening.resolve("latest", run.parent) == [run]
     with pytest.raises(BadInput, match="is not a run directory"):
-        archives.resolve("nothing.zip", tmp_path)
+        opening.resolve("nothing.zip", tmp_path)

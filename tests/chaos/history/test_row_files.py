@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from chaos.history import manifest, shards, stream, typed
+from chaos.history import manifest, shards, stream
 from chaos.history.bounded import shard_files
 from chaos.history.directory import trace_files
 from chaos.history.manifest import Manifest
-from chaos.history.recorder import STREAM, read_rows
-from chaos.history.typed import typed_rows
+from chaos.history.recorder import STREAM
+from chaos.history.row_files import RowFiles
 from tests.chaos.history.test_blocks import PLAN, plain, record
 
 
@@ -34,30 +34,34 @@ def judged(run: Path, seed: int = 3) -> Path:
     record(run, seed)
     with Manifest(run) as sealing:
         sealing.seal_files(trace_files(run))
-    shards.write(run, read_rows(run)[0], PLAN)
+    shards.write(run, RowFiles(run).recorded()[0], PLAN)
     return run
 
 
 def is_the_same(run: Path) -> None:
     for keep in (sends, None):
-        (wanted, damage), (found, problems) = read_rows(run, keep=keep), typed_rows(run, keep)
+        (wanted, damage), (found, problems) = RowFiles(run).recorded(keep), RowFiles(run).rows(keep)
         assert plain(found).equals(plain(wanted)) and problems == damage
 
 
 def test_the_wanted_rows_of_a_sound_run_come_from_its_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged(tmp_path)
     is_the_same(run)
-    wanted, _ = read_rows(run, keep=sends)
-    monkeypatch.setattr(typed, "read_rows", None)
-    assert plain(typed_rows(run, sends)[0]).equals(plain(wanted))
+    wanted, _ = RowFiles(run).recorded(sends)
+    monkeypatch.setattr(RowFiles, "recorded", None)
+    assert plain(RowFiles(run).rows(sends)[0]).equals(plain(wanted))
+    blocks = pa.concat_tables(RowFiles(run).blocks(sends, ("index", "f")))
+    assert sorted(blocks["index"].to_pylist()) == wanted["index"].to_pylist() and set(blocks.column_names) == {
+        *("index", "f")
+    }
 
 
 def test_all_rows_of_a_small_run_come_from_its_one_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 100_000)
     run = judged(tmp_path)
-    wanted, _ = read_rows(run)
-    monkeypatch.setattr(typed, "read_rows", None)
-    assert plain(typed_rows(run)[0]).equals(plain(wanted))
+    wanted, _ = RowFiles(run).recorded()
+    monkeypatch.setattr(RowFiles, "recorded", None)
+    assert plain(RowFiles(run).rows()[0]).equals(plain(wanted))
 
 
 def _flip(name: str) -> Callable[[Path], None]:
@@ -90,7 +94,7 @@ def _lose_shard(run: Path) -> None:
 
 
 def _write_unsealed(run: Path) -> None:
-    shards.write(run, read_rows(run)[0].slice(0, 150), PLAN, sealed=False)
+    shards.write(run, RowFiles(run).recorded()[0].slice(0, 150), PLAN, sealed=False)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +111,9 @@ def test_of_anything_else_the_history_itself_is_read(
     harm(run)
     is_the_same(run)
     read: list[Path] = []
-    monkeypatch.setattr(typed, "read_rows", lambda run, sealed, keep: read.append(run) or (pa.table({}), []))
-    typed_rows(run, sends)
+    empty = (stream.SCHEMA.empty_table(), [])
+    monkeypatch.setattr(RowFiles, "recorded", lambda files, keep: read.append(files._run) or empty)
+    RowFiles(run).rows(sends)
     assert read == [run]
 
 
@@ -116,7 +121,7 @@ def test_shards_that_were_made_before_the_last_batch_are_not_the_history(tmp_pat
     run = judged(tmp_path)
     sealed = manifest.read(run)
     last = sealed.batches[-1]
-    shards.write(run, read_rows(run)[0].slice(0, 150), PLAN)
+    shards.write(run, RowFiles(run).recorded()[0].slice(0, 150), PLAN)
     with Manifest(run) as sealing:
         sealing.batch(last._replace(offset=last.offset + last.sum.length, sum=manifest.sum_of(b""), rows=0))
     assert stream.is_sound(run, manifest.read(run))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import BadInput, MachineError
+from chaos.history.remote_runs import fetch
 from stormproof import cli
-from stormproof.remote_runs import fetch
 from tests.stormproof.small_runs import planted
 from tests.stormproof.small_s3 import serving
 
