@@ -77,7 +77,7 @@ class Attach(Form):
         if not self.compose and not self.programs:
             raise BadInput(
                 "--on attach needs the cluster that it attaches to: say `attach: {compose: PROJECT}` in the experiment"
-                " (`docker compose ls` lists projects), or the `programs` on its `hosts` (docs/attach.md)"
+                " (`docker compose ls` lists projects), or the `programs` on its `hosts` (docs/where-to-run.md)"
             )
         if self.compose and self.programs:
             raise BadInput("attach: a cluster is a Compose project (`compose`) or runs on hosts (`programs`), not both")

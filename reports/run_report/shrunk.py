@@ -11,7 +11,7 @@ from chaos import guarded
 from chaos.errors import ChaosError
 from chaos.history.directory import EXPERIMENT
 
-#: What `stormproof shrink` leaves beside the small run (docs/shrink.md).
+#: What `stormproof shrink` leaves beside the small run (docs/explain.md).
 TOLD = "minimal.json"
 #: What is compared, in this order, with the unit.
 SIZES = {"operations": "", "messages": "", "faults": "", "nodes": "", "seconds": "s"}

@@ -21,7 +21,7 @@ from reports.sweeps.table import Table, words
 from reports.templates import template
 
 REPORT = "report.html"
-#: The experiment that a run was shrunk to (docs/shrink.md).
+#: The experiment that a run was shrunk to (docs/explain.md).
 EXPERIMENT = "minimal.yaml"
 #: Seeds in the grid; of more than that the grid would say nothing.
 GRID = 20_000

@@ -40,7 +40,7 @@ def placed(attach: Attach, programs: Mapping[str, Program], inventory: Inventory
     attach.check(programs)
     if not inventory:
         raise BadInput(
-            "attach, programs: the hosts are missing: list them as `hosts` in the experiment (docs/attach.md)"
+            "attach, programs: the hosts are missing: list them as `hosts` in the experiment (docs/where-to-run.md)"
         )
     known, found, problems = {host.name: host for host in inventory}, {}, []
     for node, program in programs.items():

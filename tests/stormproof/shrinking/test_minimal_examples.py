@@ -94,7 +94,7 @@ def test_there_are_ten_of_different_laws() -> None:
 
 
 def test_each_has_a_picture_in_the_docs() -> None:
-    page = (ROOT / "docs" / "shrink.md").read_text("utf-8")
+    page = (ROOT / "docs" / "explain.md").read_text("utf-8")
     assert FILES
     for file in FILES:
         assert f"tests/scenarios/minimal/{file.name}" in page and f"(minimal/{told(file).mutant}.svg)" in page
