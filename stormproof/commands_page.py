@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,34 +16,48 @@ from stormproof.catalogue import fill, prose
 from stormproof.cli import stormproof
 from stormproof.outcome import MEANINGS
 
+#: Options with the same words in so many commands stand in one table.
+SHARED = 3
+
+Record = tuple[str, str]
+
 
 def write(page: str) -> str:
     """Return the page with its parts made again."""
-    return fill(page, {"commands": _commands(), "exit codes": _exits()})
+    found = dict(_records())
+    counts = Counter(record for records in found.values() for record in records)
+    shared = [record for record, count in counts.items() if count >= SHARED]
+    parts = {"exit codes": _exits(), "shared options": _table(shared), "commands": _commands(found, shared)}
+    return fill(page, parts)
 
 
-def _commands() -> Iterator[str]:
+def _records() -> Iterator[tuple[click.Context, list[Record]]]:
+    """Yield the context of each command with its options' words and meanings."""
     parent = click.Context(stormproof, info_name="stormproof")
     for name in stormproof.list_commands(parent):
         command = stormproof.get_command(parent, name)
         assert command is not None
         context = click.Context(command, parent=parent, info_name=name)
-        yield from (
-            f"## {name}",
-            "",
-            f"    {' '.join(['stormproof', name, *command.collect_usage_pieces(context)])}",
-            "",
-        )
+        records = [one.get_help_record(context) for one in command.params if isinstance(one, click.Option)]
+        yield context, [record for record in records if record is not None]
+
+
+def _commands(found: Mapping[click.Context, Sequence[Record]], shared: Sequence[Record]) -> Iterator[str]:
+    for context, records in found.items():
+        command = context.command
+        usage = " ".join(["stormproof", str(context.info_name), *command.collect_usage_pieces(context)])
+        yield from (f"## {context.info_name}", "", f"    {usage}", "")
         for paragraph in _paragraphs(command.help or ""):
             yield from (*paragraph, "")
-        yield from _options(command, context)
+        yield from _table([record for record in records if record not in shared])
+        if names := [f"`{words.split()[0]}`" for words, meaning in records if (words, meaning) in shared]:
+            yield from (f"Also {', '.join(names)}.", "")
 
 
-def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    records = [one.get_help_record(context) for one in command.params if isinstance(one, click.Option)]
-    if shown := [record for record in records if record is not None]:
+def _table(records: Sequence[Record]) -> Iterator[str]:
+    if records:
         yield from ("| option | meaning |", "|---|---|")
-        yield from (f"| `{_cell(words)}` | {_cell(meaning)} |" for words, meaning in shown)
+        yield from (f"| `{_cell(words)}` | {_cell(meaning)} |" for words, meaning in records)
         yield ""
 
 
