@@ -208,11 +208,11 @@ STORIES: dict[str, tuple[Story, Story]] = {
 }
 
 
-def test_every_goal_has_its_stories_and_its_line_in_the_docs() -> None:
+def test_every_goal_has_its_stories_and_is_named_in_the_docs() -> None:
     assert sorted(STORIES) == sorted(goals.names())
     page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text("utf-8")
-    lines = [f"| `{spoken(one.name)}` | {one.summary} |" for one in plugins.describe(PluginKind.GOAL)]
-    assert [line for line in page.splitlines() if line in lines] == lines
+    words = " ".join(page.split())
+    assert [name for name in goals.names() if f"`{spoken(name)}`" not in words] == []
 
 
 @pytest.mark.parametrize("goal", STORIES)
