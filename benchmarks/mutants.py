@@ -15,14 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.errors import ChaosError
 from chaos.experiment.reader import load
-from chaos.judging.outcome import judge, violation
-from chaos.judging.run import prepare
+from chaos.judging.outcome import judge
 from chaos.verdict import Engine, RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
 from reports import render
-from stormproof.launch import SIM, Launch, start
+from stormproof.launch import SIM, Launch
+from stormproof.scenario_run import recorded
 from stormproof.shipped import of_reference
 
 ROOT = Path(__file__).parent.parent
@@ -61,23 +60,15 @@ def scenario(planted: Planted) -> str:
 
 def run(name: str, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
     """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
-    the page, too, which may break by itself. A run that could not go on is judged by what it recorded; raises its
-    :class:`chaos.errors.ChaosError` when that breaks no law."""
+    the page, too, which may break by itself. Raises as :func:`stormproof.scenario_run.recorded`."""
     file = EXPERIMENTS[name]
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))
-        begun: list[Path] = []
-        try:
-            recorded = prepare(start(launch, on_directory=begun.append))
-        except ChaosError:
-            broken = violation(begun[0]) if begun else None
-            if broken is None:
-                raise
-            recorded = broken
-        verdict = judge([recorded], engine=Engine.LOCAL)[0]
+        run = recorded(launch)
+        verdict = judge([run], engine=Engine.LOCAL)[0]
         if draws:
-            render(recorded.directory)
+            render(run.directory)
         return verdict
 
 

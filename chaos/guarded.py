@@ -218,3 +218,12 @@ def replace(path: Path, data: bytes) -> None:
         if fresh.is_file() and not fresh.is_symlink():
             fresh.unlink()
         raise
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    """Put a file there as :func:`replace` does, and return its path. Raises :class:`MachineError`."""
+    try:
+        replace(path, content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+    return path

@@ -6,13 +6,30 @@ import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import jinja2
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined, Template
 from jinja2.bccache import Bucket
+from markupsafe import Markup
 
 #: What others may do with a folder that code is taken from: nothing.
 _OTHERS_WRITE = 0o022
+
+
+#: In a run's directory: its page.
+REPORT = "report.html"
+
+
+@cache
+def style() -> Markup:
+    """Return the style of all pages but a timeline's."""
+    return Markup((Path(__file__).parent / "run_report" / "report.css").read_text("utf-8"))  # ours
+
+
+def link(folder: Path, file: Path) -> str:
+    """Return where a file is from a page in ``folder``, as an address; "" where there is no such file."""
+    return quote(os.fsencode(os.path.relpath(file, folder)), safe="/") if file.is_file() else ""
 
 
 @cache

@@ -48,15 +48,16 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
         no_loss_by_policy=asked.no_loss_by_policy,
     )
     with _alone(lock, needed=asked.on != SIM):
-        prepared = _run(launch)
+        prepared = recorded(launch)
     (verdict,) = judge([prepared], engine=Engine.LOCAL)
     if prepared.meta.ended is not None and prepared.meta.ended.interrupted:
         raise KeyboardInterrupt
     return ScenarioRun(directory=prepared.directory, seed=seed, verdict=verdict, replay=launch.replay)
 
 
-def _run(launch: Launch) -> Prepared:
-    """Run it; a run that could not go on is judged all the same if what it recorded breaks a law."""
+def recorded(launch: Launch) -> Prepared:
+    """Run it; a run that could not go on is to be judged all the same if what it recorded breaks a law. Raises
+    :class:`ChaosError` when it doesn't."""
     begun: list[Path] = []
     try:
         return prepare(start(launch, on_directory=begun.append))

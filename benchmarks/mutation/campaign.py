@@ -55,7 +55,7 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
     state.work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["benchmarks.mutation.trial", "benchmarks.mutation.warm", "stormproof.sweeping.task"]
+        ["benchmarks.mutation.trial", "benchmarks.mutation.warm", "stormproof.sweeping.judged"]
     )
     waiting = iter([some for job in jobs if (some := left(job, state)) is not None])
     under_way: dict[Connection, _Worker] = {}

@@ -6,7 +6,6 @@ Each line carries the version of the code that it belongs to; lines of other ver
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import TextIO
 from benchmarks.mutation.mutants import LEFT_OUT
 from benchmarks.mutation.trial import Outcome, Result
 from chaos.errors import BadInput, MachineError
+from stormproof.sweeping.plan import code_digest
 
 #: A trial: id of the mutant ("": the correct system), experiment, seed.
 Key = tuple[str, str, int]
@@ -30,13 +30,7 @@ PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof"
 def code_version(root: Path) -> str:
     """Return a digest of all that the outcome of a trial depends on: the code and the experiments, not the planted
     bugs."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*")):
-            name = path.relative_to(root).as_posix()
-            if path.suffix in (".py", ".yaml") and not name.startswith(LEFT_OUT[0]):
-                digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
+    return code_digest(root, PACKAGES, (".py", ".yaml"), LEFT_OUT[0])
 
 
 def commit(root: Path) -> str:

@@ -71,10 +71,7 @@ def write_json(path: Path, value: object, *, sealed: bool = True) -> None:
     if sealed:
         with Manifest(path.parent) as sealing:
             sealing.seal(path.name, sum_of(data))
-    try:
-        guarded.replace(path, data)
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+    guarded.write(path, data)
 
 
 def _read_json(path: Path, problem: str) -> dict[str, Any]:

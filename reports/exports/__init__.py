@@ -11,7 +11,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from chaos import guarded
-from chaos.errors import MachineError
 
 
 def formats() -> list[str]:
@@ -28,9 +27,4 @@ def write(run: Path, name: str) -> Path:
     """Write a run in the format of this name into its directory, and return the file's path. Raises
     :class:`chaos.errors.BadInput` for what is not a run, :class:`chaos.errors.MachineError` when the disk is full."""
     module = import_module(f"{__name__}.{name}")
-    path: Path = run / module.FILE
-    try:
-        guarded.replace(path, module.export(run))
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return guarded.write(run / module.FILE, module.export(run))

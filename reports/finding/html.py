@@ -7,7 +7,6 @@ from pathlib import Path
 from markupsafe import Markup
 
 from chaos import guarded
-from chaos.errors import MachineError
 from reports.finding.model import Finding
 from reports.run_report import strip_svg
 from reports.templates import template
@@ -21,9 +20,4 @@ def write(run: Path, finding: Finding) -> Path:
         style=Markup((Path(__file__).parent / "finding.css").read_text("utf-8")),
         picture=strip_svg.draw(finding.strip, finding.number) if finding.strip is not None else None,
     )
-    path = run / f"finding-{finding.number}.html"
-    try:
-        guarded.replace(path, page.encode())
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return guarded.write(run / f"finding-{finding.number}.html", page)

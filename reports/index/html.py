@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Validity
 from reports.index.overview import RunLine, readable, sweeps
-from reports.templates import template
+from reports.templates import REPORT, link, style, template
 
 PAGE = "index.html"
-REPORT = "report.html"
 #: How our own pages begin; what begins otherwise is somebody else's, and stays.
 OURS = b'<!doctype html>\n<html lang="en" data-page="stormproof-runs">'
 
@@ -29,28 +26,21 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
     try:
         if path.exists() and not guarded.read(path).startswith(OURS):
             raise BadInput(f"{path} is there already, and is not a page over runs; it is left as it is")
-        guarded.replace(path, page(readable(parent.resolve().name), lines, sweeps(parent)).encode())
     except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+        raise MachineError(f"cannot read {path}: {error.strerror or error}") from error
+    return guarded.write(path, page(readable(parent.resolve().name), lines, sweeps(parent)))
 
 
 def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
     """Return the page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their
     folders)."""
-    style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
     verdicts = Counter(one.verdict for one in lines)
     return template("index/index.html.j2").render(
         title=title,
-        style=Markup(style),  # ours
-        runs=[(one, _link(one.directory)) for one in reversed(lines)],
+        style=style(),
+        runs=[(one, link(one.directory.parent, one.directory / REPORT)) for one in reversed(lines)],
         sweeps=[(readable(name), f"{quote(os.fsencode(name), safe='')}/{PAGE}") for name in reversed(swept)],
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         verdicts=sorted(verdicts.items()),
         violated=Counter(law for one in lines for law in one.violated).most_common(),
     )
-
-
-def _link(run: Path) -> str:
-    """Return where the report of a run is, from the folder of the runs; "" if it has none."""
-    return f"{quote(os.fsencode(run.name), safe='')}/{REPORT}" if (run / REPORT).is_file() else ""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
-
-from markupsafe import Markup
 
 from chaos import guarded
-from chaos.errors import MachineError
 from chaos.verdict import Validity
 from reports.run_report.shrunk import TOLD
 from reports.sweeps import PAGE
@@ -18,9 +13,8 @@ from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
 from reports.sweeps.saturation import STEP
 from reports.sweeps.table import Table, words
-from reports.templates import template
+from reports.templates import REPORT, link, style, template
 
-REPORT = "report.html"
 #: The experiment that a run was shrunk to (docs/explain.md).
 EXPERIMENT = "minimal.yaml"
 #: Seeds in the grid; of more than that the grid would say nothing.
@@ -28,26 +22,19 @@ GRID = 20_000
 
 
 def write(directory: Path, table: Table) -> Path:
-    """Write the page and return its path. Raises :class:`MachineError`."""
-    path = directory / PAGE
-    try:
-        guarded.replace(path, page(directory, table).encode())
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    """Write the page and return its path. Raises :class:`chaos.errors.MachineError`."""
+    return guarded.write(directory / PAGE, page(directory, table))
 
 
 def page(directory: Path, table: Table) -> str:
     """Return the page's text. Links are relative, to runs that have a report."""
-    style = (Path(__file__).parent.parent / "run_report" / "report.css").read_text("utf-8")
-    links = {row.key: _link(directory, row) for row in table.rows if row.run}
     by_key = {row.key: row for row in table.rows}
     return template("sweeps/sweep.html.j2").render(
         title=" and ".join(table.files),
         table=table,
-        style=Markup(style),  # ours
+        style=style(),
         grids=_grids(table),
-        links=links,
+        links={row.key: link(directory, directory / row.run / REPORT) for row in table.rows if row.run},
         small={cluster.example: _small(directory, by_key[cluster.example]) for cluster in table.clusters},
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         moments=[str(one) for one in Moment],
@@ -61,24 +48,13 @@ def _grids(table: Table) -> Sequence[tuple[str, Sequence[Row]]]:
     return [(name, [row for row in shown if row.file == number]) for number, name in enumerate(table.files)]
 
 
-def _link(directory: Path, row: Row) -> str:
-    """Return where the report of a run is, from the sweep's directory; "" if it has none."""
-    return _relative(directory, directory / row.run / REPORT)
-
-
-def _relative(directory: Path, path: Path) -> str:
-    if not path.is_file():
-        return ""
-    return quote(os.fsencode(os.path.relpath(path, directory)), safe="/")
-
-
 def _small(directory: Path, row: Row) -> tuple[str, str] | None:
     """Return what a run was shrunk to, where that was done: the links to the report and to the experiment. None
     otherwise."""
     run = directory / row.run
     for summary in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"), reverse=True) if row.run else ():
-        reports = [_relative(directory, path) for path in sorted(summary.parent.glob(f"*/{REPORT}"))]
-        experiment = _relative(directory, summary.with_name(EXPERIMENT))
+        reports = [link(directory, path) for path in sorted(summary.parent.glob(f"*/{REPORT}"))]
+        experiment = link(directory, summary.with_name(EXPERIMENT))
         if reports and experiment:
             return reports[0], experiment
     return None

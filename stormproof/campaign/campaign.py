@@ -1,4 +1,8 @@
-"""A campaign in its directory: whatever ends it, the rows that there are stay, and are never made again."""
+"""A campaign: tasks, each of which leaves one row. Whatever ends it, the rows that there are stay, and are never made
+again.
+
+Executors of Spark import this, so it needs no library.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,49 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol
 
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError, MachineError
-from stormproof.campaign.task import Done, Key, OnDone, Task
 
 LOCK = ".lock"
-T = TypeVar("T", bound=Task)
+#: Distinguishes the tasks of a campaign, in the order in which they are listed.
+Key = tuple[Any, ...]
+
+
+class Task(Protocol):
+    """A run that is still to be made."""
+
+    @property
+    def key(self) -> Key: ...
+
+    def do(self) -> Done:
+        """Make the row. Never raises but for what ends the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A task has ended. ``error``: why it left no row, which another try may change; ``hopeless``: the next task on
+    this machine would fail for the same reason."""
+
+    key: Key
+    error: str = ""
+    hopeless: bool = False
+
+
+#: Takes what has ended, and returns whether no further task should begin.
+OnDone = Callable[[Done], bool]
+
+
+#: Does tasks and calls what it is given with each that has ended: see :mod:`stormproof.campaign.local`.
+Way = Callable[[Sequence[Task], OnDone], None]
+
+
+def do(task: Task) -> Done:
+    """Do a task in whatever process this is called in."""
+    return task.do()
 
 
 class Campaign(ABC):
@@ -33,12 +71,9 @@ class Campaign(ABC):
         """Take note of a task that has left its row. Raises :class:`ChaosError` or ``OSError`` for one that can't be
         read."""
 
-    def carry_out(
-        self, tasks: Sequence[T], way: Callable[[Sequence[T], OnDone], None], is_enough: Callable[[], bool]
-    ) -> None:
-        """Do the tasks in this ``way`` (:mod:`stormproof.campaign.local`, :mod:`stormproof.campaign.on_spark`) until
-        ``is_enough`` returns True, which is asked before the first and after each. Ctrl-C ends it, and is raised again
-        once the workers have ended."""
+    def carry_out(self, tasks: Sequence[Task], way: Way, is_enough: Callable[[], bool]) -> None:
+        """Do the tasks in this ``way`` until ``is_enough`` returns True, which is asked before the first and after
+        each. Ctrl-C ends it, and is raised again once the workers have ended."""
 
         def on_done(done: Done) -> bool:
             self.end(done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from rich.markup import escape
@@ -127,6 +128,14 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
 
 
 @contextmanager
+def _counted(what: str, total: int | None) -> Iterator[Callable[..., None]]:
+    """Show a bar that counts; yields what changes it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=_console.err(), transient=True) as progress:
+        yield partial(progress.update, progress.add_task(what, total=total))
+
+
+@contextmanager
 def sweep_progress(runs: int) -> Iterator[Callable[[int, int], None]]:
     """Show a bar that counts runs and failures; say a line every half minute unless stderr is a terminal. What was
     there at the first call took no time."""
@@ -134,15 +143,8 @@ def sweep_progress(runs: int) -> Iterator[Callable[[int, int], None]]:
     if not console.is_terminal:
         yield _SweepLines(runs, lambda line: console.print(line, markup=False))
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("runs", total=runs)
-
-        def show(done: int, failed: int) -> None:
-            words = f"runs, {failed} failed" if failed else "runs"
-            progress.update(task, completed=done, description=words)
-
-        yield show
+    with _counted("runs", runs) as update:
+        yield lambda done, failed: update(completed=done, description=f"runs, {failed} failed" if failed else "runs")
 
 
 class _SweepLines:
@@ -168,11 +170,8 @@ class _SweepLines:
 def judging_progress(what: str = "shards judged") -> Iterator[Callable[[int, int], None]]:
     """Show a bar that counts the shards that are examined, of all runs together, or ``what`` else there is to count;
     nothing at all unless stderr is a terminal."""
-    console = _console.err()
-    if not console.is_terminal:
+    if not _console.err().is_terminal:
         yield lambda done, whole: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, whole: progress.update(task, completed=done, total=whole)
+    with _counted(what, None) as update:
+        yield lambda done, whole: update(completed=done, total=whole)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +90,7 @@ def sweep(
     `run --seeds`.
     """
     found = _sweep(files, seeds, mutant, resume, out, no_loss_by_policy=no_loss_by_policy)
-    session_of = _session(master, conf)
-    with session_of as session:
+    with _session(master, conf) as session:
         whole = drive(found, session, stop_on=stop_on or 0, budget_s=time_budget or 0.0)
     table = found.table()
     shrunk = _shrunk(found, table, shrink) if shrink and whole else {}
@@ -133,25 +131,19 @@ def _sweep(
     return Sweep(*plan.create(out, given, seeds, mutant=bug, no_loss_by_policy=no_loss_by_policy))
 
 
-@contextmanager
-def _session(master: str, conf: tuple[str, ...]) -> Iterator[Session | None]:
-    """Yield Spark, where a master is named. Raises :class:`BadInput` for one that is none."""
+def _session(master: str, conf: tuple[str, ...]) -> AbstractContextManager[Session | None]:
+    """Return Spark, where a master is named. Raises :class:`BadInput` for one that is none."""
+    if not master and conf:
+        raise BadInput("--conf is for Spark: name its --master")
     if not master:
-        if conf:
-            raise BadInput("--conf is for Spark: name its --master")
-        yield None
-        return
+        return nullcontext()
     from chaos.judging import class_archive, masters
     from chaos.judging.spark import Session
     from stormproof.sweeping.plan import PACKAGES
 
     wanted, settings = masters.parse(master), masters.parse_conf(conf)
     class_archive.find_java()
-    session = Session(wanted, conf=settings, packages=PACKAGES)
-    try:
-        yield session
-    finally:
-        session.close()
+    return Session(wanted, conf=settings, packages=PACKAGES)
 
 
 def _shrunk(found: Sweep, table: SweepTable, within_s: float) -> dict[tuple[int, int], str]:

@@ -12,9 +12,8 @@ from chaos.experiment import source
 from chaos.history import directory as store
 from chaos.verdict import Validity
 from reports.matrix.note import Note, append, digest_of, note_of, read
-from stormproof.campaign.campaign import Campaign, Pace
+from stormproof.campaign.campaign import Campaign, Done, Key, Pace, Task
 from stormproof.campaign.local import one_by_one
-from stormproof.campaign.task import Done, Key
 from stormproof.matrix.cells import Cell
 from stormproof.scenario_run import error_of, execute, render
 from stormproof.scenarios import Scenario
@@ -24,7 +23,7 @@ LOCK = ".run.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class CellTask:
     """Run a cell with a seed in the folder of the matrix, and note it there or in another file. Of a VALID run only
     ``run.json`` and ``verdict.json`` are kept. ``no_loss_by_policy``: as in :class:`stormproof.launch.Launch`."""
 
@@ -73,7 +72,7 @@ class MatrixCampaign(Campaign):
         """Run and note each; none is begun after ``budget_s`` (0: no limit). After Ctrl-C the run is healed and not
         noted, and ``KeyboardInterrupt`` comes through."""
         tasks = [
-            Task(cell=cell, seed=seed, home=self.directory, notes=self._notes, no_loss_by_policy=no_loss_by_policy)
+            CellTask(cell=cell, seed=seed, home=self.directory, notes=self._notes, no_loss_by_policy=no_loss_by_policy)
             for cell, seed in jobs
         ]
         pace = Pace(len(tasks))

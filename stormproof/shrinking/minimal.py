@@ -84,7 +84,7 @@ def write(directory: Path, case: Case, document: Document, trial: Trial, free: S
     """Write the experiment; an earlier one is there until the new one is. ``free``: numbers that may be any. Raises
     :class:`MachineError`."""
     any_ = "".join(f"# any: {one}\n" for one in free)
-    _replace(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}{any_}\n{text(document)}")
+    guarded.write(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}{any_}\n{text(document)}")
 
 
 def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
         best = dataclasses.replace(best, trial=dataclasses.replace(best.trial, rate=trial.rate))
         write(directory, case, best.document, best.trial)
     summary = describe(directory, case, best, run)
-    _replace(directory / TOLD, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-    _replace(directory / TEST, test_of(case, best))
+    guarded.write(directory / TOLD, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    guarded.write(directory / TEST, test_of(case, best))
     render(run)  # it shows both runs side by side
     return summary
 
@@ -194,10 +194,3 @@ def test_of(case: Case, best: Best) -> str:
         why="  # no run comes again as it was" if case.often is not None else "",
         anomalies=", ".join(json.dumps(name) for name in case.wanted.anomalies),
     )
-
-
-def _replace(path: Path, content: str) -> None:
-    try:
-        guarded.replace(path, content.encode())
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error

@@ -62,18 +62,40 @@ class Plan:
         return [(number, seed) for seed in self.seeds for number in range(len(self.files))]
 
 
-def code_digest() -> str:
-    """Return the digest of all that a verdict depends on: the code of this installation."""
+def code_digest(
+    root: Path = ROOT, folders: Sequence[str] = PACKAGES, suffixes: Sequence[str] = (".py",), without: str = "\0"
+) -> str:
+    """Return the digest of all that a verdict depends on: the files of these folders (the code of this installation),
+    but those whose paths begin with ``without``."""
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
+    for path in (path for folder in folders for path in sorted((root / folder).rglob("*"))):
+        name = path.relative_to(root).as_posix()
+        if path.suffix in suffixes and not name.startswith(without):
             digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
-def row_path(directory: Path, key: tuple[int, int]) -> Path:
+def row_path(directory: Path, key: tuple[Any, ...]) -> Path:
     return directory / ROWS / f"{key[0]}-{key[1]}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One run of the sweep in ``directory``, an absolute path: the place of its experiment, and its seed. ``reports``:
+    write the page of a run that is not VALID."""
+
+    directory: str
+    file: int
+    seed: int
+    reports: bool = True
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.file, self.seed
+
+    @property
+    def row(self) -> Path:
+        return row_path(Path(self.directory), self.key)
 
 
 def create(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,7 @@ from reports.sweeps import html
 from reports.sweeps.row import Row, read
 from reports.sweeps.table import Table, tabulate
 from stormproof.campaign import local, on_spark
-from stormproof.campaign.campaign import Campaign
-from stormproof.campaign.task import Done, Key, OnDone
+from stormproof.campaign.campaign import Campaign, Done, Key, Way
 from stormproof.sweeping.plan import RUNS, Plan, row_path
 from stormproof.sweeping.task import Task
 
@@ -53,9 +52,9 @@ class Sweep(Campaign):
             on_progress(len(self.rows), self.failures)
             return 0 < stop_on <= self.failures
 
-        way: Callable[[Sequence[Task], OnDone], None] = partial(local.run, budget_s=budget_s)
+        way: Way = partial(local.run, budget_s=budget_s)
         if session is not None:
-            way = partial(on_spark.run, session, budget_s=budget_s)
+            way = partial(on_spark.run, session=session, has_row=self._has_row, budget_s=budget_s)
         left = [key for key in self.plan.runs() if key not in self.rows]
         tasks = [Task(directory=str(self.directory), file=key[0], seed=key[1], reports=session is None) for key in left]
         self.carry_out(tasks, way, is_enough)
@@ -63,10 +62,13 @@ class Sweep(Campaign):
     def take(self, key: Key) -> None:
         self.rows[key] = read(row_path(self.directory, key))
 
+    def _has_row(self, key: Key) -> bool:
+        return row_path(self.directory, key).exists()
+
     def _look(self) -> None:
         """Take the rows that are there."""
         for key in self.plan.runs():
-            if key not in self.rows and row_path(self.directory, key).exists():
+            if key not in self.rows and self._has_row(key):
                 self.end(Done(key=key))
 
     def table(self) -> Table:

@@ -11,7 +11,7 @@ import pytest
 from chaos.errors import DeploymentError, MachineError
 from stormproof import cli, launch
 from stormproof.campaign import local
-from stormproof.campaign.task import OnDone, Task
+from stormproof.campaign.campaign import OnDone, Task
 from stormproof.launch import Launch
 
 EXAMPLE = "examples/start/quickstart.yaml"

@@ -12,8 +12,7 @@ import pytest
 
 from chaos.errors import BadInput
 from stormproof.campaign import local
-from stormproof.campaign.campaign import Campaign, Pace, alone
-from stormproof.campaign.task import Done, Key
+from stormproof.campaign.campaign import Campaign, Done, Key, Pace, alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

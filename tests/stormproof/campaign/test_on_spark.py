@@ -12,7 +12,7 @@ from chaos.judging import masters
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed
 from stormproof.campaign import on_spark
-from stormproof.campaign.task import Done
+from stormproof.campaign.campaign import Done
 from stormproof.sweeping.plan import PACKAGES, create
 from stormproof.sweeping.sweep import Sweep
 from stormproof.sweeping.task import Task
@@ -46,12 +46,13 @@ def tasks(directory: Path, count: int) -> list[Task]:
 def ended(session: _Fake, tasks: Sequence[Task], *, enough: bool = False) -> list[Done]:
     """What is reported to have ended."""
     found: list[Done] = []
+    rows = {one.key: one.row for one in tasks}
 
     def on_done(done: Done) -> bool:
         found.append(done)
         return enough
 
-    on_spark.run(cast(Any, session), tasks, on_done)
+    on_spark.run(tasks, on_done, session=cast(Any, session), has_row=lambda key: rows[key].exists())
     return found
 
 
@@ -73,7 +74,7 @@ def test_a_folder_that_is_not_shared_is_named(tmp_path: Path) -> None:
             return [Done(key=one.key) for one in tasks]
 
     (done,) = ended(Elsewhere(), tasks(tmp_path, 1))
-    assert done.hopeless and "all machines must share that folder" in done.error
+    assert done.hopeless and "all machines must share the folder" in done.error
 
 
 @pytest.mark.full

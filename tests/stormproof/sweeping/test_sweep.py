@@ -16,7 +16,7 @@ from stormproof.shrinking import shrink
 from stormproof.shrinking.document import text
 from stormproof.shrinking.shrink import Best, Case, OnBetter
 from stormproof.shrinking.trial import try_out
-from stormproof.sweeping import task
+from stormproof.sweeping import judged
 from stormproof.sweeping.plan import create, read, resume, row_path
 from stormproof.sweeping.sweep import Sweep
 from stormproof.sweeping.task import Task
@@ -96,7 +96,7 @@ def test_what_a_task_meets_is_one_sentence(tmp_path: Path, file: Path, monkeypat
     def lacks(*_: object) -> object:
         raise ModuleNotFoundError("No module named 'pydantic'")
 
-    monkeypatch.setattr(task, "_experiment", lacks)
+    monkeypatch.setattr(judged, "_experiment", lacks)
     done = one.do()
     assert done.hopeless and "can't simulate: No module named 'pydantic'" in done.error
 
