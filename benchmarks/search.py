@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.mutation.campaign import CACHE
 from benchmarks.mutation.mutants import ROOT
-from benchmarks.mutation.state import code_version
+from benchmarks.mutation.state import code_version, noted
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history.history import History
@@ -159,11 +159,8 @@ def _shown(document: Document, seed: int, planted: Planted, folder: Path) -> Sho
 
 def known(file: Path, code: str) -> dict[tuple[str, int, bool], int]:
     """Return the tries that have ended, as (mutant, number, learned), and their runs."""
-    try:
-        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    except FileNotFoundError:
-        return {}
-    return {(row["mutant"], row["try"], row["learned"]): row["runs"] for row in rows if row["code"] == code}
+    rows = noted(file.read_text("utf-8") if file.exists() else "", code)
+    return {(row["mutant"], row["try"], row["learned"]): row["runs"] for row in rows}
 
 
 def row(name: str, random: Sequence[int], learned: Sequence[int]) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.mutation.campaign import CACHE, stoppable
 from benchmarks.mutation.mutants import ROOT
-from benchmarks.mutation.state import code_version
+from benchmarks.mutation.state import code_version, noted
 from chaos.history.history import History
 from chaos.verdict import Validity
 from stormproof.shipped import of_reference
@@ -100,15 +100,10 @@ def read(path: Path, code: str) -> dict[tuple[str, str, int], Storm]:
     """Return what is known of this version of the code; a later line counts more."""
     path.parent.mkdir(parents=True, exist_ok=True)
     found = {}
-    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
-        try:
-            fields = json.loads(line)
-        except ValueError:  # killed in the middle of a line
-            continue
-        if fields.pop("code") == code:
-            lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-            storm = Storm(**fields | lists)
-            found[storm.experiment, storm.deployment, storm.seed] = storm
+    for fields in noted(path.read_text("utf-8") if path.exists() else "", code):
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        storm = Storm(**fields | lists)
+        found[storm.experiment, storm.deployment, storm.seed] = storm
     return found
 
 

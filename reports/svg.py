@@ -43,15 +43,12 @@ def element(name: str, /, *inside: str, **attributes: object) -> Markup:
     end, which distinguishes ``class_`` from the word of Python; one that is None is left out. A float is a number of
     pixels, of which a tenth is kept. A sequence is its items, a line each.
     """
-    shown = "".join(f' {_name(key)}="{_value(one)}"' for key, one in attributes.items() if one is not None)
+    known = ((key.removesuffix("_").replace("_", "-"), one) for key, one in attributes.items() if one is not None)
+    shown = "".join(f' {key}="{_value(one)}"' for key, one in known)
     if not inside and name in _SHAPES:
         return Markup(f"<{name}{shown}/>")
     content = "".join(one if isinstance(one, Markup) else escape(printable(one)) for one in inside)
     return Markup(f"<{name}{shown}>{content}</{name}>")
-
-
-def _name(key: str) -> str:
-    return key.removesuffix("_").replace("_", "-")
 
 
 def _value(value: object) -> Markup:

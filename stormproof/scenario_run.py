@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chaos.errors import BadInput, ChaosError
@@ -120,10 +120,8 @@ def render(run: ScenarioRun) -> None:
     """Write the report of a run, if one can be written; the verdict stands without it."""
     from reports import render as write
 
-    try:
+    with suppress(ChaosError):
         write(run.directory)
-    except ChaosError:
-        pass
 
 
 def error_of(error: Exception) -> str:

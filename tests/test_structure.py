@@ -169,7 +169,6 @@ MAY_OPEN = {
     "chaos.history.bounded.shard_files": "has vetted the path before pyarrow opens it",
     "chaos.judging.shard": "has vetted the path before pyarrow opens it",
     "reports.matrix.note": "appends to the notes of a matrix",
-    "reports.timeline.page": "makes a page elsewhere",
     "chaos.history.archives": "makes the files of a new run",
     "stormproof.launch": "makes the files of a new run",
     "stormproof.commands._single": "makes a file of a new run",

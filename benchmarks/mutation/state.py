@@ -9,10 +9,10 @@ import fcntl
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from benchmarks.mutation.mutants import LEFT_OUT
 from benchmarks.mutation.trial import Outcome, Result
@@ -31,6 +31,16 @@ def code_version(root: Path) -> str:
     """Return a digest of all that the outcome of a trial depends on: the code and the experiments, not the planted
     bugs."""
     return code_digest(root, PACKAGES, (".py", ".yaml"), LEFT_OUT[0])
+
+
+def noted(text: str, code: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of this version of the code, a line each; a line in whose middle a process was killed is left
+    out."""
+    for line in text.splitlines():
+        with suppress(ValueError):
+            value = json.loads(line)
+            if value.pop("code") == code:
+                yield value
 
 
 def commit(root: Path) -> str:
@@ -57,20 +67,12 @@ class State:
         self._file = file
         file.seek(0)
         text = file.read()
-        for line in text.splitlines():
-            self._take(line)
-        if text and not text.endswith("\n") and file.writable():  # killed in the middle of a line
-            file.write("\n")
-
-    def _take(self, line: str) -> None:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            return
-        if value.pop("code") == self.code:
+        for value in noted(text, code):
             value |= {"result": Result(value["result"]), "laws": tuple(value["laws"])}
             outcome = Outcome(**value)
             self.known[outcome.mutant, outcome.experiment, outcome.seed] = outcome
+        if text and not text.endswith("\n") and file.writable():  # killed in the middle of a line
+            file.write("\n")
 
     def add(self, outcome: Outcome) -> None:
         """Note an outcome, on the disk first."""

@@ -1,4 +1,4 @@
-"""Draws which calls came before which: the real-time order of a few operations.
+"""Draws which calls came before which: the real-time order of a few calls.
 
 An arrow means that one call had returned before the other began, so that every linearization keeps the two in this
 order; between calls without a path of arrows any order is allowed.
@@ -7,12 +7,12 @@ order; between calls without a path of arrows any order is allowed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from reports import svg
 from reports.svg import BAD_BOX, BAD_CALL, INK, PAPER, SOFT
+from reports.timeline.model import CallBar
 
 #: More than a person would read; of more, the last ones are drawn.
 MOST = 40
@@ -25,62 +25,43 @@ COLUMN, BOX, PADDING, HIGH, GAP, TIP = 216, 176, 6, 13, 18, 7
 TOP = 26
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """``call`` and ``ret`` are positions in the order of events; ``ret`` is None for one that never returned.
-    ``is_blocked``: it is the one that can't be placed."""
-
-    label: str
-    call: int
-    ret: int | None
-    is_blocked: bool = False
-
-    def is_before(self, other: Operation) -> bool:
-        """Return whether this call had returned when the other one began."""
-        return self.ret is not None and self.ret < other.call
-
-
-def draw(operations: Sequence[Operation], name: str) -> Markup:
-    """Return the SVG element, whose ids begin with ``name``. Shapes, not colours alone, distinguish operations: blocked
-    ones have a thick border, those that never returned a dashed one."""
-    shown = sorted(operations, key=lambda operation: operation.call)[-MOST:]
+def draw(calls: Sequence[CallBar], blocked: int | None, name: str) -> Markup:
+    """Return the SVG element, whose ids begin with ``name``. Shapes, not colours alone, distinguish calls: the
+    ``blocked`` one (its number) has a thick border, those that never returned a dashed one."""
+    shown = sorted(calls, key=lambda call: call.call)[-MOST:]
     places = _places(shown)
-    texts = [_lines(one) for one in shown]
+    texts = [_lines(one, one.number == blocked) for one in shown]
     row_high = HIGH * max(map(len, texts), default=1) + 2 * PADDING + GAP
     centres = [(COLUMN * (column + 0.5), TOP + row_high * (row + 0.5)) for column, row in places]
     parts = [_arrow(centres[before], centres[after]) for before, after in _edges(shown)]
-    parts += [
-        part for one, lines, centre in zip(shown, texts, centres, strict=True) for part in _box(one, lines, *centre)
-    ]
-    if left := len(operations) - len(shown):
-        note = f"{left} earlier {'operation is' if left == 1 else 'operations are'} not drawn"
+    for one, lines, (x, y) in zip(shown, texts, centres, strict=True):
+        parts += _box(lines, x, y, is_blocked=one.number == blocked, is_open=one.ret is None)
+    if left := len(calls) - len(shown):
+        note = f"{left} earlier {'call is' if left == 1 else 'calls are'} not drawn"
         parts.append(svg.text(8, TOP - 10, note, fill=SOFT))
     width = COLUMN * (1 + max((column for column, _ in places), default=0))
     height = TOP + row_high * (1 + max((row for _, row in places), default=0))
     return svg.picture(width, height, name, "Which of these calls had returned before which others began", parts)
 
 
-def _lines(operation: Operation) -> list[str]:
-    """Return the words of an operation, line by line."""
-    notes = ["(can't be placed)"] * operation.is_blocked + ["(never returned)"] * (operation.ret is None)
-    return [*svg.wrapped(operation.label, LETTERS, LINES), *notes]
+def _lines(call: CallBar, is_blocked: bool) -> list[str]:
+    """Return the words of a call, line by line."""
+    notes = ["(can't be placed)"] * is_blocked + ["(never returned)"] * (call.ret is None)
+    return [*svg.wrapped(f"{call.process}: {call.label}", LETTERS, LINES), *notes]
 
 
-def _box(operation: Operation, lines: Sequence[str], x: float, y: float) -> list[Markup]:
-    """Draw one operation around its place."""
+def _box(lines: Sequence[str], x: float, y: float, *, is_blocked: bool, is_open: bool) -> list[Markup]:
+    """Draw one call around its place."""
     high = HIGH * len(lines) + 2 * PADDING
-    border = {"stroke": BAD_CALL, "stroke_width": 3} if operation.is_blocked else {"stroke": INK}
-    dashes = "4 3" if operation.ret is None else None
+    top = y - high / 2
     box = svg.rect(
-        x - BOX / 2, y - high / 2, BOX, high, BAD_BOX if operation.is_blocked else PAPER, rx=6, stroke_dasharray=dashes,
-        **border,
+        x - BOX / 2, top, BOX, high, BAD_BOX if is_blocked else PAPER, rx=6, stroke=BAD_CALL if is_blocked else INK,
+        stroke_width=3 if is_blocked else None, stroke_dasharray="4 3" if is_open else None,
     )  # fmt: skip
-    weight = 600 if operation.is_blocked else None
-    top = y - high / 2 + PADDING + 10
-    return [box] + [
-        svg.text(x, top + HIGH * place, line, text_anchor="middle", font_weight=weight)
-        for place, line in enumerate(lines)
-    ]
+    style = {"text_anchor": "middle", "font_weight": 600 if is_blocked else None}
+    texts = (svg.element("text", line, x=x, y=top + PADDING + 10 + HIGH * place, fill=INK, **style)
+             for place, line in enumerate(lines))  # fmt: skip
+    return [box, *texts]
 
 
 def _arrow(before: tuple[float, float], after: tuple[float, float]) -> Markup:
@@ -91,27 +72,27 @@ def _arrow(before: tuple[float, float], after: tuple[float, float]) -> Markup:
     return svg.path(d, SOFT, fill="none", stroke_width=1.5)
 
 
-def _edges(operations: Sequence[Operation]) -> list[tuple[int, int]]:
+def _edges(calls: Sequence[CallBar]) -> list[tuple[int, int]]:
     """Return who came directly before whom: with no third one between the two."""
     pairs = [
         (before, after)
-        for before, one in enumerate(operations)
-        for after, other in enumerate(operations)
-        if one.is_before(other)
+        for before, one in enumerate(calls)
+        for after, other in enumerate(calls)
+        if _is_before(one, other)
     ]
     known = set(pairs)
-    every = range(len(operations))
+    every = range(len(calls))
     return [
         (one, other) for one, other in pairs if not any((one, mid) in known and (mid, other) in known for mid in every)
     ]
 
 
-def _places(operations: Sequence[Operation]) -> list[tuple[int, float]]:
-    """Return (column, row) of each operation: as many columns from the left as there are operations in a row before it,
+def _places(calls: Sequence[CallBar]) -> list[tuple[int, float]]:
+    """Return (column, row) of each call: as many columns from the left as there are calls in a row before it,
     the rows of a column spread around the middle."""
     columns: list[int] = []
-    for operation in operations:  # in the order of their calls, so that all that came before have their column
-        before = [columns[i] for i in range(len(columns)) if operations[i].is_before(operation)]
+    for call in calls:  # in the order of their calls, so that all that came before have their column
+        before = [columns[i] for i in range(len(columns)) if _is_before(calls[i], call)]
         columns.append(1 + max(before, default=-1))
     tallest = max((columns.count(column) for column in columns), default=1)
     places = []
@@ -119,3 +100,7 @@ def _places(operations: Sequence[Operation]) -> list[tuple[int, float]]:
         mine = columns[:i].count(column)
         places.append((column, mine + (tallest - columns.count(column)) / 2))
     return places
+
+
+def _is_before(one: CallBar, other: CallBar) -> bool:
+    return one.ret is not None and one.ret < other.call

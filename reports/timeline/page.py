@@ -16,12 +16,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from chaos import guarded
 from checkers.linearizable.witness.partial_linearization import PartialLinearization
 from reports.printable import printable
 from reports.templates import template
 from reports.timeline import order_graph
 from reports.timeline.model import Band, CallBar, ObjectTimeline
-from reports.timeline.order_graph import Operation
 
 #: The parts of the script, in order; one function wraps them all.
 SCRIPTS = ("timeline_model.js", "timeline_paint.js", "timeline_panel.js", "timeline_page.js")
@@ -43,13 +43,7 @@ def write(path: Path, title: str, objects: Sequence[ObjectTimeline], *, backgrou
         graph=next((graph(timeline) for timeline in objects if timeline.verdict == "invalid"), None),
         **part(objects, background),
     )
-    whole = path.with_name(path.name + ".new")
-    try:
-        whole.write_text(page, "utf-8")
-        whole.replace(path)
-    except OSError:
-        whole.unlink(missing_ok=True)
-        raise
+    guarded.replace(path, page.encode())
 
 
 def part(
@@ -78,16 +72,7 @@ def graph(timeline: ObjectTimeline, name: str = "order") -> Markup | None:
     calls = [call for call in timeline.calls if call.number in chosen]
     if not GRAPHED[0] <= len(calls) <= GRAPHED[1]:
         return None
-    drawn = [
-        Operation(
-            label=f"{call.process}: {call.label}",
-            call=call.call,
-            ret=call.ret,
-            is_blocked=call.number == timeline.blocked,
-        )
-        for call in calls
-    ]
-    return order_graph.draw(drawn, name)
+    return order_graph.draw(calls, timeline.blocked, name)
 
 
 def verdict(objects: Sequence[ObjectTimeline]) -> str:

@@ -177,14 +177,15 @@ def _write(made: Table, home: Path, page: Path | None) -> None:
 
     html.write(home, RUNS, made)
     document = markdown(made, pictures.write(home, made))
+    guarded.write(home / MARKDOWN, document)
+    if page is None:
+        return
     try:
-        guarded.replace(home / MARKDOWN, document.encode())
-        if page is not None:
-            text = guarded.read(page, links=True).decode("utf-8")
-            shown = {shows: f"{page.stem}/{name}" for shows, name in pictures.write(page.with_suffix(""), made).items()}
-            guarded.replace(page, between_marks(text, markdown(made, shown), str(page)).encode())
+        text = guarded.read(page, links=True).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MachineError(f"cannot write {page or home}: {error}") from error
+        raise MachineError(f"cannot read {page}: {error}") from error
+    shown = {shows: f"{page.stem}/{name}" for shows, name in pictures.write(page.with_suffix(""), made).items()}
+    guarded.write(page, between_marks(text, markdown(made, shown), str(page)))
 
 
 def _show(made: Table, home: Path) -> None:

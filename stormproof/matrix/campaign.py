@@ -38,21 +38,18 @@ class CellTask:
         return self.cell.row, self.cell.column, self.seed
 
     def do(self) -> Done:
+        cell, no_loss = self.cell, self.no_loss_by_policy
+        asked = Scenario(file=cell.file, on=cell.on, seeds=(self.seed,), no_loss_by_policy=no_loss)
         try:
-            self._run()
+            run = execute(asked, cell.file, self.seed, self.home / RUNS, self.home / LOCK)
+            append(self.notes, [_note(run.directory, cell)])
+            if run.verdict.validity is Validity.VALID:
+                store.trim(run.directory)
+            else:
+                render(run)
         except Exception as error:  # whatever it was, the others are run all the same
             return Done(key=self.key, error=f"{self}: {error_of(error)}")
         return Done(key=self.key)
-
-    def _run(self) -> None:
-        cell = self.cell
-        asked = Scenario(file=cell.file, on=cell.on, seeds=(self.seed,), no_loss_by_policy=self.no_loss_by_policy)
-        run = execute(asked, cell.file, self.seed, self.home / RUNS, self.home / LOCK)
-        append(self.notes, [_note(run.directory, cell)])
-        if run.verdict.validity is Validity.VALID:
-            store.trim(run.directory)
-        else:
-            render(run)
 
     def __str__(self) -> str:
         return f"{self.cell.row} on {self.cell.column}, seed {self.seed}"

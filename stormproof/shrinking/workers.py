@@ -8,7 +8,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from stormproof.campaign.workers import cores, died, executor
@@ -62,9 +61,9 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the processes at once; nobody needs what they are trying."""
-        self._pool.__exit__(kind, error, at)
+        self._pool.__exit__(None, None, None)
 
     def first(self, candidates: Sequence[Document], wanted: Signature) -> tuple[int, Trial] | None:
         """Return the first candidate, in their order, that fails in the wanted way, with what became of it. Later ones

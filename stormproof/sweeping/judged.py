@@ -103,7 +103,7 @@ def _judged(task: Asked, plan: Plan, run: Prepared, simulated_s: float) -> Row:
     kept = plan.keep_all or verdict.validity is not Validity.VALID
     summary = {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
     if verdict.validity is not Validity.VALID and task.reports:
-        _render(run.directory)
+        render_readable(run.directory)
     elif not kept and plan.beside:
         trim(run.directory)
     elif not kept:
@@ -149,7 +149,7 @@ def _failures(history: History, verdict: RunVerdict) -> tuple[Failure, ...]:
     return tuple(found.values())
 
 
-def _render(run: Path) -> None:
+def render_readable(run: Path) -> None:
     """Write the report of a run; one whose history can't be read has none."""
     try:
         render(run)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos.errors import ChaosError
 from reports.sweeps import html
 from reports.sweeps.row import Row, read
 from reports.sweeps.table import Table, tabulate
@@ -79,7 +78,7 @@ class Sweep(Campaign):
     def finish(self) -> Table:
         """Write the page, with the reports of the examples; remove what killed tasks have left. Raises
         :class:`chaos.errors.MachineError`."""
-        from reports import render
+        from stormproof.sweeping.judged import render_readable
 
         self._look()  # what was under way when it was interrupted
         if not self.plan.beside:
@@ -88,10 +87,7 @@ class Sweep(Campaign):
         for cluster in table.clusters:
             run = self.directory / self.rows[cluster.example].run
             if self.rows[cluster.example].run and not (run / html.REPORT).exists():
-                try:
-                    render(run)
-                except ChaosError:  # its history can't be read; the row says what is known
-                    pass
+                render_readable(run)
         html.write(self.directory, table)
         return table
 

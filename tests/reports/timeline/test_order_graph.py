@@ -6,15 +6,19 @@ import xml.etree.ElementTree as Xml
 from collections.abc import Sequence
 
 from reports.timeline import order_graph
-from reports.timeline.order_graph import MOST, Operation
+from reports.timeline.model import CallBar
+from reports.timeline.order_graph import MOST
+
+#: The number of the call that can't be placed.
+BLOCKED = 1
 
 
-def operation(label: str, call: int, ret: int | None, *, blocked: bool = False) -> Operation:
-    return Operation(label=label, call=call, ret=ret, is_blocked=blocked)
+def operation(label: str, call: int, ret: int | None, *, blocked: bool = False) -> CallBar:
+    return CallBar(number=BLOCKED if blocked else 0, process="c", label=label, call=call, ret=ret)
 
 
-def draw(operations: Sequence[Operation]) -> str:
-    return order_graph.draw(operations, "order")
+def draw(calls: Sequence[CallBar]) -> str:
+    return order_graph.draw(calls, BLOCKED, "order")
 
 
 def texts(svg: str) -> list[str]:
@@ -56,9 +60,9 @@ def test_equal_operations_give_equal_bytes() -> None:
 
 def test_a_long_story_is_cut_to_its_end_and_says_so() -> None:
     svg = draw([operation(f"write {i}", 2 * i, 2 * i + 1) for i in range(MOST + 7)])
-    assert "7 earlier operations are not drawn" in texts(svg)
-    assert f"write {MOST + 6}" in texts(svg)
-    assert "write 0" not in texts(svg)
+    assert "7 earlier calls are not drawn" in texts(svg)
+    assert f"c: write {MOST + 6}" in texts(svg)
+    assert "c: write 0" not in texts(svg)
 
 
 def test_nothing_to_draw_is_an_empty_picture() -> None:
