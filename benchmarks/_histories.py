@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from checkers.linearizable.history import NIL, Argument, Function, History, Operation
+from checkers.linearizable import NIL, Argument, Function, History, Operation
 
 #: A choice of the next call: function, arguments as far as the caller knows them, key.
 Call = tuple[Function, tuple[Argument, ...], str | None]

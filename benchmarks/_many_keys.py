@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchmarks import _histories
 from benchmarks._common import Figure
 from chaos.judging.spark import Session
-from checkers.linearizable.checker import check_keys
+from checkers.linearizable import check_keys
 
 KEYS = 1_000_000
 OPERATIONS = 10

@@ -20,7 +20,7 @@ from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.inventory import KNOWN_HOSTS, Host, Inventory
 from chaos.judging.class_archive import find_java
 from chaos.plugins import PluginKind
-from checkers.linearizable.jar import find_javac, jar_version, problem
+from checkers.linearizable import find_javac, jar_problem, jar_version
 
 LEAST_FREE_BYTES = 2 * 2**30
 LEAST_MEMORY_BYTES = 2 * 2**30
@@ -79,7 +79,7 @@ def _checker() -> Finding:
         compiler = f"built with {find_javac()}"
     except MachineError:
         compiler = "no javac to build it again"
-    wrong = problem()
+    wrong = jar_problem()
     found = compiler if wrong else f"version {jar_version()}, {compiler}"
     return Finding(what="Checker", ok=not wrong, found=found, mend=wrong)
 

@@ -85,6 +85,8 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
     "chaos.testing": ("chaos",),
 }
+#: Package → who may see more of it than its public names: what measures its inside.
+FRONT_DOORS: dict[str, tuple[str, ...]] = {"checkers.linearizable": ("benchmarks.linearizable",)}
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
     "chaos.node",
@@ -255,6 +257,14 @@ def going_up(module: str) -> str:
         allowed = (*allowed, f"{package}._")  # what several of a kind share; a plug-in never imports another one
     wrong = sorted(name for name in ours_in(module) if not within(name, allowed) and name != package)
     return f"{module} may import only {allowed}, but imports {wrong}" if wrong else ""
+
+
+@pytest.mark.parametrize("room", FRONT_DOORS)
+def test_a_room_is_entered_by_its_front_door(room: str) -> None:
+    """Others import its public names from the package, and know nothing of what is in it."""
+    outside = [module for module in modules() if not within(module, (room, *FRONT_DOORS[room]))]
+    wrong = {module: sorted(it for it in ours_in(module) if it.startswith(f"{room}.")) for module in outside}
+    assert {module: names for module, names in wrong.items() if names} == {}
 
 
 @pytest.mark.parametrize("folder", INSIDE_CHAOS)

@@ -1,16 +1,29 @@
 """Histories of registers, locks, maps, queues and metadata are judged by a search, in Java where there is Java.
 
-Importing this package loads next to nothing; ``README.md`` says what is where.
+What others may use is in ``public.py`` and is imported from here: ``from checkers.linearizable import check``. All else
+is this package's own (``README.md``). Importing it loads next to nothing until a name is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from chaos.kernel import Kernel
 from checkers.linearizable.history import History, Result
 from checkers.linearizable.paths import JAR
+
+if TYPE_CHECKING:
+    from checkers.linearizable.public import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.public"), name)
+
 
 #: What the law needs on the class path of Spark's JVM: the checker in Java, which works there where Spark is up.
 JARS = (JAR,)

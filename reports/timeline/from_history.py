@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from checkers.linearizable.history import History, Result, Undecided
-from checkers.linearizable.witness.explanation import blocked, reason, undecided_object
-from checkers.linearizable.witness.partial_linearization import dead_ends, linearization, minimal_dead_ends
-from checkers.linearizable.witness.words import call, value
+from checkers.linearizable import (
+    History,
+    Result,
+    Undecided,
+    blocked_call,
+    call_words,
+    dead_ends,
+    linearization,
+    minimal_dead_ends,
+    undecided_object,
+    value_words,
+    violation_reason,
+)
 from reports.timeline.model import CallBar, ObjectTimeline
 
 
@@ -29,14 +38,14 @@ def _object(
     history: History, result: Result, key: str | None, numbers: Sequence[int], undecided: Undecided | None
 ) -> ObjectTimeline:
     calls = [_call(history, number) for number in numbers]
-    name = None if key is None else value(key)
+    name = None if key is None else value_words(key)
     witness = result.witness
     if result.valid is False and witness is not None and witness.key == key:
         return ObjectTimeline(
             key=name,
             verdict="invalid",
             calls=calls,
-            reason=f"{reason(history, witness) or blocked(history, result)}.",
+            reason=f"{violation_reason(history, witness) or blocked_call(history, result)}.",
             blocked=witness.blocked if witness.blocked >= 0 else None,
             orders=dead_ends(history, witness),
             minimal=witness.minimal,
@@ -65,7 +74,7 @@ def _call(history: History, number: int) -> CallBar:
     return CallBar(
         number=number,
         process=operation.process,
-        label=call(operation, history.model),
+        label=call_words(operation, history.model),
         call=operation.call,
         ret=operation.ret,
         detail=" ".join(lines),

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.verdict import Anomaly, DeadEnd
-from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from checkers.linearizable import PartialLinearization
 from reports.summary import Story
 from reports.timeline.model import Band, CallBar, ObjectTimeline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from checkers.linearizable import PartialLinearization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

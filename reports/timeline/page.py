@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from chaos import guarded
-from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from checkers.linearizable import PartialLinearization
 from reports.printable import printable
 from reports.templates import template
 from reports.timeline import order_graph

@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from chaos.errors import MachineError
-from checkers.linearizable.history import History, Result
+from checkers.linearizable import History, Result
 from reports.timeline import page
 from reports.timeline.from_history import timelines
 

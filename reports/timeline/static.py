@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from checkers.linearizable.witness.partial_linearization import PartialLinearization
+from checkers.linearizable import PartialLinearization
 from reports import svg
 from reports.printable import printable
 from reports.svg import BAD_CALL, CALL, INK, PAPER

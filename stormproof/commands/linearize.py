@@ -18,10 +18,26 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from chaos.errors import BadInput
 from chaos.verdict import Validity
-from checkers.linearizable.formats import FORMATS
-from checkers.linearizable.formats.guessing import INSTEAD
-from checkers.linearizable.limits import ENGINES, LEAST_MEMORY_MIB, MEMORY_MIB, TIME_LIMIT_S
-from checkers.linearizable.models import JUDGED_AS
+from checkers.linearizable import (
+    ENGINES,
+    FORMATS,
+    KNOSSOS_FORMATS,
+    LEAST_MEMORY_MIB,
+    MEMORY_MIB,
+    MODELS,
+    TIME_LIMIT_S,
+    History,
+    Reading,
+    Result,
+    Tally,
+    call_words,
+    examine,
+    explanation_lines,
+    read_histories,
+    read_value,
+    undecided_object,
+    violation_reason,
+)
 from reports.printable import argument
 from stormproof.commands import _console
 from stormproof.commands._options import json_option
@@ -30,7 +46,6 @@ from stormproof.outcome import ExitCode, worst_code
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from checkers.linearizable.history import History, Reading, Result, Tally
     from reports.timeline.pages import TimelinePages
 
 CODES = {True: ExitCode.VALID, False: ExitCode.INVALID, None: ExitCode.UNKNOWN}
@@ -60,8 +75,6 @@ class First(click.ParamType):
     name = "VALUE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from checkers.linearizable.formats.files import value as read_value
-
         try:
             return read_value(str(value))
         except BadInput as error:
@@ -82,7 +95,7 @@ class _Printed:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--model", type=click.Choice(JUDGED_AS), metavar="MODEL", help=f"One of {', '.join(JUDGED_AS)}.")
+@click.option("--model", type=click.Choice(MODELS), metavar="MODEL", help=f"One of {', '.join(MODELS)}.")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the files; without it, recognized by content.")
 @click.option(
     "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
@@ -141,8 +154,6 @@ def linearize(
     Exit codes: 0 all linearizable, 1 one is not, 2 undecided, 3 bad input or no checker; the worst counts, in the
     order 1, 3, 2, 0. The last line of a failed run is the command that shows it again.
     """
-    from checkers.linearizable.checker import examine
-
     printed = _Printed()
     pages = _timeline_pages(html)
     waiting: deque[tuple[Path, History]] = deque()
@@ -193,8 +204,6 @@ def _histories(
 ) -> Iterator[tuple[Path, History]]:
     """Yield all histories with their files; a file or a history that makes no sense is reported, and the others go
     on."""
-    from checkers.linearizable.formats.files import read
-
     for file in files:
 
         def complain(error: BadInput, file: Path = file) -> None:
@@ -202,7 +211,7 @@ def _histories(
             printed.add(ExitCode.ERROR, file, None)
 
         try:
-            for history in read(file, format, model, init, complain):
+            for history in read_histories(file, format, model, init, complain):
                 if identity is None or str(history.id) == identity:
                     yield file, history
         except BadInput as error:
@@ -273,15 +282,12 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 
 def _witness(history: History, result: Result) -> dict[str, Any] | None:
-
-    from checkers.linearizable.witness import explanation
-
     witness = result.witness
     if witness is None:
         return None
     return {
         "key": _key(witness.key),
-        "reason": explanation.reason(history, witness),
+        "reason": violation_reason(history, witness),
         "prefix": _places(history, witness.prefix),
         "blocked": _operation(history, witness.blocked) if witness.blocked >= 0 else None,
         "dead_ends": [
@@ -293,12 +299,10 @@ def _witness(history: History, result: Result) -> dict[str, Any] | None:
 
 
 def _operation(history: History, number: int) -> dict[str, Any]:
-    from checkers.linearizable.witness.words import call
-
     one = history.operations[number]
     return {
         "process": one.process,
-        "call": call(one, history.model),
+        "call": call_words(one, history.model),
         "invoked": one.call,
         "completed": one.ret,
         "rows": [row for row in one.rows if row >= 0],
@@ -317,8 +321,6 @@ def _key(key: str | None) -> Any:
 
 
 def _print(file: Path, history: History, result: Result, console: Console) -> None:
-    from checkers.linearizable.witness import explanation
-
     name = str(file) if history.id == file.name else f"{file} {history.id}"
     spent = f"{result.ms:.1f} ms, {result.configs:,} configurations, {result.peak_mib:.1f} MiB"
     reading = history.reading
@@ -330,15 +332,15 @@ def _print(file: Path, history: History, result: Result, console: Console) -> No
         console.print(f"  {escape(_read_as(reading))}")
     if result.valid is None:
         for one in result.undecided:
-            console.print(f"  [yellow]undecided:[/] {escape(explanation.undecided_object(one))}")
+            console.print(f"  [yellow]undecided:[/] {escape(undecided_object(one))}")
     if result.witness is not None or result.tally is not None:
-        for line in explanation.lines(history, result):
+        for line in explanation_lines(history, result):
             console.print(f"  {escape(line)}")
 
 
 def _read_as(reading: Reading) -> str:
     """Return which conventions were taken, and whether somebody asked for them."""
-    instead = INSTEAD.get(reading.format)
+    instead = KNOSSOS_FORMATS.get(reading.format)
     other = f"; --format {instead} reads it by Knossos's conventions" if instead is not None else ""
     how = f"recognized by its content{other}" if reading.guessed else "as --format says"
     return f"read as {reading.format} ({how}): {'; '.join(reading.conventions)}"
