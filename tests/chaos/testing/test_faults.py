@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any, cast
@@ -27,7 +28,8 @@ from nemesis.partition import Shape
 OF_CONTROLLERS = {"leader_transfer", "member_change"}
 #: What the simulator can't do at all.
 NOT_SIMULATED = {"memory"}
-#: What a fault needs so that all of it shows in a short run.
+OF_FAULTS = Path(__file__).parents[2] / "nemesis"
+#: What a fault needs so that all of it shows in a short run. One with a test file of its own says it there.
 HOW: Mapping[str, Mapping[str, Any]] = {
     "demote": {"vary": {"within_s": 0.0}},
     "flapping": {"vary": {"period_s": 1.2}},
@@ -51,7 +53,12 @@ def group_of_controllers() -> Driver:
     return system(System(queues=1))
 
 
-SIMULATED = [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULATED]
+def has_own_test(name: str) -> bool:
+    file = OF_FAULTS / f"test_{name}.py"
+    return file.is_file() and "check_fault(" in file.read_text("utf-8")
+
+
+SIMULATED = [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULATED and not has_own_test(name)]
 
 
 @pytest.mark.parametrize(
