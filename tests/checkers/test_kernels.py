@@ -50,7 +50,7 @@ from tests.checkers.slow import no_rollback as slow_no_rollback
 from tests.checkers.slow import order as slow_order
 from tests.checkers.slow import progress as slow_progress
 from tests.checkers.slow import reads as slow_reads
-from tests.checkers.slow.random_clients import clients, consumers
+from tests.checkers.slow.random_clients import clients, consumers, logs
 from tests.checkers.slow.random_rows import replicas
 from tests.checkers.slow.random_storms import readers, storms
 from tests.checkers.slow.steady_rows import steady
@@ -152,8 +152,8 @@ PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
         slow_no_rollback.Confirms(),
         replicas,
     ),
-    "agreement": (Agreement(), slow_agreement.Content(), clients),
-    "reads": (Reads(), slow_reads.Read(), clients),
+    "agreement": (Agreement(), slow_agreement.Content(), logs),
+    "reads": (Reads(), slow_reads.Read(), logs),
     "order": (Both(order.PROMISE, slow_order.BOTH, (order.Stored(), order.Delivered())), slow_order.Order(), consumers),
     "consumers": (Consumers(), slow_consumers.Consumers(), consumers),
     "availability": (
@@ -164,7 +164,7 @@ PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
     "progress": (Progress(), slow_progress.Progress(), readers),
 }
 #: Those whose oracles tell only what is wrong, not how it came.
-WORDLESS = ("order", "agreement", "reads", "no-rollback")
+WORDLESS = ("order", "agreement", "reads", "no-rollback", "availability")
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
 RANDOM, MORE = range(55), range(55, 700)

@@ -101,6 +101,10 @@ class RandomClients(RandomRows):
         if not self.errs():
             self.add("op", "drain", type="ok", op=asked, process="drain-0.0", queue=queue, offset=end)
 
+    def extent(self) -> dict[str, int]:
+        """From where to where a replica's log goes, if it says so."""
+        return {}
+
     def finals(self) -> None:
         for node in (*BROKERS, "store-0"):
             for queue, stored in self.stored.items():
@@ -112,9 +116,36 @@ class RandomClients(RandomRows):
         for node in BROKERS:
             role = self.rng.choice(("master", "slave"))
             maximums = {str(queue): len(stored) + self.errs() for queue, stored in self.stored.items()}
-            self.add("final", "node", {"role": role, "maximums": maximums, "confirm": 9}, node=node)
+            told = {"role": role, "maximums": maximums, "confirm": 9, **self.extent()}
+            self.add("final", "node", told, node=node)
             if self.likely(0.95):
                 self.add("final", "complete", node=node)
+
+
+class RandomLogs(RandomClients):
+    """Clients, and replicas whose logs grow, are confirmed and cut, and go from somewhere to somewhere in the end."""
+
+    def step(self) -> None:
+        if self.likely(0.6):
+            super().step()
+            return
+        rng, node = self.rng, self.rng.choice(BROKERS)
+        f = rng.choices(("append", "confirm", "truncate", "recovered", "bootstrap"), (12, 6, 2, 1, 1))[0]
+        lived = {"node": node, "incarnation": 1, "step": len(self.rows) + rng.choice((0, 0, -2)), "epoch": 1}
+        if f == "append":
+            queue = self.queue
+            offset = rng.randrange(len(self.stored[queue]) + 1)
+            message = m(1, queue) if self.errs() or offset == len(self.stored[queue]) else self.stored[queue][offset]
+            stands = {"queue": queue, "offset": offset, "message": message, "hash": content(message)}
+            size = rng.choice((1, 3))
+            self.add("trace", f, {"size": size}, position=self.position[node], **stands, **lived)
+            self.position[node] += size
+        else:
+            self.add("trace", f, position=max(0, self.position[node] + rng.choice((-4, -2, -1, 0, 0))), **lived)
+
+    def extent(self) -> dict[str, int]:
+        longest = max(map(len, self.stored.values()))
+        return {"first": self.rng.choice((0, 0, 1, 2)), "end": max(0, longest + self.rng.choice((-2, -1, 0, 0)))}
 
 
 class RandomConsumers(RandomClients):
@@ -152,6 +183,11 @@ class RandomConsumers(RandomClients):
 def consumers(rng: Random) -> pa.Table:
     """What groups of consumers did and were told, besides."""
     return history(RandomConsumers(rng))
+
+
+def logs(rng: Random) -> pa.Table:
+    """What clients did and were told, and what replicas told of their logs."""
+    return history(RandomLogs(rng))
 
 
 def clients(rng: Random) -> pa.Table:
