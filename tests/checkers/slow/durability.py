@@ -1,18 +1,22 @@
-"""Durability, queue by queue: the oracle of the kernels in ``checkers/durability``."""
+"""What was acknowledged is there until retention removes it, message by message: the oracle of the kernels in
+``checkers/durability``. What explains a loss has an oracle of its own, :mod:`slow.losses`. It tells no story:
+explanations are the kernels' own."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chaos.findings import Findings, decide
+from chaos.history.columns import COLUMNS
 from chaos.kernel import Needs
 from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts.arrays import Flags, Ints
 from checkers._facts.claims import Claims
 from checkers._facts.losses import Lost, Records, explained
 from checkers._facts.retention import EARLY_RETENTION
@@ -29,12 +33,15 @@ from checkers.durability.promise import (
     UNEXPECTED,
 )
 from checkers.durability.queues import NEEDS as QUEUES
-from tests.checkers.slow import retention
+from tests.checkers.slow import retention, stands
+from tests.checkers.slow.plain import Call, Row, calls, read, some
+from tests.checkers.slow.stands import Statement
 
 #: What the kernels need that this is the oracle of, of whole queues.
 ALL = replace(
     ACKNOWLEDGED,
     part="",
+    columns=COLUMNS,
     rows=tuple(replace(one, beside=False) for needs in (ACKNOWLEDGED, MESSAGES, QUEUES) for one in needs.rows),
 )
 
@@ -46,109 +53,94 @@ class Durability:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found, of_all = Findings(PROMISE), Findings(PROMISE)
-        acked = rows.memo(facts.acknowledged)
-        found.count("acked", len(acked.at))
-        _untold(rows, found)
-        found.count("read", len(rows.memo(facts.delivered).at))
-        end = _Evidence.gather(rows, context)
-        found.count("drained_queues", len(end.drained))
-        for queue in _queues(rows):
-            _judge_queue(rows, context, found, of_all, end, queue)
-        _unexpected(rows, found)
-        _appended_twice(rows, found)
-        _redelivered(rows, found)
+        it = _Run.of(rows, context)
+        found.count("acked", len(it.acked))
+        _untold(rows, it, found)
+        found.count("read", len(it.given))
+        found.count("drained_queues", len(it.drained))
+        for queue in sorted({one.queue for one in (*read(rows, "send"), *it.given) if one.queue >= 0}):
+            _judge_queue(rows, context, it, found, of_all, queue)
+        _unexpected(it, found)
+        _appended_twice(it, found)
+        _redelivered(rows, it, found)
         retention.examine(rows, context, of_all)
         return found.partial().merge(of_all.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [
-            ("acked", "no acknowledged send: nothing was promised"),
-            ("drained_queues", "no queue was read to its end after the run"),
-        ]
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
-
-
-def _untold(rows: Rows, found: Findings) -> None:
-    """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
-    sends = rows.memo(facts.sends)
-    placeless = int(sends.ok.sum()) - len(rows.memo(facts.acknowledged).at)
-    if placeless:
-        found.gap(f"{placeless} acknowledged sends do not report which content stands at which offset")
-    read = rows.memo(facts.delivered).at
-    unreadable = len(read) - len(rows.memo(facts.read).at)
-    if unreadable:
-        found.gap(f"{unreadable} messages were read without their offset or content")
-    every = rows.where(kind="op", f="send")
-    strays = len(every) - len(sends.invoke) - int((sends.done >= 0).sum())
-    if strays:
-        found.gap(f"{strays} sends ended more than once, or without an invocation on record")
-
-
-def _queues(rows: Rows) -> list[int]:
-    """The queues of this shard that clients worked with."""
-    at = np.concatenate([rows.where(kind="op", f="send"), rows.where(kind="op", f="delivered")])
-    return [int(queue) for queue in np.unique(rows.column("queue")[at]) if queue >= 0]
+        return decide(PROMISE, partial, unless=context.no_queues)
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What is known of the content after recovery. ``drained``: queue → (begin, end, row) of a completed drain."""
+class _Run:
+    """``given``: all that clients were given, ``final`` of that what the final reading gave. ``stored``: what logs and
+    the tier hold in the end; ``whole``: that is all of it. ``drained``: queue → the widest final reading of it, from
+    where to where, and its row. ``ends``: queue → its end, as masters tell it."""
 
-    drained: dict[int, tuple[int, int, int]]
-    by_drain: Claims
-    by_final: Claims
-    finals_are_whole: bool
-    system_end: dict[int, int]
+    sends: list[Call]
+    acked: list[Statement]
+    given: list[Row]
+    final: list[Row]
+    stored: list[Statement]
+    whole: bool
+    drained: dict[int, tuple[int, int, Row]]
+    ends: dict[int, int]
 
     @classmethod
-    def gather(cls, rows: Rows, context: RunContext) -> _Evidence:
-        drains = facts.calls(rows, "drain")
-        queue, offset, index = rows.column("queue"), rows.column("offset"), rows.column("index")
-        drained: dict[int, tuple[int, int, int]] = {}
-        for asked, done in zip(drains.invoke[drains.ok], drains.done[drains.ok], strict=True):
-            begin, end = max(0, int(offset[asked])), int(offset[done])
-            known = drained.get(int(queue[asked]))
-            if known is None or end - begin > known[1] - known[0]:
-                drained[int(queue[asked])] = (begin, end, int(index[done]))
-        read = rows.memo(facts.delivered)
-        by_drain = facts.claims_of(rows, read.at[rows.memo(facts.drain_reads)])
-        by_final = facts.join(rows.memo(facts.final_log), rows.memo(facts.tiered))
-        names = facts.brokers(rows, context)
-        whole = bool(names) and set(names) <= facts.complete_nodes(rows) and facts.has_recovered(rows)
-        return cls(drained, by_drain, by_final, whole, _system_ends(rows))
+    def of(cls, rows: Rows, context: RunContext) -> _Run:
+        given, names = read(rows, "delivered"), set(facts.brokers(rows, context))
+        begins = [one.index for one in some(rows, "harness", "phase") if one.value.get("phase") == "drain"]
+        provers = {one.process for one in read(rows, "drain")}
+        complete = {one.node for one in some(rows, "final", "complete")}
+        drained: dict[int, tuple[int, int, Row]] = {}
+        for call in calls(rows, "drain"):
+            if call.ok and call.end is not None:
+                begin, end = max(0, call.begin.offset), call.end.offset
+                known = drained.get(call.begin.queue)
+                if known is None or end - begin > known[1] - known[0]:
+                    drained[call.begin.queue] = (begin, end, call.end)
+        ends: dict[int, int] = {}
+        for one in some(rows, "final", "node"):
+            if one.value.get("role") == "master":
+                for queue, maximum in (one.value.get("maximums") or {}).items():
+                    ends[int(queue)] = max(ends.get(int(queue), -1), int(maximum))
+        return cls(
+            sends=calls(rows, "send"),
+            acked=stands.acknowledged(rows),
+            given=given,
+            final=[one for one in given if (one.op >= begins[0] if begins else one.process in provers)],
+            stored=stands.in_the_end(rows) + stands.tiered(rows),
+            whole=bool(names) and names <= complete and bool(some(rows, "harness", "recovered")),
+            drained=drained,
+            ends=ends,
+        )
 
 
-def _system_ends(rows: Rows) -> dict[int, int]:
-    """The end of each queue as masters told it after the run."""
-    ends: dict[int, int] = {}
-    for at in rows.where(kind="final", f="node"):
-        told = rows.value(at)
-        if told.get("role") == "master":
-            for queue, end in (told.get("maximums") or {}).items():
-                ends[int(queue)] = max(ends.get(int(queue), -1), int(end))
-    return ends
+def _untold(rows: Rows, it: _Run, found: Findings) -> None:
+    """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
+    if placeless := sum(call.ok for call in it.sends) - len(it.acked):
+        found.gap(f"{placeless} acknowledged sends do not report which content stands at which offset")
+    if unreadable := len(it.given) - len(stands.delivered(rows)):
+        found.gap(f"{unreadable} messages were read without their offset or content")
+    if strays := len(read(rows, "send")) - len(it.sends) - sum(call.end is not None for call in it.sends):
+        found.gap(f"{strays} sends ended more than once, or without an invocation on record")
 
 
-def _judge_queue(
-    rows: Rows, context: RunContext, found: Findings, of_all: Findings, end: _Evidence, queue: int
-) -> None:
+def _judge_queue(rows: Rows, context: RunContext, it: _Run, found: Findings, of_all: Findings, queue: int) -> None:
     """Find acknowledged messages of one queue that are gone, and unclear ones that are there."""
-    acked = rows.memo(facts.acknowledged)
-    acked = acked.only(acked.queue == queue)
-    read = rows.memo(facts.read)
-    seen = read.offset[read.queue == queue]
-    needed = max(acked.offset.max(initial=-1), seen.max(initial=-1), end.system_end.get(queue, 0) - 1) + 1
-    begin, reached, _ = end.drained.get(queue, (0, -1, -1))
+    acked = [one for one in it.acked if one.queue == queue]
+    seen = [one for one in stands.by_rows(it.given) if one.queue == queue]
+    needed = max(it.ends.get(queue, 0), *(one.offset + 1 for one in (*acked, *seen)), 0)
+    begin, reached, _ = it.drained.get(queue, (0, -1, None))
     proven = reached >= needed
     if not proven:
-        what = f"reached offset {reached} of {needed}" if queue in end.drained else "is missing"
+        what = f"reached offset {reached} of {needed}" if queue in it.drained else "is missing"
         if context.uses_queues:
             found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
-        if not end.finals_are_whole:
+        if not it.whole:
             return
     found.count("lost", 0)
-    present = end.by_drain if proven else facts.join(end.by_drain, end.by_final)
-    present = present.only(present.queue == queue)
+    present = stands.by_rows(it.final) + ([] if proven else it.stored)
+    present = [one for one in present if one.queue == queue]
     floor, known = retention.lawful_floor(rows, context, queue, of_all)
     if proven and begin > floor and not known:
         found.gap(
@@ -156,244 +148,108 @@ def _judge_queue(
             "is below"
         )
         floor = begin
-    if known:
-        _denied(rows, found, queue, floor)
-    missing = acked.only(~_holds(present, acked) & (acked.offset >= floor))
-    _lost(rows, context, found, end, missing, proven)
-    _recovered(rows, found, present, queue)
+    for call in calls(rows, "pull") + calls(rows, "bounds") if known else ():
+        if call.ok and call.end is not None and call.end.queue == queue and call.end.number("minimum") > floor:
+            found.add(EARLY_RETENTION, "", call.end.index, queue=queue, offset=floor)  # who believes it passes over it
+    held = {(one.offset, one.content) for one in present}
+    missing = [one for one in acked if one.offset >= floor and (one.offset, one.content) not in held]
+    _lost(rows, context, it, found, missing)
+    _recovered(it, found, {one.row.message for one in present}, queue)
 
 
-def _denied(rows: Rows, found: Findings, queue: int, floor: int) -> None:
-    """No replica tells a client that a queue begins above what retention has lawfully removed: it would pass over what
-    is there."""
-    index = rows.column("index")
-    for f in ("pull", "bounds"):
-        calls = facts.calls(rows, f)
-        done = calls.done[calls.ok]
-        done = done[rows.column("queue")[done] == queue]
-        wrong = done[rows.numbers("minimum", done) > floor]
-
-        def tell(at: int) -> None:
-            minimum = int(rows.value(at).get("minimum", -1))
-            found.add(
-                EARLY_RETENTION,
-                f"{rows.text('node', at) or 'The system'} said at {facts.at_s(rows, at)} that queue {queue} begins at "
-                f"offset {minimum}, but retention was allowed to remove only what is below offset {floor}.",
-                int(index[at]),
-                queue=queue,
-                offset=floor,
-            )
-
-        found.add_each(EARLY_RETENTION, wrong, tell, queues=rows.column("queue")[wrong])
-
-
-def _holds(present: Claims, claims: Claims) -> Flags:
-    """For each claim: is the same content at the same offset? Both of one queue."""
-    order, starts = facts.groups(present.offset, present.hash)
-    known = order[starts]
-    offset, content = present.offset[known], present.hash[known]
-    low, high = (np.searchsorted(offset, claims.offset, side=side) for side in ("left", "right"))
-    held = np.zeros(len(claims.at), dtype=np.bool_)
-    for step in range(int((high - low).max(initial=0))):  # more than one content at an offset is rare
-        there = low + step < high
-        held[there] |= content[low[there] + step] == claims.hash[there]
-    return held
-
-
-def _lost(rows: Rows, context: RunContext, found: Findings, end: _Evidence, missing: Claims, by_drain: bool) -> None:
-    """What explains a loss has an oracle of its own, :mod:`slow.losses`."""
-    why = explained(rows, context, Records.of(rows, missing), missing.at)
+def _lost(rows: Rows, context: RunContext, it: _Run, found: Findings, missing: Sequence[Statement]) -> None:
+    places = [[one.row.at, one.queue, one.offset, one.content] for one in missing]
+    claims = Claims.of(*np.array(places, dtype=np.int64).reshape(-1, 4).T)
+    why = explained(rows, context, Records.of(rows, claims), claims.at)
+    numbers = np.arange(len(missing))
     for policy, mine in why.reasons(Lost.PERMITTED):
-        _tell_lost(rows, found, end, missing.only(mine), by_drain, LOST_BY_POLICY, policy)
+        _report_lost(it, found, [missing[number] for number in numbers[mine]], LOST_BY_POLICY, policy)
     for but, mine in why.reasons(Lost.UNDECIDED):
-        found.gap(f"{len(mine)} acknowledged messages are gone, {but}")
-    rest = missing.only(why.where(Lost.UNEXPLAINED))
-    if len(rest.at) and (destroyed := facts.all_destroyed(rows, context)):
-        found.gap(f"{len(rest.at)} acknowledged messages are gone, but {destroyed}")
+        found.gap(f"{len(numbers[mine])} acknowledged messages are gone, {but}")
+    rest = [missing[number] for number in numbers[why.where(Lost.UNEXPLAINED)]]
+    if rest and (destroyed := facts.all_destroyed(rows, context)):
+        found.gap(f"{len(rest)} acknowledged messages are gone, but {destroyed}")
     else:
-        _tell_lost(rows, found, end, rest, by_drain, LOST)
+        _report_lost(it, found, rest, LOST)
 
 
-def _tell_lost(
-    rows: Rows, found: Findings, end: _Evidence, missing: Claims, by_drain: bool, name: str, policy: str = ""
-) -> None:
-    index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
-
-    def tell(number: int) -> None:
-        at = int(missing.at[number])
-        queue, offset = int(missing.queue[number]), int(missing.offset[number])
-        where = "the final read of the queue" if by_drain else "the final content of every replica and of the tier"
-        elsewhere = end.by_final.only((end.by_final.queue == queue) & (end.by_final.offset == offset))
-        other = (
-            f" Another message has its offset on {rows.text('node', elsewhere.at[0])}."
-            if (len(elsewhere.at) and int(elsewhere.hash[0]) != int(missing.hash[number]))
-            else ""
-        )
-        found.add(
-            name,
-            f"Message {_short(int(message[at]))} was acknowledged at {facts.at_s(rows, at)} by "
-            f"{facts.who(rows.text('node', at), int(rows.column('epoch')[at]))} at queue {queue}, "
-            f"offset {offset}, but it is missing from {where}.{other}{f' As {policy}.' if policy else ''}",
-            int(op[at]),
-            int(index[at]),
-            end.drained.get(queue, (0, 0, -1))[2],
-            *index[elsewhere.at[:2]],
-            queue=queue,
-            offset=offset,
-            message=int(message[at]),
-            policy=policy,
-        )
-
-    found.count("lost", len(missing.at))
-    found.add_each(name, np.arange(len(missing.at)), tell, queues=missing.queue, policy=policy)
+def _report_lost(it: _Run, found: Findings, missing: Sequence[Statement], name: str, policy: str = "") -> None:
+    found.count("lost", len(missing))
+    for one in missing:
+        drain = [it.drained[one.queue][2].index] if one.queue in it.drained else []
+        elsewhere = [other.row.index for other in it.stored if (other.queue, other.offset) == (one.queue, one.offset)]
+        story = (one.row.op, one.row.index, *drain, *elsewhere[:2])
+        found.add(name, "", *story, queue=one.queue, offset=one.offset, message=one.row.message, policy=policy)
 
 
-def _short(message: int) -> str:
-    return f"{message >> 40}/{message & (1 << 40) - 1}" if message >= 0 else "without an id"
+def _recovered(it: _Run, found: Findings, there: set[int], queue: int) -> None:
+    """Count the sends of unknown outcome, and of those whose message is there after all."""
+    mine = [call for call in it.sends if call.begin.queue == queue]
+    unclear = [call.begin for call in mine if call.end is None or call.end.type not in ("ok", "fail")]
+    found.count("unclear", len(unclear))
+    acknowledged = {call.begin.message for call in mine if call.ok}
+    back: dict[int, Row] = {}
+    for one in unclear:
+        if one.message in there and one.message not in acknowledged:
+            back.setdefault(one.message, one)
+    for message, one in sorted(back.items()):
+        found.add(RECOVERED, "", one.index, queue=queue, message=message)
 
 
-def _recovered(rows: Rows, found: Findings, present: Claims, queue: int) -> None:
-    """Count the unclear sends whose message is there after all."""
-    sends = rows.memo(facts.sends)
-    message, index = rows.column("message"), rows.column("index")
-    mine = rows.column("queue")[sends.invoke] == queue
-    unclear = mine & ~sends.ok & ~sends.failed
-    acknowledged = message[sends.invoke[mine & sends.ok]]
-    asked = sends.invoke[unclear]
-    there = np.isin(message[asked], message[present.at]) & ~np.isin(message[asked], acknowledged)
-    _, first = np.unique(message[asked[there]], return_index=True)
-    back = asked[there][first]
-    found.count("unclear", int(unclear.sum()))
-
-    def tell(at: int) -> None:
-        found.add(
-            RECOVERED,
-            f"The result of sending message {_short(int(message[at]))} at {facts.at_s(rows, at)} was unknown;"
-            " it was stored.",
-            int(index[at]),
-            queue=queue,
-            message=int(message[at]),
-        )
-
-    found.add_each(RECOVERED, back, tell, queues=rows.column("queue")[back])
-
-
-def _unexpected(rows: Rows, found: Findings) -> None:
-    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
-    sends = rows.memo(facts.sends)
-    message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
-    stored = [rows.memo(facts.final_log).at, rows.memo(facts.tiered).at]
-    at = np.sort(np.concatenate([rows.memo(facts.delivered).at, *stored]))
-    ids, first = np.unique(message[sends.invoke], return_index=True)
-    origin = sends.invoke[first]
-    slot = np.minimum(np.searchsorted(ids, message[at]), max(0, len(ids) - 1))
-    sent = (ids[slot] == message[at]) if len(ids) else np.zeros(len(at), dtype=np.bool_)
-    source = origin[slot] if len(ids) else np.zeros(len(at), dtype=np.int64)
-    astray = ~sent | (queue[source] != queue[at])
-    damaged = ~astray & (content[source] != content[at])
-    possible = np.isin(message[at], message[sends.invoke[~sends.failed]])
-    refused = ~astray & ~possible
-    index_of = dict(zip(at.tolist(), source.tolist(), strict=True))
-
-    def tell(name: str, why: str, told: Ints) -> None:
-        places = np.stack([queue[told], rows.column("offset")[told], message[told]])
-        _, firsts = np.unique(places, axis=1, return_index=True)
-        once = told[np.sort(firsts)]
-        found.add_each(name, once, lambda at: tell_one(name, why, at), queues=queue[once])
-
-    def tell_one(name: str, why: str, at: int) -> None:
-        place, node = int(rows.column("offset")[at]), rows.text("node", at)
-        sent = index_of[at]
-        stranger = name is UNEXPECTED and (message[at] != message[sent] or queue[at] != queue[sent])
-        found.add(
-            name,
-            f"Queue {int(queue[at])}, offset {place}, seen at {facts.at_s(rows, at)}"
-            f"{' on ' if node else ''}{node}: {why}",
-            -1 if stranger else int(index[sent]),
-            int(index[at]),
-            queue=int(queue[at]),
-            offset=place,
-            message=int(message[at]),
-        )
-
-    tell(UNEXPECTED, "a message that nobody sent to this queue.", at[astray])
-    tell(UNEXPECTED, "a message whose every send was definitely refused.", at[refused])
-    tell(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
+def _unexpected(it: _Run, found: Findings) -> None:
+    """Everything that was read or stands somewhere was sent, to this queue, with this content, and not by sends that
+    surely failed alone. Each place is told once."""
+    origin: dict[int, Row] = {}
+    possible = set()
+    for call in it.sends:
+        origin.setdefault(call.begin.message, call.begin)
+        if call.end is None or call.end.type != "fail":
+            possible.add(call.begin.message)
+    wrong: dict[str, dict[tuple[int, int, int], tuple[Row | None, Row]]] = {"astray": {}, "refused": {}, "damaged": {}}
+    for one in sorted([*it.given, *(said.row for said in it.stored)], key=lambda one: one.at):
+        sent, place = origin.get(one.message), (one.queue, one.offset, one.message)
+        if sent is None or sent.queue != one.queue:
+            wrong["astray"].setdefault(place, (None, one))
+            continue
+        if one.message not in possible:
+            wrong["refused"].setdefault(place, (sent, one))
+        if sent.hash != one.hash:
+            wrong["damaged"].setdefault(place, (sent, one))
+    for how, places in wrong.items():
+        for (queue, offset, message), (sent, one) in places.items():
+            name, story = CORRUPT if how == "damaged" else UNEXPECTED, [one.index]
+            story = story if sent is None else [sent.index, *story]
+            found.add(name, how, *story, queue=queue, offset=offset, message=message)
 
 
-def _appended_twice(rows: Rows, found: Findings) -> None:
+def _appended_twice(it: _Run, found: Findings) -> None:
     """A message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
-    sends = rows.memo(facts.sends)
-    message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
-    read = rows.memo(facts.delivered)
-    parts = [
-        rows.memo(facts.final_log).at,
-        rows.memo(facts.tiered).at,
-        read.at[rows.memo(facts.drain_reads)],
-    ]
-    at = np.concatenate(parts)
-    at = at[message[at] >= 0]
-    order, starts = facts.groups(message[at], queue[at], offset[at])
-    at = at[order[starts]]
-    places = [*zip(message[at].tolist(), queue[at].tolist(), strict=True)]
-    ids = sorted(set(places))
-    begin = np.array([places.index(one) for one in ids], dtype=np.int64)
-    copies = np.array([places.count(one) for one in ids], dtype=np.int64)
-    sent = sends.invoke[~sends.failed]
-    tried = [*zip(message[sent].tolist(), queue[sent].tolist(), strict=True)]
-    allowed = np.array([max(1, tried.count(one)) for one in ids], dtype=np.int64)
-    found.count("duplicates_by_retry", int((copies[copies <= allowed] - 1).sum()))
-
-    def tell(number: int) -> None:
-        where = at[begin[number] : begin[number] + copies[number]]
-        message_, queue_ = ids[number]
-        asked = sends.invoke[(message[sends.invoke] == message_) & (queue[sends.invoke] == queue_)]
-        found.add(
-            DUPLICATE_APPEND,
-            f"Message {_short(message_)} was sent {len(asked)} times to queue {queue_}, of which "
-            f"{int(allowed[number])} may have been stored, but stands there at the offsets "
-            f"{', '.join(str(int(o)) for o in offset[where][:8])}.",
-            *index[asked[:4]],
-            *index[where[:8]],
-            queue=int(queue[where[0]]),
-            offset=int(offset[where[-1]]),
-            message=message_,
-        )
-
-    many = np.flatnonzero(copies > allowed)
-    found.add_each(DUPLICATE_APPEND, many, tell, queues=queue[at[begin[many]]])
+    places: dict[tuple[int, int], dict[int, Row]] = {}
+    for one in [*(said.row for said in it.stored), *it.final]:
+        if one.message >= 0:
+            places.setdefault((one.message, one.queue), {}).setdefault(one.offset, one)
+    tried: Counter[tuple[int, int]] = Counter()
+    for call in it.sends:
+        tried[call.begin.message, call.begin.queue] += call.end is None or call.end.type != "fail"
+    retried = 0
+    for (message, queue), by_offset in sorted(places.items()):
+        if len(by_offset) <= max(1, tried[message, queue]):
+            retried += len(by_offset) - 1
+            continue
+        asked = [call.begin for call in it.sends if (call.begin.message, call.begin.queue) == (message, queue)]
+        where = [by_offset[offset] for offset in sorted(by_offset)]
+        story = (one.index for one in (*asked[:4], *where[:8]))
+        found.add(DUPLICATE_APPEND, "", *story, queue=queue, offset=where[-1].offset, message=message)
+    found.count("duplicates_by_retry", retried)
 
 
-def _redelivered(rows: Rows, found: Findings) -> None:
+def _redelivered(rows: Rows, it: _Run, found: Findings) -> None:
     """Count messages that one group got more than once; at-least-once delivery permits that."""
-    read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
-    known = read.at[read.pull >= 0]
-    groups = rows.words("group", pulls.invoke)
-    names, code = np.unique(np.array(groups, dtype=np.str_), return_inverse=True) if groups else (np.array([]), None)
-    if code is None or not len(known):
-        return
-    group = code.reshape(-1)[read.pull[read.pull >= 0]]
-    mine = names[group] != ""
-    known, group = known[mine], group[mine]
-    order, starts = facts.groups(group, rows.column("queue")[known], rows.column("offset")[known])
-    first = np.zeros(len(known), dtype=np.bool_)
-    first[starts] = True
-    leader = np.empty(len(known), dtype=np.int64)
-    leader[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(known)), 0))]
-    again = np.flatnonzero(leader != np.arange(len(known)))
-    index = rows.column("index")
-
-    def tell(number: int) -> None:
-        at, before = int(known[number]), int(known[leader[number]])
-        found.add(
-            REDELIVERY,
-            f"Group {names[group[number]]} got offset {int(rows.column('offset')[at])} of queue "
-            f"{int(rows.column('queue')[at])} again at {facts.at_s(rows, at)}.",
-            int(index[before]),
-            int(index[at]),
-            queue=int(rows.column("queue")[at]),
-            offset=int(rows.column("offset")[at]),
-            message=int(rows.column("message")[at]),
-        )
-
-    found.add_each(REDELIVERY, again, tell, queues=rows.column("queue")[known[again]])
+    groups = {call.begin.index: call.begin.value.get("group", "") for call in calls(rows, "pull")}
+    before: dict[tuple[str, int, int], Row] = {}
+    for one in it.given:
+        if group := groups.get(one.op, ""):
+            first = before.setdefault((group, one.queue, one.offset), one)
+            if first is not one:
+                story = (first.index, one.index)
+                found.add(REDELIVERY, "", *story, queue=one.queue, offset=one.offset, message=one.message)
