@@ -17,7 +17,7 @@ from stormproof.cli import stormproof
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 #: Pages that the navigation has a place for before they are written.
-LATER = {"ci.md", "gallery.md", "runs.md"}
+LATER = {"ci.md", "runs.md"}
 FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

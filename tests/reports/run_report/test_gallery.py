@@ -1,6 +1,6 @@
 """The gallery in the documents: what the first screen of a report says of planted bugs, one for each of six laws.
 
-Each story in ``docs/gallery.md`` is the one that the report of the run tells. With ``STORMPROOF_REWRITE=1``
+Each story in ``docs/runs.md`` is the one that the report of the run tells. With ``STORMPROOF_REWRITE=1``
 the page and its pictures are made anew (they need Chromium): look at the difference before you commit it.
 """
 
@@ -28,7 +28,7 @@ from tests.browser import CHROMIUM, browser
 from tests.reference.golden import REWRITE
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
+PAGE, PICTURES = DOCS / "runs.md", DOCS / "gallery"
 #: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
 WIDTH, HEIGHT, COLOURS, MOST = 1000, 800, 48, 80_000
 #: A page's size in bytes, and on paper.
@@ -129,7 +129,8 @@ def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
     assert {exhibit.mutant for exhibit in EXHIBITS} <= {planted.name for planted in MUTANTS}
     assert sorted(each.stem for each in PICTURES.iterdir()) == sorted(exhibit.mutant for exhibit in EXHIBITS)
     assert not [each.name for each in PICTURES.iterdir() if each.stat().st_size > MOST]
-    assert re.findall(r"^## (.*)$", PAGE.read_text("utf-8"), re.M) == [exhibit.title for exhibit in EXHIBITS]
+    gallery = PAGE.read_text("utf-8").partition("\n## Gallery\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^### (.*)$", gallery, re.M) == [exhibit.title for exhibit in EXHIBITS]
 
 
 def sheets(page: Path) -> int:
@@ -149,7 +150,7 @@ def story(page: str) -> str:
 def section(exhibit: Exhibit, told: str) -> str:
     picture = f"![The first screen of the report]({PICTURES.name}/{exhibit.mutant}.png)"
     parts = (
-        f"\n## {exhibit.title}",
+        f"\n### {exhibit.title}",
         f"Law: {exhibit.law}.",
         f"    {exhibit.command}",
         f"> {told}",
@@ -160,11 +161,13 @@ def section(exhibit: Exhibit, told: str) -> str:
 
 
 def write(exhibit: Exhibit, told: str) -> None:
-    """Put a section in the place of the one with its title, or at the end."""
+    """Put a section in the place of the one with its title. Raises :class:`ValueError` when there is none."""
     page = PAGE.read_text("utf-8")
-    old = re.search(rf"\n## {re.escape(exhibit.title)}\n.*?(?=\n## |\Z)", page, re.S)
+    old = re.search(rf"\n### {re.escape(exhibit.title)}\n.*?(?=\n##|\Z)", page, re.S)
     new = section(exhibit, told)
-    PAGE.write_text(page.replace(old.group(0), new) if old else page + new, "utf-8")
+    if old is None:
+        raise ValueError(f"{PAGE.name} has no section {exhibit.title!r}: add its heading where it is to stand")
+    PAGE.write_text(page.replace(old.group(0), new), "utf-8")
 
 
 def draw(page: Path, picture: Path) -> None:
