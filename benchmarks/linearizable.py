@@ -94,7 +94,7 @@ class Measured:
 
 
 def series(knossos: Path | None) -> list[Series]:
-    """All series, in the order of the table in ``docs/linearizability.md``."""
+    """All series, in the order of the table in ``benchmarks/results/linearizability.md``."""
     data = _rival_data()
     etcd = sorted(path for path in (data / "jepsen").glob("etcd_*.log") if path.stem != "etcd_095")
     maps = sorted((data / "kv").glob("*.txt"))
