@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.errors import DamagedHistory
-from chaos.history.directory import read_meta, read_verdict
+from chaos.history.directory import read_verdict
 from chaos.history.history import History
-from chaos.history.run_meta import RunMeta
 from chaos.history.stream import SCHEMA
 from chaos.verdict import RunVerdict
 from reports.run_report.causes import Cause, group
@@ -26,7 +25,6 @@ class JudgedRun:
     """A judged run, read once: its history, ``verdict.json``, what the report draws of the rows, and the causes of the
     violations, in the report's order."""
 
-    directory: Path
     history: History
     verdict: RunVerdict
     story: Story
@@ -35,17 +33,17 @@ class JudgedRun:
 
 def read(run: Path) -> JudgedRun:
     """Read a judged run. Raises :class:`chaos.errors.BadInput` if it was not judged, or is not a run."""
-    verdict, meta = read_verdict(run), read_meta(run)
-    history = _readable(run, meta)
+    verdict, history = read_verdict(run), _readable(run)
     drawn = summarise(history, (index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]))
     broken = verdict.violations
     causes = group(history, drawn.faults, broken, alone=timelines(history, broken))
-    return JudgedRun(directory=run, history=history, verdict=verdict, story=drawn, causes=causes)
+    return JudgedRun(history=history, verdict=verdict, story=drawn, causes=causes)
 
 
-def _readable(run: Path, meta: RunMeta) -> History:
-    """Return the history of a run; an empty one, with the damage, where nothing of it can be read."""
+def _readable(run: Path) -> History:
+    """Return the history of a run; an empty one, with the damage, where no row can be read."""
     history = History.open(run)
+    _ = history.meta  # without this it is not a run
     try:
         _ = history.table
     except DamagedHistory as error:

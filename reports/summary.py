@@ -400,8 +400,8 @@ def _witnesses(history: History, wanted: Sequence[int]) -> dict[int, Witness]:
     found = {}
     for row in history.numbered(wanted):
         who = row.process if row.kind == "op" else row.node
-        columns = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
-        numbers = [f"{name} {number}" for name, number in columns.items() if number >= 0]
+        columns = row.numbers("epoch", "queue", "offset", "position")
+        numbers = [f"{name} {number}" for name, number in columns.items()]
         if row.node and row.kind == "op":
             numbers.append(f"answered by {row.node} (life {row.incarnation})")
         numbers += [

@@ -65,6 +65,16 @@ class Row:
         return self.position + (size if isinstance(size, int) else 1)
 
     @property
+    def entry(self) -> Mapping[str, Any]:
+        """What the controllers decided, by an ``applied`` row; empty for any other one."""
+        found = self.value.get("entry")
+        return found if isinstance(found, dict) else {}
+
+    def numbers(self, *names: str) -> dict[str, int]:
+        """Return those of these columns that the row has."""
+        return {name: number for name in names if (number := getattr(self, name)) != -1}
+
+    @property
     def in_node_order(self) -> tuple[int, int, int]:
         """What sorts the rows of one node."""
         return (self.incarnation, self.step, self.index) if self.kind == "trace" else (_LAST, _LAST, self.index)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.history.history import History
 from chaos.history.row import Row
-from reports.explanation.selection import entry_of, took_away
+from reports.explanation.selection import took_away
 from reports.explanation.subject import Subject
 from reports.summary import unsynced
 
@@ -107,7 +107,7 @@ def _decisions(chosen: Sequence[Row], history: History) -> Iterator[Edge]:
     entries = [row for row in chosen if row.f == "applied"]
     for same in _groups(entries, lambda row: row.position):
         first = _first(same, history)
-        entry = entry_of(first)
+        entry = first.entry
         yield from ((first, row) for row in same if row is not first)
         for row in chosen:
             taken = row.f == "role" and row.value.get("role") in ("master", "slave")
@@ -203,12 +203,12 @@ def _power_cuts(chosen: Sequence[Row], subject: Subject, history: History) -> It
 
 def _previous_master(row: Row, chosen: Sequence[Row], history: History) -> str:
     """Return, of an election, the master that the one before it elected in this group; "" for any other row."""
-    entry = entry_of(row)
+    entry = row.entry
     if entry.get("type") != "elect":
         return ""
-    before = [one for one in chosen if entry_of(one).get("type") == "elect" and history.before(one, row)]
-    before = [one for one in before if entry_of(one).get("group") == entry.get("group")]
-    return str(entry_of(before[-1]).get("master", "")) if before else ""
+    before = [one for one in chosen if one.entry.get("type") == "elect" and history.before(one, row)]
+    before = [one for one in before if one.entry.get("group") == entry.get("group")]
+    return str(before[-1].entry.get("master", "")) if before else ""
 
 
 def _switched(fault: Row, chosen: Sequence[Row], history: History) -> Iterator[Edge]:
@@ -219,8 +219,8 @@ def _switched(fault: Row, chosen: Sequence[Row], history: History) -> Iterator[E
             yield from (
                 (fault, row)
                 for row in chosen
-                if row.f == "applied" and entry_of(row).get("master") == proven.get("to", node)
-                and entry_of(row).get("master_epoch") == proven["epoch"]
+                if row.f == "applied" and row.entry.get("master") == proven.get("to", node)
+                and row.entry.get("master_epoch") == proven["epoch"]
             )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _masters(found: Sequence[Row], history: History) -> Iterator[Row]:
             yield row
     seen = set()
     for row in history.each(Applied):
-        entry = entry_of(row)
+        entry = row.entry
         timely = entry.get("type") != "alter" or begin <= row.index <= end
         decided = str(entry.get("type")) in DECISIONS or entry.get("masterless")
         if decided and timely and _master_epoch(row) in epochs and row.position not in seen:
@@ -131,7 +131,7 @@ def _masters(found: Sequence[Row], history: History) -> Iterator[Row]:
 def _master_epoch(row: Row) -> int:
     """Return the epoch of the master that a row is about; rows of controllers have their term in the column."""
     if row.f == "applied":
-        epoch = entry_of(row).get("master_epoch")
+        epoch = row.entry.get("master_epoch")
         return epoch if isinstance(epoch, int) else -1
     return -1 if row.f == "raft" else row.epoch
 
@@ -140,11 +140,7 @@ def _controllers(subject: Subject, history: History) -> Iterator[Row]:
     """Yield what the controllers applied to the objects while the witnesses were on their way, and who led them."""
     first, last = subject.first.index, subject.last.index
     for row in history.each(Applied, keep=lambda t: pc.less(t["index"], last)):
-        if (
-            row.index > first
-            and str(entry_of(row).get("group")) in subject.objects
-            and entry_of(row).get("type") != "none"
-        ):
+        if row.index > first and str(row.entry.get("group")) in subject.objects and row.entry.get("type") != "none":
             yield row
     raft = history.each(RaftRole, keep=lambda t: pc.less(t["index"], last))
     leads = [row for row in raft if row.index < first and row.value.get("role") == "leader"]
@@ -205,11 +201,6 @@ def _polls(subject: Subject, history: History) -> Iterator[Row]:
         shown[row.node, row.f] = now
         if changed and row.type != "invoke" and subject.first.index <= row.index <= subject.last.index:
             yield row
-
-
-def entry_of(row: Row) -> dict[str, Any]:
-    entry = row.value.get("entry")
-    return entry if isinstance(entry, dict) else {}
 
 
 def _set(values: Iterable[Any]) -> pa.Array:

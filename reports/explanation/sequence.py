@@ -14,7 +14,7 @@ from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.verdict import Anomaly, Validity
 from reports.explanation.happens_before import happens_before
-from reports.explanation.selection import entry_of, selection
+from reports.explanation.selection import selection
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
 from reports.printable import argument
@@ -82,7 +82,7 @@ def explain(run: Path, which: str = "1") -> Explanation:
     anomaly = found[number - 1]
     if not anomaly.rows:
         raise BadInput(f"{run}: violation {number} ({anomaly.name}) names no rows, so nothing leads back from it")
-    explanation = of_violation(run, found, number, history)
+    explanation = of_violation(found, number, history)
     if not explanation.arrows:
         raise DamagedHistory(f"{run}: the rows of violation {number} ({anomaly.name}) are not in the history")
     return replace(explanation, notes=[*explanation.notes, *history.damage])
@@ -97,13 +97,13 @@ def violations(run: Path) -> list[Anomaly]:
     return verdict.violations
 
 
-def of_violation(run: Path, found: Sequence[Anomaly], number: int, history: History) -> Explanation:
+def of_violation(found: Sequence[Anomaly], number: int, history: History) -> Explanation:
     """Return the slice of the violation ``number`` of all that were ``found``; without arrows where its rows are not in
     the history."""
     anomaly = found[number - 1]
     arrows, left_out = sequence(anomaly, history)
     return Explanation(
-        run=run, law=anomaly.law, name=anomaly.name, text=anomaly.explanation, number=number, of=len(found),
+        run=history.run, law=anomaly.law, name=anomaly.name, text=anomaly.explanation, number=number, of=len(found),
         arrows=arrows, notes=_notes(history, left_out),
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]]) -> tuple[str, .
     """Return the methods behind what a node traced or answered."""
     if row.kind not in ("trace", "op") or not row.node:
         return ()
-    details = (row.type, row.value.get("role"), entry_of(row).get("type"), *row.value)
+    details = (row.type, row.value.get("role"), row.entry.get("type"), *row.value)
     names = [*(f"{row.f} {detail}" for detail in details if isinstance(detail, str)), row.f]
     return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 

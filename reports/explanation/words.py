@@ -7,7 +7,6 @@ from typing import Any
 
 from chaos.history.row import Row
 from reports.explanation.happens_before import hit_by
-from reports.explanation.selection import entry_of
 from reports.run_report.story import NAMED, message_name
 
 
@@ -89,13 +88,13 @@ def _trace(row: Row, before: Sequence[Row]) -> str:
         case "raft":
             return f"{value.get('role')} of term {row.epoch}"
         case "applied":
-            return _entry(entry_of(row), row.position)
+            return _entry(row.entry, row.position)
     return " ".join(filter(None, [row.f, *_named(row)]))
 
 
 def _named(row: Row) -> Iterator[str]:
-    numbers = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
-    yield from (f"{name} {number}" for name, number in numbers.items() if number >= 0)
+    numbers = row.numbers("epoch", "queue", "offset", "position")
+    yield from (f"{name} {number}" for name, number in numbers.items())
     yield from (f"{name} {row.value[name]}" for name in ("version", "outcome", "key", "reason") if name in row.value)
 
 

@@ -33,6 +33,8 @@ PHASES, FINDINGS = 1, 2
 QUIET = ("append", "synced", "confirm", "acked", "raft", "role")
 #: Offsets that polls show, in the order of the counters.
 OFFSETS = ("end", "confirm", "first")
+#: Columns of rows that are shown.
+NUMBERS = ("index", "epoch", "queue", "offset", "position", "incarnation")
 
 Event = dict[str, Any]
 
@@ -134,9 +136,9 @@ def _log(history: History, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[
         if pid is None:
             continue
         if row.f == "append" and row.message >= 0:
-            yield _slice(pid, LOG, f"append {message_name(row.message)}", at, at + 1, "log", _numbers(row))
+            yield _slice(pid, LOG, f"append {message_name(row.message)}", at, at + 1, "log", row.numbers(*NUMBERS))
         elif row.f not in QUIET:
-            args = {**_numbers(row), **row.value}
+            args = {**row.numbers(*NUMBERS), **row.value}
             yield {"ph": "i", "name": row.f, "cat": "trace", "pid": pid, "tid": EVENTS, "ts": at, "s": "t",
                    "args": args}  # fmt: skip
 
@@ -163,7 +165,7 @@ def _clients(history: History, clock: _Clock) -> Iterator[Event]:
         end = ends.get(row.index)
         until = clock.at(end.time_ns) if end is not None else last
         outcome = end.type if end is not None else "never ended"
-        args = {**_numbers(row), **(_numbers(end) if end is not None else {}), "outcome": outcome}
+        args = {**row.numbers(*NUMBERS), **(end.numbers(*NUMBERS) if end is not None else {}), "outcome": outcome}
         if end is not None and end.node:
             args["node"] = end.node
         name = row.f if row.message < 0 else f"{row.f} {message_name(row.message)}"
@@ -215,8 +217,3 @@ def _findings(history: History, clock: _Clock) -> Iterator[Event]:
             args = {"law": anomaly.law, "explanation": anomaly.explanation, "rows": list(anomaly.rows)}
             yield {"ph": "i", "name": anomaly.name, "cat": "finding", "pid": RUN, "tid": FINDINGS,
                    "ts": clock.at(max(at)), "s": "g", "args": args}  # fmt: skip
-
-
-def _numbers(row: Row) -> dict[str, int]:
-    names = ("index", "epoch", "queue", "offset", "position", "incarnation")
-    return {name: number for name in names if (number := getattr(row, name)) != -1}

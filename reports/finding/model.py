@@ -118,9 +118,8 @@ def _traced(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Traced
 
 
 def _words(row: Row) -> str:
-    numbers = {"epoch": row.epoch, "queue": row.queue, "offset": row.offset, "position": row.position}
-    given = ", ".join(f"{name} {number}" for name, number in numbers.items() if number != -1)
-    return " ".join(filter(None, (row.f, given, row.text)))
+    numbers = row.numbers("epoch", "queue", "offset", "position")
+    return " ".join(filter(None, (row.f, ", ".join(f"{name} {number}" for name, number in numbers.items()), row.text)))
 
 
 def _experiment(run: Path) -> str:
@@ -135,7 +134,7 @@ def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
     deployment and planted bug."""
     kinds, same = {kind.name for kind in cause.kinds}, attrgetter("name", "deployment", "mutant")
     found = whole = 0
-    for run in directory.runs(judged.directory.parent):
+    for run in directory.runs(judged.history.run.parent):
         try:
             meta, verdict = directory.read_meta(run), directory.read_verdict(run)
         except ChaosError:

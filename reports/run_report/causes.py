@@ -455,14 +455,12 @@ def _copies(anomaly: Anomaly, rows: Iterable[Row]) -> tuple[Copy, ...]:
 def _epoch(row: Row) -> int:
     """Return the master epoch that a row names; -1 if it names none. A controller's own ``epoch`` is a term."""
     if row.kind == "trace" and row.f in ("applied", "raft"):
-        entry = row.value.get("entry")
-        epoch = entry.get("master_epoch", -1) if isinstance(entry, dict) else -1
+        epoch = row.entry.get("master_epoch", -1)
         return epoch if isinstance(epoch, int) else -1
     return row.epoch
 
 
 def _began(row: Row) -> bool:
     """Return whether a master term began with this row: the controllers elected somebody, or a node took the role."""
-    entry = row.value.get("entry")
-    elected = row.f == "applied" and isinstance(entry, dict) and entry.get("type") == "elect"
+    elected = row.f == "applied" and row.entry.get("type") == "elect"
     return row.kind == "trace" and (elected or (row.f == "role" and row.value.get("role") == "master"))

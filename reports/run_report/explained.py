@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -50,15 +49,13 @@ def quoted(arrow: Arrow) -> Sequence[int]:
     return arrow.rows[:ROWS]
 
 
-def explained(
-    run: Path, causes: Sequence[Cause], broken: Sequence[Anomaly], history: History
-) -> Mapping[int, Explained]:
+def explained(causes: Sequence[Cause], broken: Sequence[Anomaly], history: History) -> Mapping[int, Explained]:
     """Return the explanations by number of the cause. ``broken`` are all violations of the run, as the verdict orders
     them."""
     found = {}
     for cause in range(1, min(EXPLAINED, len(causes)) + 1):
         for violation in _violations(causes[cause - 1]):
-            explanation = of_violation(run, broken, violation.place + 1, history)
+            explanation = of_violation(broken, violation.place + 1, history)
             if explanation.arrows:
                 found[cause] = Explained(cause=cause, explanation=explanation)
                 break

@@ -59,7 +59,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     objects = timelines(drawn, broken)
     causes = group(drawn, fault_lines(drawn), broken, alone=objects, logs=found.logs)
     history = with_details(found, causes[:STRIPS], subjects(causes, drawn))
-    why = explained(run, causes, broken, history)
+    why = explained(causes, broken, history)
     operations = found.operations or Operations.of(history)
     story = summarise(history, quoted.union(*(one.rows for one in why.values())), operations)
     cards = [_card(number, cause, history, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]

@@ -207,8 +207,7 @@ def _of_rows(cause: Cause, history: History) -> Iterator[Event]:
         return
     chosen = next((v for v in cause.violations if cause.example in v.copies), cause.violations[0])
     for row in history.numbered(chosen.anomaly.rows[:ROWS]):
-        columns = {"offset": row.offset, "position": row.position, "epoch": row.epoch}
-        numbers = [f"{name} {number}" for name, number in columns.items() if number >= 0]
+        numbers = [f"{name} {number}" for name, number in row.numbers("offset", "position", "epoch").items()]
         words = [row.f, row.type if row.type != "ok" else "", *numbers[:2]]
         part, lane = _lane(row)
         text = _elected(row) or " ".join(filter(None, words))
@@ -226,10 +225,9 @@ def _lane(row: Row) -> tuple[Part, str]:
 
 
 def _elected(row: Row) -> str:
-    entry = row.value.get("entry") if row.f == "applied" else None
-    if not isinstance(entry, dict) or entry.get("type") != "elect":
+    if row.f != "applied" or row.entry.get("type") != "elect":
         return ""
-    return f"elects {entry.get('master', '?')} (epoch {entry.get('master_epoch', '?')})"
+    return f"elects {row.entry.get('master', '?')} (epoch {row.entry.get('master_epoch', '?')})"
 
 
 def _masters(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:

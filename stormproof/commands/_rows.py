@@ -19,7 +19,7 @@ def row_object(row: Row) -> dict[str, Any]:
     """Return a row as JSON: without the columns that it doesn't have, and with its value parsed where that can be
     done."""
     fields: dict[str, Any] = {"index": row.index, "at_s": round(row.at_s, 9)}
-    fields |= {name: number for name in INTEGERS if (number := getattr(row, name)) != -1}
+    fields |= row.numbers(*INTEGERS)
     fields |= {name: word for name in WORDS if (word := getattr(row, name))}
     if row.text:
         try:
@@ -34,6 +34,6 @@ def row_lines(found: Iterable[Row]) -> Iterator[str]:
     for row in found:
         what = " ".join(filter(None, (row.kind, row.f, row.type)))
         who = " ".join(filter(None, (row.process, row.node)))
-        given = {name: getattr(row, name) for name in INTEGERS if name not in LEADING}
-        numbers = ", ".join(f"{name} {number}" for name, number in given.items() if number != -1)
+        given = row.numbers(*(name for name in INTEGERS if name not in LEADING))
+        numbers = ", ".join(f"{name} {number}" for name, number in given.items())
         yield f"{row.index:>8} {row.at_s:>10.3f} s  {what:<20} {who:<24} {numbers}  {row.text}".rstrip()
