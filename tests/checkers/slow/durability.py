@@ -175,10 +175,12 @@ def _lost(rows: Rows, context: RunContext, it: _Run, found: Findings, missing: S
 
 def _report_lost(it: _Run, found: Findings, missing: Sequence[Statement], name: str, policy: str = "") -> None:
     found.count("lost", len(missing))
+    elsewhere: dict[tuple[int, int], list[int]] = {(one.queue, one.offset): [] for one in missing}
+    for other in it.stored:
+        elsewhere.get((other.queue, other.offset), []).append(other.row.index)
     for one in missing:
         drain = [it.drained[one.queue][2].index] if one.queue in it.drained else []
-        elsewhere = [other.row.index for other in it.stored if (other.queue, other.offset) == (one.queue, one.offset)]
-        story = (one.row.op, one.row.index, *drain, *elsewhere[:2])
+        story = (one.row.op, one.row.index, *drain, *elsewhere[one.queue, one.offset][:2])
         found.add(name, "", *story, queue=one.queue, offset=one.offset, message=one.row.message, policy=policy)
 
 

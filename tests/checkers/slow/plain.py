@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from chaos.shard_rows import Rows
@@ -60,8 +61,15 @@ def row(rows: Rows, at: int) -> Row:
 
 def some(rows: Rows, kind: str, *names: str) -> list[Row]:
     """All rows of a kind and these names, in the order of recording."""
-    found = [int(at) for f in names for at in rows.where(kind=kind, f=f)]
-    return [row(rows, at) for at in sorted(found)]
+    return rows.memo(_reader(kind, names))
+
+
+@cache
+def _reader(kind: str, names: tuple[str, ...]) -> Callable[[Rows], list[Row]]:
+    def found(rows: Rows) -> list[Row]:
+        return [row(rows, at) for at in sorted(int(at) for f in names for at in rows.where(kind=kind, f=f))]
+
+    return found
 
 
 def read(rows: Rows, f: str) -> list[Row]:
@@ -71,7 +79,15 @@ def read(rows: Rows, f: str) -> list[Row]:
 
 def calls(rows: Rows, *names: str) -> list[Call]:
     """All of these, in the order in which they began."""
-    return sorted((call for f in names for call in _calls(rows, f)), key=lambda call: call.begin.at)
+    return rows.memo(_caller(names))
+
+
+@cache
+def _caller(names: tuple[str, ...]) -> Callable[[Rows], list[Call]]:
+    def found(rows: Rows) -> list[Call]:
+        return sorted((call for f in names for call in _calls(rows, f)), key=lambda call: call.begin.at)
+
+    return found
 
 
 def _calls(rows: Rows, f: str) -> Iterator[Call]:

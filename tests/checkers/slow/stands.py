@@ -29,15 +29,27 @@ def by_rows(rows: Sequence[Row]) -> list[Statement]:
 
 def acknowledged(rows: Rows) -> list[Statement]:
     """The answers say where; what it was, the sender knows."""
+    return rows.memo(_acknowledged)
+
+
+def _acknowledged(rows: Rows) -> list[Statement]:
     ended = [(call.begin, call.end) for call in calls(rows, "send") if call.ok]
     return _all_known(Statement(end, end.queue, end.offset, begin.hash) for begin, end in ended if end is not None)
 
 
 def delivered(rows: Rows) -> list[Statement]:
+    return rows.memo(_delivered)
+
+
+def _delivered(rows: Rows) -> list[Statement]:
     return by_rows(read(rows, "delivered"))
 
 
 def tiered(rows: Rows) -> list[Statement]:
+    return rows.memo(_tiered)
+
+
+def _tiered(rows: Rows) -> list[Statement]:
     return by_rows(some(rows, "final", "tiered"))
 
 
@@ -49,6 +61,10 @@ def end_of(record: Row) -> int:
 def once_confirmed(rows: Rows) -> list[Statement]:
     """Records that stood in a replica's log when it called them confirmed. The log is a list: a cut takes off what
     goes beyond it, a new beginning takes all."""
+    return rows.memo(_once_confirmed)
+
+
+def _once_confirmed(rows: Rows) -> list[Statement]:
     names = ("append", "confirm", "truncate", "recovered", "bootstrap")
     logs: dict[str, list[Row]] = {}
     confirmed: dict[int, Row] = {}
@@ -67,6 +83,10 @@ def once_confirmed(rows: Rows) -> list[Statement]:
 
 def in_the_end(rows: Rows) -> list[Statement]:
     """Records of logs after the run; where the system did not recover, only what their replica calls confirmed."""
+    return rows.memo(_in_the_end)
+
+
+def _in_the_end(rows: Rows) -> list[Statement]:
     logs = some(rows, "final", "log")
     if not some(rows, "harness", "recovered"):
         confirm = {one.node: int(one.value.get("confirm", -1)) for one in some(rows, "final", "node")}
