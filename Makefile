@@ -19,11 +19,19 @@ format: setup
 lint: format
 	.venv/bin/mypy
 
-# Unit tests that start nothing: neither nodes nor containers nor a JVM.
-UNITS = tests/chaos/effects tests/chaos/experiment tests/chaos/history tests/nemesis tests/reference tests/workloads
+# Unit tests that start nothing, neither nodes nor containers nor a JVM, with few examples of each property; without
+# those that take seconds each, for clusters in storms and long histories.
+UNITS = tests/chaos/effects tests/chaos/experiment tests/chaos/history tests/nemesis tests/reference tests/workloads \
+	$(wildcard tests/chaos/test_*.py) tests/stormproof/test_list.py tests/stormproof/test_made_pages.py \
+	tests/test_structure.py tests/test_docs.py
+LONG = tests/chaos/history/test_blocks.py tests/chaos/history/test_traces.py tests/workloads/test_idle.py \
+	$(patsubst %,tests/reference/test_%.py,controller_modes embedded raft raft_trouble replication tier)
 STARTS = full or process or docker or netns or ssh or spark
 check: format
-	@.venv/bin/mypy & types=$$!; $(PYTEST) -q -n 2 -m "not ($(STARTS))" $(UNITS); tests=$$?; wait $$types || exit 1; exit $$tests
+	@nice .venv/bin/mypy >.cache/mypy.log 2>&1 & types=$$!; \
+	$(PYTEST) -q -n 2 --hypothesis-profile=quick -m "not ($(STARTS))" $(UNITS) $(LONG:%=--ignore=%); tests=$$?; \
+	wait $$types; types=$$?; cat .cache/mypy.log; \
+	[ $$((tests | types)) = 0 ] || { echo "check: failed"; exit 1; }; echo "check: passed; next, make test"
 
 test: WHICH = -m "not full"
 test-full: WHICH = --durations=80
