@@ -15,6 +15,8 @@ from chaos.errors import BadInput
 from chaos.plugins import PluginKind
 from stormproof.catalogue import explained, fill, options_of, prose
 
+#: Where the page on histories says when each event is traced.
+MEANINGS = "[meanings](history.md#brokers)"
 #: What a driver's module may have: by role of a node, each option's type and meaning; and each event's class.
 NODE_OPTIONS, EVENTS = "NODE_OPTIONS", "EVENTS"
 
@@ -31,13 +33,8 @@ def _systems() -> Iterator[str]:
         for role, options in getattr(module, NODE_OPTIONS, {}).items():
             yield from _of_nodes(role, options)
         if events := getattr(module, EVENTS, {}):
-            yield from ("Events that a trigger (`when`) can wait for:", "", "| event | traced when |", "|---|---|")
-            yield from (f"| `{name}` | {_first_sentence(event)} |" for name, event in events.items())
-            yield ""
-
-
-def _first_sentence(event: type) -> str:
-    return " ".join((event.__doc__ or "").split()).partition(". ")[0].rstrip(".")
+            names = ", ".join(f"`{name}`" for name in events)
+            yield from (*prose(f"Events that a trigger (`when`) can wait for ({MEANINGS}): {names}."), "")
 
 
 def _workloads() -> Iterator[str]:
@@ -54,8 +51,8 @@ def _plugin(name: str, module: ModuleType) -> Iterator[str]:
 
 def _of_nodes(role: str, options: Mapping[str, tuple[type, str]]) -> Iterator[str]:
     if options:
-        yield from (f"Options of each {role}:", "", "| option | type | meaning |", "|---|---|---|")
-        yield from (f"| `{name}` | {kind.__name__} | {meaning} |" for name, (kind, meaning) in options.items())
+        yield from (f"Options of each {role}:", "")
+        yield from (f"* `{name}` ({kind.__name__}): {meaning}" for name, (kind, meaning) in options.items())
         yield ""
 
 

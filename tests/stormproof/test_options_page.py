@@ -30,4 +30,4 @@ def test_every_event_of_a_trigger_is_on_it() -> None:
     for name in plugins.names(PluginKind.DRIVER):
         driver = plugins.build(PluginKind.DRIVER, name)
         events = driver.events() if isinstance(driver, TellsEvents) else ()
-        assert [event for event in events if f"| `{event}` |" not in PAGE] == []
+        assert [event for event in events if f"`{event}`" not in PAGE] == []
