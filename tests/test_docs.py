@@ -92,14 +92,23 @@ def promised_mutants(text: str) -> list[str]:
 
 
 def promised_tests(text: str) -> list[str]:
-    """Names of test functions and files, but for those that the document itself defines, as an example, and for the
-    file that shrinking writes."""
-    return [name for name in re.findall(r"\b(test_\w+)", text) if f"def {name}(" not in text and f"{name}.py" != TEST]
+    """Names of test functions and files, but for those that the document itself defines, as an example, or has its
+    reader write, and for the file that shrinking writes."""
+    own = [name for path in written_by_reader(text) for name in re.findall(r"test_\w+", path)]
+    named = [name for name in re.findall(r"\b(test_\w+)", text) if f"def {name}(" not in text and f"{name}.py" != TEST]
+    return [name for name in named if name not in own and name != "test_NAME"]
+
+
+def written_by_reader(text: str) -> list[str]:
+    """Files that a document has its reader write, with an editor or by a capital NAME."""
+    return [path for line in re.findall(r"\$EDITOR ([^#\n]*)", text) for path in line.split()]
 
 
 def promised_files(text: str) -> list[str]:
-    """Paths of ours in code or commands, without wildcards and names to be filled in."""
-    return re.findall(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*[\w/])(?![\w*<{{]|\.\*)", text)
+    """Paths of ours in code or commands, without wildcards, names to be filled in and what the reader writes."""
+    own = written_by_reader(text)
+    found = re.findall(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*[\w/])(?![\w*<{{]|\.\*)", text)
+    return [path for path in found if path not in own and "NAME" not in path]
 
 
 @pytest.mark.parametrize("name", PAGES)
