@@ -49,7 +49,7 @@ def classic(name: str, folder: Path) -> Path:
 
 
 def test_the_mode_is_what_is_asked_for(tmp_path: Path) -> None:
-    told = YAML(typ="safe").load(classic("leases", tmp_path).read_text("utf-8"))
+    told = YAML(typ="safe").load(classic("lease_reads", tmp_path).read_text("utf-8"))
     assert told["system"]["reference"]["controller_options"] == {
         "lease_ms": 300,
         "election_ms": 1500,

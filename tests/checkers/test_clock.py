@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from chaos.history import history as run_history
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.verdict import RunVerdict, Validity
@@ -41,6 +42,10 @@ def broken() -> History:
     return history.finish(0, 1)
 
 
+def recorded(history: History) -> run_history.History:
+    return run_history.History.of(history.table(), RunMeta())
+
+
 def verdict_of(history: History) -> RunVerdict:
     laws = judge_rows([("all-0", history.table())], history.context())
     same: dict[str, Any] = {"digest": "", "engine": "local", "seconds": 0.0}
@@ -51,7 +56,7 @@ def test_prose_and_tables_tell_one_time_of_each_row() -> None:
     history = broken()
     verdict = verdict_of(history)
     anomalies = [anomaly for law in verdict.laws for anomaly in law.anomalies]
-    story = summarise(history.table(), [row for anomaly in anomalies for row in anomaly.rows])
+    story = summarise(recorded(history), [row for anomaly in anomalies for row in anomaly.rows])
     spoken: Mapping[str, int] = {anomaly.law: len(TIME.findall(anomaly.explanation)) for anomaly in anomalies}
     assert {law for law, times in spoken.items() if times} >= {
         "agreement",
@@ -75,7 +80,7 @@ def test_the_clock_begins_with_the_load_and_without_one_with_the_run() -> None:
         history.send(1, 0)
         (law,) = (law for law in verdict_of(history).laws if law.law == "order")
         (anomaly,) = law.anomalies
-        story = summarise(history.table(), anomaly.rows)
+        story = summarise(recorded(history), anomaly.rows)
         second = TIME.findall(anomaly.explanation)[0]
         assert second == f"{story.witnesses[anomaly.rows[1]].at_s:.3f}"
         return story.zero_ns

@@ -88,7 +88,7 @@ def test_a_node_out_of_descriptors_keeps_its_connections_and_makes_no_others(kin
         waiting = asyncio.ensure_future(world.ask("toy-0", WRITE, b"kept.", by="writer", sync=SYNC_FIRST))
         await asyncio.sleep(0.3)
         assert not waiting.done(), "a sync opens a file"
-        assert (await world.ask("toy-0", FORWARD, to="toy-1")).code == 1, "it can't dial"
+        assert (await world.ask("toy-0", FORWARD, to="toy-1")).error, "it can't dial"
         await world.undo(Verb.RELEASE, pressed("toy-0", "descriptors"))
         await waiting
         assert (await world.ask("toy-0", FORWARD, b"far", to="toy-1")).body == b"far"
