@@ -168,7 +168,7 @@ def check_hidden(change: Change, every: int, directory: Path) -> None:
 
 @pytest.mark.parametrize("change", HIDE_NOTHING, ids=lambda change: change.__name__)
 def test_what_changes_nothing_hides_no_harm(change: Change, tmp_path: Path) -> None:
-    check_hidden(change, 12, tmp_path)
+    check_hidden(change, 20, tmp_path)
 
 
 @pytest.mark.full

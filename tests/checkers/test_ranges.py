@@ -72,7 +72,7 @@ RELAXED = {"flush": "async", "acks": "master"}
 #: So many offsets stay together at least, and so many rows stand in a shard at most, if a range has no more.
 OFFSETS, MOST, MOST_OF_A_RUN = (1, 1, 2, 7), (1, 5, 40), (20, 100, 500)
 #: So many random histories are tried in `make test`.
-FEW = 11
+FEW = 6
 
 
 def merged(found: Sequence[Partial], rng: Random) -> Partial:
@@ -242,16 +242,16 @@ def check_beginnings(seeds: range) -> None:
 
 
 def test_where_queues_began_is_found_in_parts() -> None:
-    check_beginnings(range(30))
+    check_beginnings(range(15))
 
 
 @pytest.mark.full
 def test_where_queues_began_is_found_in_parts_of_many_histories() -> None:
-    check_beginnings(range(30, 500))
+    check_beginnings(range(15, 500))
 
 
 def test_which_record_began_a_queue_may_be_found_block_by_block() -> None:
-    for seed in range(60):
+    for seed in range(30):
         rng = Random(f"first appends {seed}")
         table = uploaders(rng)
         left = table = table.filter(pc.equal(table["f"].cast(pa.string()), "append"))
@@ -293,16 +293,16 @@ def check_storms(seeds: range) -> None:
 
 
 def test_silence_is_found_in_parts_of_what_was_sent() -> None:
-    check_storms(range(60))
+    check_storms(range(30))
 
 
 @pytest.mark.full
 def test_silence_is_found_in_parts_of_many_histories() -> None:
-    check_storms(range(60, 800))
+    check_storms(range(30, 800))
 
 
 def test_what_bounds_silence_may_be_found_block_by_block() -> None:
-    for seed in range(60):
+    for seed in range(30):
         rng = Random(f"bounding {seed}")
         table = a_storm(rng)
         table = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))

@@ -155,13 +155,13 @@ def check_blocks(
 
 
 def test_what_readers_need_may_be_found_block_by_block() -> None:
-    check_blocks(FORWARD, needed, DONE, readers, range(20))
+    check_blocks(FORWARD, needed, DONE, readers, range(10))
     check_blocks(FORWARD, needed, DONE, readers, range(77, 78))  # a block ends within a question that was no poll
 
 
 @pytest.mark.full
 def test_what_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_blocks(FORWARD, needed, DONE, readers, range(20, 250))
+    check_blocks(FORWARD, needed, DONE, readers, range(10, 250))
 
 
 def check_waiting(seeds: range) -> None:
