@@ -37,6 +37,7 @@ class Findings:
         self._counts: dict[str, int] = {}
         self._facts: list[dict[str, object]] = []
         self._gaps: dict[str, None] = {}
+        self._not_owed: str | None = None
 
     def add(
         self,
@@ -101,6 +102,10 @@ class Findings:
     def gap(self, text: str) -> None:
         self._gaps[text] = None
 
+    def not_owed(self, why: str) -> None:
+        """Say why nothing has to be seen in this run; "" where something has, whatever its workloads declare."""
+        self._not_owed = why
+
     def _reported_of(self, sort: _Sort) -> Iterator[Anomaly]:
         alike = (found for one, found in self._reported.items() if (one.name, one.policy) == (sort.name, sort.policy))
         return (one for found in alike for one in found)
@@ -113,7 +118,13 @@ class Findings:
             found = [one for one in self._reported_of(sort) if one.queue == of]
             offset, rows = min(((one.offset, one.rows) for one in found), default=(-1, ()))
             anomalies.append(_remainder(self._promise, sort._replace(queue=of), rest, offset, sum(rows)))
-        return Partial(counts=self._counts, anomalies=anomalies, facts=self._facts, gaps=tuple(self._gaps))
+        return Partial(
+            counts=self._counts,
+            anomalies=anomalies,
+            facts=self._facts,
+            gaps=tuple(self._gaps),
+            not_owed=self._not_owed,
+        )
 
 
 def _permission(promise: Promise, name: str, policy: str) -> dict[str, Any]:
@@ -177,7 +188,9 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
     """Judge as most laws do: a violation is INVALID; a gap in the observations, or a count of ``needs`` that stayed
     zero (with the sentence that says so), is UNKNOWN; all else is VALID.
 
-    ``unless`` says why nothing is owed of ``needs``: then a count that stayed zero is NOT APPLICABLE."""
+    ``unless`` says why nothing is owed of ``needs``, else the partial does: then a count that stayed zero is NOT
+    APPLICABLE, and so is a run in which the law counts nothing at all."""
+    unless = unless or partial.not_owed or ""
     missing = [sentence for name, sentence in needs if not partial.counts.get(name, 0)]
     gaps = dict.fromkeys((*partial.gaps, *(missing if not unless else ())))
     anomalies = cap(promise, partial.anomalies)
@@ -186,7 +199,7 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
         validity = Validity.INVALID
     elif gaps:
         validity = Validity.UNKNOWN
-    elif missing:
+    elif missing or (unless and not partial.counts):
         validity, why = Validity.NOT_APPLICABLE, unless
     else:
         validity = Validity.VALID

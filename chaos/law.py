@@ -144,16 +144,18 @@ class RunContext:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
     """A kernel's findings in one shard. ``counts`` add up over shards; ``anomalies`` are joined; ``facts`` are JSON
-    values that ``judge`` needs from each shard; ``gaps`` name observations that are missing (→ UNKNOWN)."""
+    values that ``judge`` needs from each shard; ``gaps`` name observations that are missing (→ UNKNOWN). ``not_owed``
+    says why nothing has to be seen in this run; "" that something has; None leaves that to :attr:`Law.uses`."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     anomalies: Sequence[Anomaly] = ()
     facts: Sequence[Mapping[str, Any]] = ()
     gaps: Sequence[str] = ()
+    not_owed: str | None = None
 
     def merge(self, later: Partial) -> Partial:
         """Both together. Associative, so that shards can be joined in any bracket; ``anomalies``, ``facts`` and
-        ``gaps`` keep the order of the shards."""
+        ``gaps`` keep the order of the shards. What is owed in one shard is owed."""
         counts = dict(self.counts)
         for name, number in later.counts.items():
             counts[name] = counts.get(name, 0) + number
@@ -162,6 +164,7 @@ class Partial:
             anomalies=(*self.anomalies, *later.anomalies),
             facts=(*self.facts, *later.facts),
             gaps=tuple(dict.fromkeys((*self.gaps, *later.gaps))),
+            not_owed=min((one for one in (self.not_owed, later.not_owed) if one is not None), default=None),
         )
 
 
@@ -215,8 +218,8 @@ class Law(ABC):
     @abstractmethod
     def judge(self, partial: Partial) -> Verdict:
         """Decide over all shards together. Vacuous evidence (nothing acknowledged, no drain, no observations) is
-        UNKNOWN, with the reason. In a run whose workloads use nothing that the law is about, UNKNOWN for that reason
-        alone becomes NOT APPLICABLE."""
+        UNKNOWN, with the reason; NOT APPLICABLE where ``partial`` says why nothing is owed, as in a run whose workloads
+        use nothing that the law is about (:func:`chaos.findings.decide` does all that)."""
 
 
 if not TYPE_CHECKING:

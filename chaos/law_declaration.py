@@ -21,7 +21,7 @@ from chaos.kernel import Key as KernelKey
 from chaos.law import Key, Law, Partial, Promise, RowType, RunContext, Undeclared
 from chaos.operations import RowClass, fields_of
 from chaos.shard_rows import Rows
-from chaos.verdict import Validity, Verdict
+from chaos.verdict import Verdict
 from chaos.workload import Use
 
 Positions = npt.NDArray[np.int64]
@@ -180,12 +180,9 @@ class Compiled:
         return self.law.examine(declared_rows(rows, context, self.law.reads))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        verdict = self.law.judge(partial)
-        if verdict.validity is not Validity.UNKNOWN or not (unless := _not_used(self.needs, context)):
-            return verdict
-        if partial.gaps:
-            return replace(verdict, why="; ".join(sorted(partial.gaps)))
-        return replace(verdict, validity=Validity.NOT_APPLICABLE, why=unless)
+        if partial.not_owed is None:
+            partial = replace(partial, not_owed=_not_used(self.needs, context))
+        return self.law.judge(partial)
 
 
 def _not_used(needs: Needs, context: RunContext) -> str:

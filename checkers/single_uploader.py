@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from chaos.driver import Evidence
-from chaos.findings import Findings
-from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.events import Role, StoreCas, StoreDelete, StorePut, TierCut, TierRequest, TierStop
+from chaos.findings import Findings, decide
+from chaos.law import AnomalyKind, Key, Law, Partial, Promise
+from chaos.law import Rows as LawRows
+from chaos.operations import BrokerState, FaultRow, HarnessRow, UploadsOfReplica
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import reads, tier
+from checkers._facts import tier
 from checkers._facts.arrays import Ints
-from checkers._facts.reads import everywhere, own
 from checkers._facts.tier import Timeline
 
 WRITES = ("put", "cas", "delete")
@@ -55,26 +56,6 @@ PROMISE = Promise(
 )
 
 
-NEEDS = Needs(
-    on_prefix=True,
-    key=Key.QUEUE,
-    rows=(
-        own("trace", "store_cas", "store_put", "store_delete", "tier_request", *DECISIONS),
-        everywhere("trace", "role"),
-        reads.RUN,
-    ),
-    columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
-    evidence=(Evidence.TIER, Evidence.ROLES),
-)
-
-
-POLLED = Needs(
-    part="who uploads, as polled",
-    key=Key.RUN,
-    rows=(own("poll", "state", "uploads"), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, "op", "process", "type"),
-    evidence=(Evidence.UPLOADS,),
-)
 #: What a node was meanwhile is unknown, if it reported its role less often.
 SEEN_WITHIN_NS = 5_000_000_000
 
@@ -84,15 +65,19 @@ class Options:
     """None."""
 
 
-@dataclass(frozen=True, slots=True)
-class SingleUploader:
-    promise: Promise = PROMISE
-    needs: Needs = NEEDS
+class SingleUploader(Law):
+    promise = PROMISE
+    key = Key.QUEUE
+    reads = (StoreCas, StorePut, StoreDelete, TierRequest, TierStop, TierCut, Role, HarnessRow)
+    evidence = (Evidence.TIER, Evidence.ROLES)
+    on_prefix = True
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         if not tier.has_tier(context):
-            return Partial()
+            return tier.NO_TIER
         found = Findings(PROMISE)
+        found.not_owed(context.no_queues)
         found.count("manifest_versions", sum(len(known) for known in rows.memo(tier.manifests).values()))
         _epochs(rows, found)
         _requests(rows, found)
@@ -102,16 +87,12 @@ class SingleUploader:
             _writers(rows, found)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return tier.judge(
-            PROMISE,
-            partial.merge(Partial(gaps=_unreported_by_all(partial))),
-            context,
-            [
-                ("manifest_versions", "no manifest was committed"),
-                ("write_requests", "no broker reported its requests to the object store"),
-            ],
-        )
+    def judge(self, partial: Partial) -> Verdict:
+        needs = [
+            ("manifest_versions", "no manifest was committed"),
+            ("write_requests", "no broker reported its requests to the object store"),
+        ]
+        return decide(PROMISE, partial.merge(Partial(gaps=_unreported_by_all(partial))), needs=needs)
 
 
 def _epochs(rows: Rows, found: Findings) -> None:
@@ -262,24 +243,30 @@ def _writers(rows: Rows, found: Findings) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(Law):
     """What replicas say of themselves, again and again."""
 
-    promise: Promise = PROMISE
-    needs: Needs = POLLED
+    promise = PROMISE
+    key = Key.RUN
+    reads = (BrokerState, UploadsOfReplica, HarnessRow, FaultRow)
+    evidence = (Evidence.UPLOADS,)
+    part = "who uploads, as polled"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
+        if not tier.has_tier(context):
+            return tier.NO_TIER
         found = Findings(PROMISE)
+        found.not_owed(context.no_queues)
         answers = rows.where(kind="poll", f="uploads", type="ok")
         found.count("uploads_polled", len(answers))
         for node in facts.nodes_of(rows, answers):
             _slave_uploads(rows, found, node)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+    def judge(self, partial: Partial) -> Verdict:
         needs = [("uploads_judged", "of no time with uploads is it known that a slave did not become the master")]
-        return tier.judge(PROMISE, partial, context, needs)
+        return decide(PROMISE, partial, needs=needs)
 
 
 def _slave_uploads(rows: Rows, found: Findings, node: str) -> None:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.findings import Findings
+from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Law, Partial, Promise, RunContext
+from chaos.law import Key as LawKey
+from chaos.law import Rows as LawRows
+from chaos.operations import HarnessRow, OwnTierDamage, OwnTierQueue, OwnTierUnread
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
@@ -56,13 +59,6 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.RECORDS, *losses.COLUMNS, "process", "type"),
     evidence=(Evidence.TIER,),
-)
-OWN = Needs(
-    part="what each replica notes of its own tier",
-    key=Key.RUN,
-    rows=(own("final", "tier_queue", "tier_damage", "tier_unread"), reads.RUN),
-    columns=(*reads.BASIC, *reads.RECORDS),
-    evidence=(Evidence.TIER_CONTENT,),
 )
 
 
@@ -300,17 +296,21 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
             found.add_each(STALE_VIEW, late, report, queues=np.full(len(late), queue))
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNotes:
+class OwnNotes(Law):
     """Where each replica has a tier of its own: its notes of it against the files that are there."""
 
-    promise: Promise = PROMISE
-    needs: Needs = OWN
+    promise = PROMISE
+    key = LawKey.RUN
+    reads = (OwnTierQueue, OwnTierDamage, OwnTierUnread, HarnessRow)
+    evidence = (Evidence.TIER_CONTENT,)
+    part = "what each replica notes of its own tier"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         if not tier.has_own_tiers(context):
-            return Partial()
+            return Partial() if tier.has_tier(context) else tier.NO_TIER
         found = Findings(PROMISE)
+        found.not_owed(context.no_queues)
         found.count("tier_queues", len(rows.where(kind="final", f="tier_queue")))
         for at in rows.where(kind="final", f="tier_unread").tolist():
             found.gap(f"the tier of {rows.text('node', at)} was not read")
@@ -326,9 +326,10 @@ class OwnNotes:
                 )
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        needs = [("tier_queues", "no replica's tier was read after the run")] if tier.has_own_tiers(context) else []
-        return tier.judge(PROMISE, partial, context, needs)
+    def judge(self, partial: Partial) -> Verdict:
+        """Where replicas have no tiers of their own, nobody counted them."""
+        needs = [("tier_queues", "no replica's tier was read after the run")] if partial.counts else []
+        return decide(PROMISE, partial, needs=needs)
 
 
 def create(options: Options) -> Sequence[TierMetadata | OwnNotes]:

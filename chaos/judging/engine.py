@@ -262,6 +262,7 @@ def _sane(partial: Partial, promise: Promise) -> Partial:
         anomalies=tuple(_sane_anomaly(anomaly, promise) for anomaly in partial.anomalies),
         facts=tuple(partial.facts),
         gaps=tuple(map(str, partial.gaps)),
+        not_owed=None if partial.not_owed is None else str(partial.not_owed),
     )
 
 

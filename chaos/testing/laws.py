@@ -152,6 +152,7 @@ def _same(one: Partial, other: Partial) -> bool:
             "anomalies": list(partial.anomalies),
             "facts": list(partial.facts),
             "gaps": list(partial.gaps),
+            "not_owed": partial.not_owed,
         }
 
     return fields(one) == fields(other)

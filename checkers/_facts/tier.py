@@ -49,10 +49,14 @@ def has_own_tiers(context: RunContext) -> bool:
     return not has_store(context) and Evidence.TIER_CONTENT in (context.meta.evidence or ())
 
 
+#: What a law of the tier finds in a system without one.
+NO_TIER = Partial(not_owed="the system has no tiered storage")
+
+
 def judge(promise: Promise, partial: Partial, context: RunContext, needs: Sequence[tuple[str, str]]) -> Verdict:
     """Return the common judgement of the tier's laws, which say nothing of a system without a tier."""
     if not has_tier(context):
-        return Verdict(law=promise.name, validity=Validity.NOT_APPLICABLE, why="the system has no tiered storage")
+        return Verdict(law=promise.name, validity=Validity.NOT_APPLICABLE, why=str(NO_TIER.not_owed))
     return decide(promise, partial, needs=needs, unless=context.no_queues)
 
 

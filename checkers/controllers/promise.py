@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import AnomalyKind, Promise
-from checkers._facts import promptness, reads
+from checkers._facts import promptness
 from checkers.controllers import deserted, kept, late_reads, learners, old, terms, votes
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", terms.TERM_REGRESSION
@@ -59,5 +59,3 @@ PROMISE = Promise(
         AnomalyKind(name=UNANSWERED, meaning="a controller answered no read for longer than the bound"),
     ),
 )
-
-COLUMNS = (*reads.BASIC, *reads.LIVES, "process", "type", "epoch", "position")

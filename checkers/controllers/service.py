@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import CompareAndSet, FaultRow, HarnessRow, ReadObject, WriteObject
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads
 from checkers._facts.causes import AFTER_S
-from checkers._facts.reads import own
 from checkers.controllers import requests
 from checkers.controllers.promise import PROMISE, UNANSWERED, UNSERVED
 
-SERVICE = Needs(
-    part="service",
-    key=Key.RUN,
-    rows=(own("op", *requests.KINDS), reads.RUN, reads.FAULTS),
-    columns=(*reads.BASIC, "op", "process", "type"),
-    uses=(Use.OBJECTS,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Law):
     """What clients of objects were answered."""
 
-    promise: Promise = PROMISE
-    needs: Needs = SERVICE
+    promise = PROMISE
+    key = Key.RUN
+    reads = (ReadObject, WriteObject, CompareAndSet, HarnessRow, FaultRow)
+    uses = (Use.OBJECTS,)
+    part = "service"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         bound_ns = int(1e9 * facts.bound(context, "available_s", AFTER_S))
         asked = requests.of(rows)
-        found.count("requests", sum(len(facts.calls(rows, f).invoke) for f in requests.KINDS))
+        number = sum(len(facts.calls(rows, f).invoke) for f in requests.KINDS)
+        found.count("requests", number)
+        if not number:
+            found.not_owed("no client read or changed an object by itself")
+        else:
+            found.not_owed("" if context.meta.controllers else "the system has no controllers")
         found.count("answered", int(asked.ok.sum()))
         owed = requests.owed(rows, context)
         found.count("owed", len(owed))
@@ -46,15 +43,12 @@ class Service:
             _reads(rows, found, asked, one, bound_ns)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        asked = "requests" in partial.counts and partial.counts["requests"]
-        unless = "" if asked else "no client read or changed an object by itself"
+    def judge(self, partial: Partial) -> Verdict:
         needs = [
             ("answered", "no request about an object was answered"),
             ("owed", "at no time is it known that enough controllers were well for service to be owed"),
         ]
-        none = "" if context.meta.controllers else "the system has no controllers"
-        return decide(PROMISE, partial, needs=needs, unless=unless or none)
+        return decide(PROMISE, partial, needs=needs)
 
 
 def _changes(rows: Rows, found: Findings, asked: requests.Requests, owed: requests.Owed, bound_ns: int) -> None:

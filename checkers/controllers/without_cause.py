@@ -3,52 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from chaos.driver import Evidence
+from chaos.events import Applied, Crash, EntriesCut, RaftMembers, RaftRole, Role, Start
 from chaos.fault import Effect
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Key, Law, Partial
+from chaos.law import Rows as LawRows
+from chaos.operations import Elect, FaultRow, HarnessRow, ReadObject
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import promptness, reads
+from checkers._facts import promptness
 from checkers._facts.causes import Causes
-from checkers._facts.reads import own
 from checkers.controllers import late_reads, learners
-from checkers.controllers.promise import COLUMNS, CUT_MISSTATED, ENTRY_LOST, NEEDLESS_ELECTION, PROMISE, REFUSED_CHANGE
+from checkers.controllers.promise import CUT_MISSTATED, ENTRY_LOST, NEEDLESS_ELECTION, PROMISE, REFUSED_CHANGE
 
 #: A leader may be deposed so long after its election by one that stood for election at the same time.
 RACE_S = 5.0
 
 _UNDECLARED = "an election, a refusal, or a late answer has no cause but perhaps a fault that declares no effects"
 
-CAUSES = Needs(
-    part="causes",
-    key=Key.RUN,
-    rows=(
-        own("trace", "applied", "raft", "members", "entries_cut", "start", "crash", "role"),
-        own("op", "elect", "read"),
-        reads.RUN,
-        reads.FAULTS,
-    ),
-    columns=(*COLUMNS, "op"),
-    evidence=(Evidence.ELECTIONS,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class WithoutCause:
+class WithoutCause(Law):
     """What was dropped, elected or refused without a cause. A cause is known by its time, so this takes nodes whose
     rows stand in one order."""
 
-    promise: Promise = PROMISE
-    needs: Needs = CAUSES
+    promise = PROMISE
+    key = Key.RUN
+    reads = (Applied, RaftRole, RaftMembers, EntriesCut, Start, Crash, Role, Elect, ReadObject, HarnessRow, FaultRow)
+    evidence = (Evidence.ELECTIONS,)
+    part = "causes"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: LawRows) -> Partial:
+        rows, context = given.columns, given.run
         found = Findings(PROMISE)
         if not context.one_clock:
+            found.not_owed("each node has a clock of its own, so causes are not known")
             return found.partial()
         found.count("terms", len(rows.where(kind="trace", f="raft")))
         if facts.may_lack_ends(rows):
@@ -67,9 +58,8 @@ class WithoutCause:
         late_reads.late_reads(rows, context, found, causes, _UNDECLARED)
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        unless = "" if context.one_clock else "each node has a clock of its own, so causes are not known"
-        return decide(PROMISE, partial, needs=[("terms", "no controller reported who leads them")], unless=unless)
+    def judge(self, partial: Partial) -> Verdict:
+        return decide(PROMISE, partial, needs=[("terms", "no controller reported who leads them")])
 
 
 def _cuts(rows: Rows, found: Findings, applied: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chaos.kernel import Kernel
+from chaos.law import Law
 from checkers.linearizable.history import History, Result
 from checkers.linearizable.paths import JAR
 
@@ -34,7 +34,7 @@ class Options:
     """The law has none."""
 
 
-def create(options: Options) -> Kernel:
+def create(options: Options) -> Law:
     from checkers.linearizable.law import Linearizable
 
     return Linearizable(search=_search)

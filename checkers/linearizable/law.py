@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from chaos.errors import MachineError
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Key, Law, Partial, Promise
+from chaos.law import Rows as LawRows
+from chaos.operations import Acquire, CompareAndSet, CreateObject, HarnessRow, ReadObject, Release, WriteObject
 from chaos.shard_rows import Rows
-from chaos.verdict import Anomaly, DeadEnd, Validity, Verdict
+from chaos.verdict import Anomaly, DeadEnd, Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads
-from checkers._facts.reads import own
 from checkers.linearizable.history import Argument, Function, History, Operation, Result
 from checkers.linearizable.python import checker as sequential
 from checkers.linearizable.witness.clauses import clauses
@@ -43,26 +42,24 @@ PROMISE = Promise(
         AnomalyKind(name=NOT_LINEARIZABLE, meaning="no order of the operations on one object explains what was seen"),
     ),
 )
-NEEDS = Needs(
-    key=Key.RUN,
-    rows=(own("op", "create", *FUNCTIONS), reads.RUN),
-    columns=(*reads.BASIC, "op", "type", "process"),
-    uses=(Use.OBJECTS,),
-    on_prefix=True,
-)
 
 Search = Callable[[Sequence[History]], Iterable[Result]]
 
 
-@dataclass(frozen=True, slots=True)
-class Linearizable:
+class Linearizable(Law):
     """The law. ``search`` judges the histories that Python alone could not decide."""
 
-    search: Search | None = None
-    promise: Promise = PROMISE
-    needs: Needs = NEEDS
+    promise = PROMISE
+    key = Key.RUN
+    reads = (CreateObject, ReadObject, WriteObject, CompareAndSet, Acquire, Release, HarnessRow)
+    uses = (Use.OBJECTS,)
+    on_prefix = True
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def __init__(self, search: Search | None = None) -> None:
+        self.search = search
+
+    def examine(self, given: LawRows) -> Partial:
+        rows = given.columns
         found = Findings(PROMISE)
         calls = sorted(_calls(rows, found), key=lambda call: call["called"])
         for init in _inits(rows):
@@ -72,14 +69,12 @@ class Linearizable:
             found.count("completed", sum(call["ended"] >= 0 for call in mine))
             found.count("unclear", sum(call["ended"] < 0 for call in mine))
         made = {(init["object"], init["model"]) for init in _inits(rows)}
+        found.not_owed("" if calls or made or Use.OBJECTS in given.run.uses else "no workload changed objects")
         for name, model in sorted({(call["object"], call["model"]) for call in calls} - made):
             found.gap(f"nothing shows in which state {name} ({model}) began")
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        if Use.OBJECTS not in context.uses and not partial.facts and not partial.gaps:
-            why = "no workload changed objects"
-            return Verdict(law=PROMISE.name, validity=Validity.NOT_APPLICABLE, why=why)
+    def judge(self, partial: Partial) -> Verdict:
         needs = [("completed", "no operation on an object was completed")]
         return decide(PROMISE, partial.merge(self._searched(partial.facts)), needs=needs)
 

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chaos.driver import Evidence
-from chaos.findings import Findings
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
-from chaos.shard_rows import Rows
+from chaos.events import StoreCas, StoreDelete, StorePut, TierCommit
+from chaos.findings import Findings, decide
+from chaos.law import Key, Law, Partial, Rows
+from chaos.operations import FaultRow, HarnessRow, OrphanObject
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts import garbage, reads, tier
-from checkers._facts.reads import own
+from checkers._facts import garbage, tier
 from checkers._facts.run import load_began_ns
 from checkers.tier_continuity.promise import NEVER_COLLECTED, NEVER_TRIMMED, OBJECT_RETURNED, PROMISE
 
-GARBAGE = Needs(
-    part="what uploaders leave behind",
-    key=Key.QUEUE,
-    rows=(
-        own("trace", "store_cas", "store_put", "store_delete", "tier_commit"),
-        own("final", "orphan"),
-        *(reads.RUN, reads.FAULTS),
-    ),
-    columns=(*reads.BASIC, *reads.LIVES, "queue", "offset", "position", "epoch", "hash", "type", "process"),
-    evidence=(Evidence.TIER,),
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(Law):
     """Objects that no manifest names are deleted by the masters that come after, for good; manifests are trimmed."""
 
-    promise: Promise = PROMISE
-    needs: Needs = GARBAGE
+    promise = PROMISE
+    key = Key.QUEUE
+    reads = (StoreCas, StorePut, StoreDelete, TierCommit, OrphanObject, HarnessRow, FaultRow)
+    evidence = (Evidence.TIER,)
+    part = "what uploaders leave behind"
 
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
+    def examine(self, given: Rows) -> Partial:
+        rows, context = given.columns, given.run
         if not tier.has_tier(context):
-            return Partial()
+            return tier.NO_TIER
         found = Findings(PROMISE)
         found.count("objects_put", len(rows.where(kind="trace", f="store_put")))
         index, known = rows.column("index"), garbage.bound_s(context)
@@ -76,5 +64,5 @@ class Garbage:
             )
         return found.partial()
 
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return tier.judge(PROMISE, partial, context, [])
+    def judge(self, partial: Partial) -> Verdict:
+        return decide(PROMISE, partial)

@@ -32,6 +32,7 @@ from chaos.law_declaration import kernel_of, needs_of
 from chaos.operations import Delivered, Drain, FaultRow, Pull, ReadObject, RowClass, Send, fields_of
 from chaos.testing import history_of
 from chaos.verdict import Validity, Verdict
+from chaos.workload import Use
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/plugins/law.md").read_text("utf-8")
@@ -191,6 +192,47 @@ def test_fields_become_the_columns_in_which_they_stand() -> None:
 def test_a_declaration_that_means_nothing_is_refused(declared: dict[str, object], words: str) -> None:
     with pytest.raises(BadInput, match=re.escape(words)):
         kernel_of(type("Odd", (Toy,), declared)())
+
+
+class MayBeOwed(Toy):
+    """A law about objects, which says itself whether anything is owed, or not."""
+
+    uses = (Use.OBJECTS,)
+
+    def __init__(self, not_owed: str | None, seen: int | None = 0, gap: str = "") -> None:
+        self.not_owed, self.seen, self.gap = not_owed, seen, gap
+
+    def examine(self, rows: Rows) -> Partial:
+        found = Findings(PROMISE)
+        if self.not_owed is not None:
+            found.not_owed(self.not_owed)
+        if self.seen is not None:
+            found.count("seen", self.seen)
+        if self.gap:
+            found.gap(self.gap)
+        return found.partial()
+
+
+@pytest.mark.parametrize(
+    ("law", "validity", "why"),
+    [
+        (MayBeOwed(None), Validity.NOT_APPLICABLE, "no workload uses objects"),
+        (MayBeOwed(""), Validity.UNKNOWN, "nothing was seen"),
+        (MayBeOwed("there is no store"), Validity.NOT_APPLICABLE, "there is no store"),
+        (MayBeOwed("there is no store", seen=None), Validity.NOT_APPLICABLE, "there is no store"),
+        (MayBeOwed("there is no store", seen=1), Validity.VALID, ""),
+        (MayBeOwed("there is no store", gap="a node is silent"), Validity.UNKNOWN, "a node is silent"),
+    ],
+)
+def test_a_law_says_itself_that_nothing_is_owed_or_its_uses_do(law: Law, validity: Validity, why: str) -> None:
+    verdict = judged(law, [(shards.WHOLE, history_of([(Send, {Send.queue: 1})]))])
+    assert (verdict.validity, verdict.why) == (validity, why)
+
+
+def test_what_is_owed_in_one_shard_is_owed() -> None:
+    silent, owed, none = (Partial(not_owed=one) for one in (None, "", "there is no store"))
+    for one, other, both in ((silent, none, none), (none, owed, owed), (silent, owed, owed), (silent, silent, silent)):
+        assert one.merge(other) == other.merge(one) == both
 
 
 def test_a_misspelt_field_is_an_error_when_the_module_is_loaded() -> None:

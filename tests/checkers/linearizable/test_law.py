@@ -8,6 +8,7 @@ import pytest
 
 from chaos.errors import MachineError
 from chaos.law import Partial
+from chaos.law_declaration import declared_rows
 from chaos.testing.laws import check_law
 from chaos.verdict import Anomaly, Validity
 from checkers.linearizable.history import Result, Undecided
@@ -91,7 +92,7 @@ def test_laws_about_queues_are_owed_nothing_by_a_run_without_queues() -> None:
 
 
 def test_no_rows_at_all_are_unknown() -> None:
-    assert Linearizable().judge(Partial(), Objects().made().context()).validity is Validity.UNKNOWN
+    assert Linearizable().judge(Partial()).validity is Validity.UNKNOWN
 
 
 def test_changes_and_reads_in_order_are_valid() -> None:
@@ -255,15 +256,15 @@ def test_what_no_search_could_decide_is_unknown_and_named(monkeypatch: pytest.Mo
         return [gives_up(one) for one in histories]
 
     law = Linearizable(search=search)
-    partial = law.examine(shard(history), history.context())
-    verdict = law.judge(partial, history.context())
+    partial = law.examine(declared_rows(shard(history), history.context(), law.reads))
+    verdict = law.judge(partial)
     assert verdict.validity is Validity.UNKNOWN and "o (replica-info)" in verdict.why and "3 of 5" in verdict.why
     assert asked == ["o (fenced-lock)", "o (register)", "o (replica-info)"]
 
     def no_java(histories: Any) -> list[Result]:
         raise MachineError("no Java here")
 
-    verdict = Linearizable(search=no_java).judge(partial, history.context())
+    verdict = Linearizable(search=no_java).judge(partial)
     assert verdict.validity is Validity.UNKNOWN and "time; no Java here; 3 of 5" in verdict.why
 
 
