@@ -1,6 +1,6 @@
 """All that a driver, a fault, a workload, a law, a deployment or a system under test may use, on one page.
 
-Every name here is defined in the module that it is imported from, and explained there in full; `docs/api/` says how
+Every name here is defined in the module that it is imported from, and explained there in full; `docs/plugins/` says how
 they go together. Other names of these modules may change at any time. Importing this page loads the standard library
 only; the names for laws and goals load numpy when they are used first. Kits for tests of plug-ins are in
 :mod:`chaos.testing`.

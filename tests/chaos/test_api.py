@@ -14,7 +14,7 @@ from chaos import api
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (ROOT / "chaos/api.py").read_text("utf-8")
-PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/api").glob("*.md")}
+PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/plugins").glob("*.md")}
 #: So many names a page may have: a reader learns a page at a time.
 MOST_NAMES = 40
 
@@ -39,7 +39,7 @@ def test_each_name_is_explained_where_it_is_defined_and_mentioned_in_the_docs(na
     if inspect.isclass(found) or inspect.isfunction(found):
         text = (vars(found).get("__doc__") if inspect.isclass(found) else found.__doc__) or ""
         assert text.strip() and not text.startswith(f"{name}("), f"{found.__module__}.{name} has no docstring"
-    assert mentioned(name), f"no page of docs/api mentions {name}"
+    assert mentioned(name), f"no page of docs/plugins mentions {name}"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""The node that docs/api/node.md shows works as it stands there."""
+"""The node that docs/plugins/node.md shows works as it stands there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.fault import Undo, Verb
 from chaos.node import NodeSpec
 from chaos.plain import PlainCodec, PlainMessage
 
-PAGE = Path(__file__).parents[2] / "docs/api/node.md"
+PAGE = Path(__file__).parents[2] / "docs/plugins/node.md"
 
 
 def test_the_shown_node_keeps_what_it_acknowledged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
