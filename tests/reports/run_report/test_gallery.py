@@ -88,7 +88,7 @@ EXHIBITS = (
         scenario="quickstart",
         law="upload-bound",
         title="The tier holds what nobody confirmed",
-        remark="Two faults were in force and no row tells which of them mattered, so the report names both.",
+        remark="Two faults were in force and no row shows which of them mattered, so the report names both.",
         seed=2,
     ),
     Exhibit(

@@ -60,7 +60,7 @@ def program(backup: str = "", *, lazy: bool = False, garbled: bool = False) -> P
 
 
 class TinyqClient:
-    """One connection to each server, all opened anew after each trouble; one request is one attempt."""
+    """One connection to each server, all opened again after each trouble; one request is one attempt."""
 
     def __init__(self, network: Network, name: str) -> None:
         self._network = cast(Dials, network)
@@ -160,7 +160,7 @@ class Tinyq:
         return ClusterView(groups=(group,), settled=len(in_sync) == 2)
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Clients have seen all that it tells."""
+        """Clients have seen all that this system shows."""
 
 
 def create(options: Options) -> Tinyq:
