@@ -19,6 +19,15 @@ from stormproof.catalogue import fill
 STORE = ("store_", "tier_fault")
 CONTROLLERS = ("raft", "vote", "term_raised", "applied", "members", "entries_cut", "metadata")
 NAME_SERVERS = ("route",)
+#: What fields mean where a table names them without a meaning; the page says it once, above its tables.
+USUAL = {
+    "epoch": ("master epoch",),
+    "queue": ("index of the queue", "index of the queue; -1 where it knows none"),
+    "caller": ("who asked",),
+    "key": ("of the object",),
+    "request": ("the caller's id of the request",),
+    "recovered": ("true: it was durable before a restart, and may have been traced already",),
+}
 
 
 def write(page: str) -> str:
@@ -48,7 +57,8 @@ def _when(event: type[Event]) -> str:
 
 
 def _words(fields: dict[str, str], names: list[str]) -> str:
-    return "; ".join(f"`{name}`: {fields[name]}" for name in names).replace("|", "\\|")
+    said = (f"`{name}`" if fields[name] in USUAL.get(name, ()) else f"`{name}`: {fields[name]}" for name in names)
+    return "; ".join(said).replace("|", "\\|")
 
 
 def main() -> None:
