@@ -12,10 +12,12 @@ import pytest
 
 from chaos.experiment.reader import load
 from docs import site
+from stormproof import shipped
 from stormproof.cli import stormproof
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SHIPPED = shipped.experiments(ROOT)
 #: Pages that the navigation has a place for before they are written.
 LATER = {"ci.md", "runs.md"}
 FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -81,6 +83,15 @@ def test_a_command_that_does_not_exist_is_seen() -> None:
         "stormproof run it.yaml --on sim --fast  "
     ]
     assert wrong_commands("    stormproof run it.yaml --on sim\n\nOur `stormproof.run` is something else.") == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_files_that_commands_of_pages_name_exist(name: str) -> None:
+    """A file of the checkout, or the name of an experiment; files that readers write stand in no folder."""
+    pattern = r"stormproof (?:run|sweep|up|matrix) ([a-z_/]+(?:\.yaml)?)(?=\s|$)"
+    asked = [one for line in code(text_of(name)) for one in re.findall(pattern, line)]
+    ours = {one for one in asked if not one.endswith(".yaml") or ("/" in one and (ROOT / one).parent.is_dir())}
+    assert [one for one in ours if one not in SHIPPED and not (ROOT / one).is_file()] == []
 
 
 def experiments() -> list[tuple[str, str]]:

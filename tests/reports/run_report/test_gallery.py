@@ -48,7 +48,7 @@ class Exhibit:
 
     @property
     def command(self) -> str:
-        return f"stormproof run examples/{self.scenario}.yaml --on sim --seed {self.seed} --mutant {self.mutant}"
+        return f"stormproof run {self.scenario} --on sim --seed {self.seed} --mutant {self.mutant}"
 
 
 EXHIBITS = (
