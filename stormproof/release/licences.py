@@ -27,7 +27,7 @@ that only its tests and checks do.
 """
 
 BESIDE = """
-Beside the packages of Python:
+Besides the packages of Python:
 
 | what | licence | where |
 |---|---|---|
