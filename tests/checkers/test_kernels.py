@@ -167,7 +167,7 @@ PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
 WORDLESS = ("durability", "order", "agreement", "reads", "no-rollback", "availability", "consumers")
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
-RANDOM, MORE = range(30), range(30, 700)
+RANDOM, MORE = range(55), range(55, 700)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 #: Those whose oracles know strict profiles alone.

@@ -194,12 +194,12 @@ def check_random(seeds: range) -> None:
 
 
 def test_logs_are_judged_alike_by_few_rows() -> None:
-    check_random(range(10))
+    check_random(range(20))
 
 
 @pytest.mark.full
 def test_logs_are_judged_alike_by_few_rows_of_many_histories() -> None:
-    check_random(range(10, 250))
+    check_random(range(20, 250))
 
 
 def check_harmed(every: int) -> None:

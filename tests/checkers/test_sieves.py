@@ -120,14 +120,14 @@ def check(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]], seeds: r
 
 @pytest.mark.parametrize(("needed", "find"), CHECKS)
 def test_what_is_left_out_is_not_missed(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]]) -> None:
-    number, left_out = check(needed, find, range(50))
+    number, left_out = check(needed, find, range(100))
     assert number > 100 and left_out > 300
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("needed", "find"), CHECKS)
 def test_nothing_is_missed_in_many(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]]) -> None:
-    number, left_out = check(needed, find, range(50, 1_000))
+    number, left_out = check(needed, find, range(100, 1_000))
     assert number > 1_000 and left_out > 5_000
 
 
@@ -154,13 +154,13 @@ def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
 
 @pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
 def test_what_is_kept_does_not_depend_on_blocks(needed: tuple[Reads, ...]) -> None:
-    assert check_blocks(needed, range(20)) > 20
+    assert check_blocks(needed, range(40)) > 40
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
 def test_what_is_kept_does_not_depend_on_blocks_in_many(needed: tuple[Reads, ...]) -> None:
-    assert check_blocks(needed, range(20, 500)) > 500
+    assert check_blocks(needed, range(40, 500)) > 500
 
 
 def growing(messages: int) -> pa.Table:
@@ -322,14 +322,14 @@ def check_across(name: str, seeds: range) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", ACROSS_NODES)
 def test_laws_across_nodes_find_the_same_in_few_rows(name: str) -> None:
-    shown, left_out = check_across(name, range(15))
+    shown, left_out = check_across(name, range(30))
     assert shown > 3 and left_out > 150
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ACROSS_NODES)
 def test_laws_across_nodes_find_the_same_in_many(name: str) -> None:
-    shown, left_out = check_across(name, range(15, 1_000))
+    shown, left_out = check_across(name, range(30, 1_000))
     assert shown > 30 and left_out > 2_000
 
 
