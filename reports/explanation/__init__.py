@@ -1,1 +1,1 @@
-"""Why a violation came about: the rows that its outcome hangs on, as a sequence of arrows."""
+"""Why a violation came about: the rows that caused its outcome, as a sequence of arrows."""

@@ -1,4 +1,4 @@
-"""Why the violations of a report came about: for the first causes, what one violation hangs on, with its rows."""
+"""Why the violations of a report came about: for the first causes, what caused one violation, with its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormproof explain``: what a violation hangs on, and when it became inevitable."""
+"""``stormproof explain``: what caused a violation, and when it became inevitable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(
     run: str, anomaly: str, moments: int | None, tries: int | None, as_markdown: bool, svg: Path | None, out: Path,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Show what one violation of an INVALID RUN (default: the latest) hangs on, as a sequence.
+    """Show what caused one violation of an INVALID RUN (default: the latest), as a sequence.
 
     ANOMALY is the number of the violation in the order of the verdict (default: 1), or the name of its kind, such as
     `lost`. The sequence goes back from the rows that the law names, through messages, syncs, decisions of controllers,
