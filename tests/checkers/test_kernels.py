@@ -164,7 +164,7 @@ PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
     "progress": (Progress(), slow_progress.Progress(), readers),
 }
 #: Those whose oracles tell only what is wrong, not how it came.
-WORDLESS = ("durability", "order", "agreement", "reads", "no-rollback", "availability", "consumers")
+WORDLESS = ("durability", "order", "agreement", "reads", "no-rollback", "availability", "consumers", "progress")
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
 RANDOM, MORE = range(55), range(55, 700)

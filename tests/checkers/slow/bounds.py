@@ -13,6 +13,7 @@ from checkers import _facts as facts
 from checkers._facts.faults import were_calm
 from checkers.progress.promise import STALE_MAXIMUM, STALE_MINIMUM
 from tests.checkers.slow import plain
+from tests.checkers.slow.ends import is_master
 
 #: (name, rows, queue, offset) of each anomaly.
 Found = list[tuple[str, tuple[int, ...], int, int]]
@@ -87,11 +88,11 @@ def _trims(rows: Rows, queue: int) -> Shown | None:
 def _stale_maximum(rows: Rows, context: RunContext, begin: plain.Row, end: plain.Row, by_ns: int) -> Iterator[tuple]:
     """What a slave was asked for and said, against what masters had shown."""
     said = end.number("maximum")
-    if said < 0 or not begin.value.get("from") or _by_master(rows, end):
+    if said < 0 or not begin.value.get("from") or is_master(rows, end):
         return
     shown = []
     for call in plain.calls(rows, "pull", "bounds", "send"):
-        if call.end is None or call.begin.queue != begin.queue or not _by_master(rows, call.end):
+        if call.end is None or call.begin.queue != begin.queue or not is_master(rows, call.end):
             continue
         is_send = rows.text("f", call.begin.at) == "send"
         value = call.end.offset + 1 if is_send else call.end.number("maximum")
@@ -103,9 +104,3 @@ def _stale_maximum(rows: Rows, context: RunContext, begin: plain.Row, end: plain
         witness = next(row for _, value, row in shown if value > said)
         told = (int(rows.column("index")[witness]), begin.index, end.index)
         yield STALE_MAXIMUM, tuple(sorted(told)), begin.queue, said
-
-
-def _by_master(rows: Rows, row: plain.Row) -> bool:
-    terms = rows.memo(facts.masters)
-    told = (rows.text("node", row.at), int(rows.column("epoch")[row.at]))
-    return told in terms if terms else not row.value.get("from")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from chaos.law import RunContext
@@ -12,21 +10,10 @@ from checkers import _facts as facts
 from checkers._facts.faults import calm_times, were_calm
 from checkers.progress.promise import STALLED, WOKEN_LATE
 from tests.checkers.slow import plain
+from tests.checkers.slow.ends import furthest, words
 
 #: (name, rows, queue) of each anomaly.
 Found = list[tuple[str, tuple[int, ...], int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A row that told that its queue goes up to ``end``, and who told it."""
-
-    row: plain.Row
-    queue: int
-    end: int
-    node: str
-    epoch: int
-    master: bool
 
 
 def examine(rows: Rows, context: RunContext) -> tuple[Found, int, int]:
@@ -35,28 +22,6 @@ def examine(rows: Rows, context: RunContext) -> tuple[Found, int, int]:
     late, unsure = _woken_late(rows, context, pulls)
     stalled, longest, unknown = _stalled(rows, context, pulls)
     return sorted([*late, *stalled]), unsure + unknown, longest
-
-
-def _words(rows: Rows, context: RunContext) -> list[Word]:
-    told: list[tuple[plain.Row, int]] = []
-    for call in plain.calls(rows, "pull", "bounds"):
-        if call.ok and call.end is not None:
-            told.append((call.end, call.end.number("maximum")))
-    told += [(row, row.offset + 1) for row in plain.read(rows, "delivered")]
-    if context.strict:
-        told += [(call.end, call.end.offset + 1) for call in plain.calls(rows, "send") if call.ok and call.end]
-    found = []
-    for row, end in sorted(told, key=lambda one: one[0].at):
-        if end > 0:
-            node, epoch = rows.text("node", row.at), int(rows.column("epoch")[row.at])
-            master = _is_master(rows, row, node, epoch)
-            found.append(Word(row, int(rows.column("queue")[row.at]), end, node, epoch, master))
-    return found
-
-
-def _is_master(rows: Rows, row: plain.Row, node: str, epoch: int) -> bool:
-    terms = rows.memo(facts.masters)
-    return (node, epoch) in terms if terms else not row.value.get("from")
 
 
 def _stood(rows: Rows, since_ns: int, until_ns: int) -> list[int]:
@@ -73,7 +38,7 @@ def _woken_late(rows: Rows, context: RunContext, pulls: list[plain.Call]) -> tup
     permitted = 200_000_000 + 8 * context.jitter_ns if context.one_clock else 2_000_000_000
     found: Found = []
     unsure = 0
-    words = _words(rows, context)
+    said = words(rows, by_sends=context.strict)
     for call in pulls:
         begin, end = call.begin, call.end
         if end is None or begin.number("wait_ms") <= 0:
@@ -82,17 +47,16 @@ def _woken_late(rows: Rows, context: RunContext, pulls: list[plain.Call]) -> tup
         epoch = int(rows.column("epoch")[end.at])
         known = [
             word
-            for word in words
-            if word.queue == begin.queue
+            for word in said
+            if word.row.queue == begin.queue
             and word.end > begin.offset
             and word.row.at < end.at
-            and (word.node == node if node else word.master)
-            and epoch in (-1, word.epoch)
+            and (word.row.node == node if node else word.by_master)
+            and epoch in (-1, word.row.epoch)
         ]
         if not known:
             continue
-        before = [word for word in known if word.row.at < begin.at]
-        witness = max(before, key=lambda word: (word.end, -word.row.at)) if before else known[0]
+        witness = furthest(known, begin.offset, begin.at) or known[0]
         since_ns = max(begin.time_ns, witness.row.time_ns)
         late_ns = end.time_ns - since_ns
         if late_ns <= permitted or not _calm(rows, begin.time_ns - 3_000_000_000, end.time_ns):
