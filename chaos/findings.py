@@ -189,7 +189,7 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
     zero (with the sentence that says so), is UNKNOWN; all else is VALID.
 
     ``unless`` says why nothing is owed of ``needs``, else the partial does: then a count that stayed zero is NOT
-    APPLICABLE, and so is a run in which the law counts nothing at all."""
+    APPLICABLE. So is a run of which the partial says that, and counts nothing at all."""
     unless = unless or partial.not_owed or ""
     missing = [sentence for name, sentence in needs if not partial.counts.get(name, 0)]
     gaps = dict.fromkeys((*partial.gaps, *(missing if not unless else ())))
@@ -199,7 +199,7 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
         validity = Validity.INVALID
     elif gaps:
         validity = Validity.UNKNOWN
-    elif missing or (unless and not partial.counts):
+    elif missing or (partial.not_owed and not partial.counts):
         validity, why = Validity.NOT_APPLICABLE, unless
     else:
         validity = Validity.VALID

@@ -7,9 +7,9 @@ from functools import partial, reduce
 import numpy as np
 import pytest
 
-from chaos.findings import MAX_REPORTED, Findings, cap
+from chaos.findings import MAX_REPORTED, Findings, cap, decide
 from chaos.law import AnomalyKind, Partial, Promise
-from chaos.verdict import Anomaly
+from chaos.verdict import Anomaly, Validity
 
 PROMISE = Promise(
     name="kept", place=1, meaning="Things are kept.", anomalies=(AnomalyKind(name="gone", meaning="a thing is gone"),)
@@ -95,3 +95,10 @@ def test_a_policy_excuses_only_what_is_declared_as_permitted() -> None:
         Findings(PERMITTING).add("gone", "a thing", 1, policy=ASYNC)
     with pytest.raises(ValueError, match="what the profile permits is allowed"):
         AnomalyKind(name="gone", meaning="a thing is gone", by_policy=True)
+
+
+def test_a_part_of_a_law_that_needs_nothing_and_counts_nothing_is_valid_unless_its_partial_says_why_not() -> None:
+    found = decide(PROMISE, Partial(), unless="no workload uses queues")
+    assert found.validity is Validity.VALID
+    found = decide(PROMISE, Partial(not_owed="there is no store"))
+    assert (found.validity, found.why) == (Validity.NOT_APPLICABLE, "there is no store")
