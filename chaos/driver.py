@@ -291,7 +291,7 @@ class Evidence(StrEnum):
 
 
 #: What the reference system doesn't report, and no run from before drivers declared what they report.
-SELDOM_TOLD = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
+SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
 
 
 class Driver(Protocol):

@@ -213,7 +213,7 @@ def check_harness(rows: Rows, context: RunContext, found: Findings) -> None:
             f"The system had not recovered {rows.value(at).get('seconds', 'some')} s after the last fault was undone: "
             f"{rows.value(at).get('reason', 'no reason was recorded')}.{waits.in_words(waiting)}",
             *([heal] if (heal := facts.phase_index(rows, "heal")) >= 0 else []),
-            *dict.fromkeys(one.index for one in waiting[: waits.TOLD]),
+            *dict.fromkeys(one.index for one in waiting[: waits.NAMED]),
             int(rows.column("index")[at]),
         )
     if not len(rows.where(kind="harness", f="not_recovered")) and not facts.has_recovered(rows):

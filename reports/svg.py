@@ -150,10 +150,10 @@ def picture(
     ``title`` and ``words`` say to those who don't see it what it shows; their ids begin with ``name``, which is unique
     on a page. Where a page is narrower than ``smallest`` pixels (0: as narrow as a page gets) the picture scrolls.
     """
-    told = [element("title", cut(title, 200), id=f"{name}-title")]
-    told += [element("desc", words, id=f"{name}-words")] if words else []
+    described = [element("title", cut(title, 200), id=f"{name}-title")]
+    described += [element("desc", words, id=f"{name}-words")] if words else []
     return element(
-        "svg", *told, element("rect", width="100%", height="100%", fill=PAPER), *parts,
+        "svg", *described, element("rect", width="100%", height="100%", fill=PAPER), *parts,
         **{
             "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {_pixels(width)} {_pixels(height)}", "width": width,
             "style": f"min-width:{min(int(width), smallest)}px" if smallest else None, "role": "img",

@@ -54,7 +54,7 @@ A mutant is found by
 * **no end**: the run took more than 60 s of processor time, or more memory than it may.
 
 The correct system runs with the same seeds first and shows none of these; a seed with which it is UNKNOWN takes no
-part. These runs tell, too, which statements of `reference/` they execute, and how often. A run in the simulator depends
+part. These runs also record which statements of `reference/` they execute, how often. A run in the simulator depends
 on nothing but the code and the seed. So a seed with which the correct system never executes the changed statement
 can't find the mutant, and is left out; of the others those come first that execute it often, that execute what others
 rarely do in the same file, and that have few rows, since those are cheap. A mutant's run whose history is the correct

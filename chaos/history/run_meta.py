@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from chaos.driver import SELDOM_TOLD, Evidence, Profile
+from chaos.driver import SELDOM_REPORTED, Evidence, Profile
 from chaos.errors import DamagedHistory
 from chaos.ops import QueueRef
 from chaos.workload import Use
@@ -149,7 +149,7 @@ class RunMeta:
         """The evidence that the driver declared. A run that doesn't say counts as having declared everything that was
         known when runs began to say it, so that what is missing makes it UNKNOWN."""
         if self.evidence is None:
-            return frozenset(Evidence) - SELDOM_TOLD
+            return frozenset(Evidence) - SELDOM_REPORTED
         return self.evidence | {Evidence.TIER_CONTENT} if Evidence.TIER in self.evidence else self.evidence
 
     @property

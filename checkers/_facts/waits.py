@@ -16,7 +16,7 @@ from checkers._facts.faults import faults, in_force
 
 CONTROLLERS = "the controllers"
 #: So many waits are written out in words.
-TOLD = 6
+NAMED = 6
 #: What a node is held by, so that a node that waits for it waits for the end of the fault.
 HOLDS = (Effect.TAKES_DOWN, Effect.ISOLATES)
 
@@ -148,8 +148,8 @@ def in_words(found: Sequence[Wait]) -> str:
     """Return the waits as a sentence that follows another one, with a circle in them if there is one; "" for none."""
     if not found:
         return ""
-    sentences = [f"{one.who} waits for {one.whom} to {one.what}" for one in found[:TOLD]]
-    left = len(found) - TOLD
+    sentences = [f"{one.who} waits for {one.whom} to {one.what}" for one in found[:NAMED]]
+    left = len(found) - NAMED
     more = [f"{left} more {'waits' if left == 1 else 'wait'}"] if left > 0 else []
     circle = _circle(found)
     end = f" {' and '.join(circle)} wait for each other." if circle else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.driver import (
-    SELDOM_TOLD,
+    SELDOM_REPORTED,
     Client,
     ClusterSpec,
     ClusterView,
@@ -125,7 +125,7 @@ class Reference:
         """Return everything, but of the tier where there is none. Nodes need not be read one by one or asked what they
         upload: they report their logs and each request."""
         of_tier = set() if self.options.tier else {Evidence.TIER, Evidence.TIER_CONTENT}
-        return frozenset(Evidence) - SELDOM_TOLD - of_tier
+        return frozenset(Evidence) - SELDOM_REPORTED - of_tier
 
     def queues(self) -> tuple[QueueRef, ...]:
         return tuple(

@@ -109,7 +109,7 @@ MUTANTS = (
     Planted(
         name="broken-connections-ignored",
         law="controllers",
-        stands_for="a dead master that is replaced only after its patience, although its connection has told the end",
+        stands_for="a dead master that is replaced only after its patience, although its connection has ended",
         parts={"controller": {NODE: BrokenConnectionsIgnored}},
         scenario="idle_then_master_crash",
     ),

@@ -55,7 +55,7 @@ MUTANTS = (
     Planted(
         name="check-codes-ignored",
         law="roles",
-        stands_for="apache/rocketmq #9082 alone: two brokers apply for one id at once, and both are told yes",
+        stands_for="apache/rocketmq #9082 alone: two brokers apply for one id at once, and both are granted it",
         parts={"controller": {"replicas": CheckCodesIgnored}},
     ),
 )

@@ -171,14 +171,14 @@ MUTANTS = (
     Planted(
         name="life-not-kept",
         law="roles",
-        stands_for="a count of restarts that lives in memory: nobody can tell by it who came back, or with which disk",
+        stands_for="a count of restarts that lives in memory: it does not show who came back, or with which disk",
         parts={"broker": {"membership": LifeNotKept}},
         scenario="idle_then_master_crash",
     ),
     Planted(
         name="switch-called-refused",
         law="roles",
-        stands_for="RocketMQ 5.5.0's mqadmin electMaster, which can't read a good answer and tells of a failed command",
+        stands_for="RocketMQ 5.5.0's mqadmin electMaster, which can't read a good answer and reports a failed command",
         parts={"controller": {NODE: SwitchesCalledRefused}},
         scenario="operator",
     ),

@@ -314,7 +314,7 @@ MUTANTS = (
     Planted(
         name="no-fencing",
         law="single-uploader",
-        stands_for="COMDEV-513: nothing in the tier's metadata tells an old master that it was replaced",
+        stands_for="COMDEV-513: nothing in the tier's metadata shows an old master that it was replaced",
         parts={"broker": {"tier": NoFencing}},
         seed=2,
     ),

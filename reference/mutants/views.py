@@ -181,7 +181,7 @@ MUTANTS = (
     Planted(
         name="watch-from-now",
         law="watched-views",
-        stands_for="a watch without a revision to begin at: what changes between two watches is never told",
+        stands_for="a watch without a revision to begin at: what changes between two watches is never reported",
         parts={
             "controller": {NODE: MetadataController, "watchers": WatchesFromNow},
             "nameserver": {NODE: MetadataNameServer, "follower": TakesAnyChange},

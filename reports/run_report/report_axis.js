@@ -80,11 +80,11 @@ class TimeAxis {
     };
     this.slider = element("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "cursor on the time axis" });
     this.slider.addEventListener("input", () => this.moveTo(this.view.from + (this.slider.value / 1000) * (this.view.to - this.view.from)));
-    this.told = element("output", { class: "at" }, "Point at the picture (a click holds the cursor, a double click lets it go; Shift and wheel zoom), or step from event to event.");
+    this.readout = element("output", { class: "at" }, "Point at the picture (a click holds the cursor, a double click lets it go; Shift and wheel zoom), or step from event to event.");
     const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "time axis" },
       button("‹", "event before", () => this.step(-1)), button("›", "next event", () => this.step(1)),
       button("−", "zoom out", () => this.zoom(1 / ZOOM)), button("+", "zoom in", () => this.zoom(ZOOM)),
-      button("whole", "whole run", () => this.show(this.left, this.right)), this.told);
+      button("whole", "whole run", () => this.show(this.left, this.right)), this.readout);
     this.table = element("div", { class: "scroll state", tabindex: "0", role: "region", "aria-label": "state of each node at the cursor", hidden: "" });
     this.line = element("div", { class: "cursor", hidden: "" });
     this.root.prepend(tools, this.table);
@@ -154,7 +154,7 @@ class TimeAxis {
     if (second < this.view.from || second > this.view.to) this.show(second - width / 2, second + width / 2);
     this.slider.setAttribute("aria-valuetext", second.toFixed(3) + " s");
     this.draw();
-    if (settle || !this.table.hidden) this.tell();
+    if (settle || !this.table.hidden) this.showRows();
   }
 
   draw() {
@@ -174,7 +174,7 @@ class TimeAxis {
     this.slider.value = (1000 * (this.cursor - from)) / (to - from);
     for (const reading of this.readings) if (reading.place) reading.place.textContent = this.valueOf(reading);
     const last = this.events[lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0])];
-    this.told.textContent = `${this.cursor.toFixed(3)} s` + (last ? `, ${(this.cursor - last[0]).toFixed(3)} s after “${last[1]}”` : "");
+    this.readout.textContent = `${this.cursor.toFixed(3)} s` + (last ? `, ${(this.cursor - last[0]).toFixed(3)} s after “${last[1]}”` : "");
   }
 
   valueOf({ points, low, high, log, usual }) {
@@ -224,7 +224,7 @@ class TimeAxis {
   }
 
   /** What each node was before the event at or before the cursor, and what it reported next. */
-  tell() {
+  showRows() {
     const place = lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0]);
     const second = place < 0 ? this.cursor : this.events[place][0];
     const names = this.events.filter((event) => Math.abs(event[0] - second) < 1e-3).map((event) => event[1]);

@@ -12,7 +12,7 @@ from chaos.errors import ChaosError
 from chaos.history.directory import EXPERIMENT
 
 #: What `stormproof shrink` leaves beside the small run (docs/explain.md).
-TOLD = "minimal.json"
+SUMMARY = "minimal.json"
 #: What is compared, in this order, with the unit.
 SIZES = {"operations": "", "messages": "", "faults": "", "nodes": "", "seconds": "s"}
 
@@ -32,7 +32,7 @@ class Shrunk:
 def shrunk(run: Path) -> Shrunk | None:
     """Return what stands beside a run about its shrinking; None beside any other run, and where that can't be read."""
     try:
-        summary = guarded.read_json(run.parent / TOLD)
+        summary = guarded.read_json(run.parent / SUMMARY)
         if not isinstance(summary, dict) or Path(str(summary.get("recorded"))).name != run.name:
             return None
         before = guarded.below(run.parent.parent, Path(str(summary["run"])).name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chaos import guarded
 from chaos.verdict import Validity
-from reports.run_report.shrunk import TOLD
+from reports.run_report.shrunk import SUMMARY
 from reports.sweeps import PAGE
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
@@ -52,7 +52,7 @@ def _small(directory: Path, row: Row) -> tuple[str, str] | None:
     """Return what a run was shrunk to, where that was done: the links to the report and to the experiment. None
     otherwise."""
     run = directory / row.run
-    for summary in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"), reverse=True) if row.run else ():
+    for summary in sorted(run.parent.glob(f"{run.name}-shrunk*/{SUMMARY}"), reverse=True) if row.run else ():
         reports = [link(directory, path) for path in sorted(summary.parent.glob(f"*/{REPORT}"))]
         experiment = link(directory, summary.with_name(EXPERIMENT))
         if reports and experiment:

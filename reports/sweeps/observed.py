@@ -204,7 +204,7 @@ def _traced(history: History) -> Iterator[tuple[str, float]]:
     """Yield the first time of each kind of trace."""
     first = history.rows("trace").group_by("f").aggregate([("time_ns", "min")])
     for name, time_ns in zip(first["f"].to_pylist(), first["time_ns_min"].to_pylist(), strict=True):
-        yield f"a node tells `{name}`", history.second(time_ns)
+        yield f"a node reports `{name}`", history.second(time_ns)
 
 
 def _asked(history: History) -> Iterator[tuple[str, float]]:

@@ -174,10 +174,10 @@ def _shrunk(found: Sweep, table: SweepTable, within_s: float) -> dict[tuple[int,
 
 def _known(run: Path) -> str:
     """Return the small experiment that an earlier call has made of a run; "" for none."""
-    from reports.run_report.shrunk import TOLD
+    from reports.run_report.shrunk import SUMMARY
     from stormproof.shrinking.trial import FILE
 
-    return next((str(file.parent / FILE) for file in sorted(run.parent.glob(f"{run.name}-shrunk*/{TOLD}"))), "")
+    return next((str(file.parent / FILE) for file in sorted(run.parent.glob(f"{run.name}-shrunk*/{SUMMARY}"))), "")
 
 
 def _shrunk_run(run: Path, law: str, within_s: float) -> str:

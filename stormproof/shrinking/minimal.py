@@ -17,7 +17,7 @@ from chaos.experiment.reader import load
 from chaos.judging.run import Prepared
 from chaos.version import VERSION
 from reports.printable import argument
-from reports.run_report.shrunk import TOLD
+from reports.run_report.shrunk import SUMMARY
 from stormproof.launch import Launch
 from stormproof.shrinking.document import SEED, Document, text
 from stormproof.shrinking.freedom import Free
@@ -100,7 +100,7 @@ def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
         best = dataclasses.replace(best, trial=dataclasses.replace(best.trial, rate=trial.rate))
         write(directory, case, best.document, best.trial)
     summary = describe(directory, case, best, run)
-    guarded.write(directory / TOLD, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    guarded.write(directory / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     guarded.write(directory / TEST, test_of(case, best))
     render(run)  # it shows both runs side by side
     return summary

@@ -17,7 +17,7 @@ from chaos.verdict import Validity, Verdict
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 #: What such a history may tell; no polls, and nothing of routes, topics and groups unless a test writes it.
-TELLS = ("operations", "final-logs", "confirm", "retention", "roles", "elections", "tier")
+REPORTED = ("operations", "final-logs", "confirm", "retention", "roles", "elections", "tier")
 MILLISECOND = 1_000_000
 SIZE = 100
 
@@ -274,7 +274,7 @@ class History:
     # Judging
 
     def context(self) -> RunContext:
-        meta = {"deployment": "sim", "brokers": list(BROKERS), "bounds": {}, "tells": list(TELLS), **self.meta}
+        meta = {"deployment": "sim", "brokers": list(BROKERS), "bounds": {}, "tells": list(REPORTED), **self.meta}
         return RunContext(run="test", seed=1, meta=RunMeta.of(meta))
 
     def table(self) -> pa.Table:

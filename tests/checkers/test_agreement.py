@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, SIZE, TELLS, History
+from tests.checkers.histories import BROKERS, REPORTED, SIZE, History
 from tests.checkers.names import A, L
 
 LAW = L.AGREEMENT
@@ -133,7 +133,7 @@ def test_system_records_stand_at_the_same_positions() -> None:
 
 @pytest.mark.parametrize(("profile", "names"), [({"acks": "master"}, []), ({"min_in_sync": 1}, [A.OFFSET_CONFLICT])])
 def test_a_conflict_with_an_old_answer_is_permitted_only_by_a_cut(profile: dict, names: list[str]) -> None:
-    history = History(meta={"profile": profile, "tells": [*set(TELLS) - {"elections"}]})
+    history = History(meta={"profile": profile, "tells": [*set(REPORTED) - {"elections"}]})
     history.phase("load")
     history.master("broker-0", 1)
     history.append("broker-0", 0)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, TELLS, History, m
+from tests.checkers.histories import BROKERS, REPORTED, History, m
 from tests.checkers.names import A, L
 
 ORDER, CONSUMERS, AVAILABILITY = L.ORDER, L.CONSUMERS, L.AVAILABILITY
@@ -221,7 +221,7 @@ def test_who_may_lose_what_was_read_may_give_its_offset_to_another_message(profi
 
 
 def test_a_message_that_may_be_lost_need_not_come_to_the_group() -> None:
-    history = History(meta={"profile": {"acks": "master"}, "tells": [*set(TELLS) - {"elections"}]})
+    history = History(meta={"profile": {"acks": "master"}, "tells": [*set(REPORTED) - {"elections"}]})
     history.master("broker-0", 1)
     history.master("broker-1", 2)
     history.send(9, 0)  # by a master that is replaced before anybody else has it

@@ -15,7 +15,7 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.law import Partial, RunContext
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import Recording, Row, recording
 from tests.checkers.slow.deliveries import Deliveries
 from tests.checkers.slow.random_receivers import receivers
@@ -79,7 +79,7 @@ def given_to_groups() -> Recording:
     rows: list[dict[str, Any]] = receivers(Random("edited 3")).to_pylist()
     for row in rows:
         row["v"] = json.loads(row.pop("value") or "{}")
-    return Recording(rows, {"deployment": "sim", "tells": list(TELLS), "uses": USES})
+    return Recording(rows, {"deployment": "sim", "tells": list(REPORTED), "uses": USES})
 
 
 @settings(max_examples=settings.default.max_examples * SHARE // 100)

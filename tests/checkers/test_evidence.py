@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos import plugins
-from chaos.driver import SELDOM_TOLD, Evidence, evidence_of
+from chaos.driver import SELDOM_REPORTED, Evidence, evidence_of
 from chaos.judging.evidence import unjudgeable
 from chaos.judging.outcome import judge
 from chaos.plugins import PluginKind
@@ -47,7 +47,7 @@ ROWS: dict[Evidence, Callable[[Row], bool]] = {
 
 
 #: What the reference driver declares.
-TOLD = [one for one in Evidence if one not in SELDOM_TOLD]
+USUALLY_REPORTED = [one for one in Evidence if one not in SELDOM_REPORTED]
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +68,16 @@ def judged(run: Recording, directory: Path) -> tuple[RunVerdict, list[str]]:
 
 def test_the_reference_driver_tells_everything_but_what_its_final_logs_tell_better(good: Recording) -> None:
     module = plugins.load(PluginKind.DRIVER, "reference")
-    assert evidence_of(module.create(module.Options())) == set(TOLD)
-    assert evidence_of(module.create(module.Options(tier=False))) == set(TOLD) - TIERS
-    assert good.meta["tells"] == sorted(TOLD) and set(ROWS) == set(TOLD)
+    assert evidence_of(module.create(module.Options())) == set(USUALLY_REPORTED)
+    assert evidence_of(module.create(module.Options(tier=False))) == set(USUALLY_REPORTED) - TIERS
+    assert good.meta["tells"] == sorted(USUALLY_REPORTED) and set(ROWS) == set(USUALLY_REPORTED)
 
 
 def test_the_recorded_run_is_valid(good: Recording, tmp_path: Path) -> None:
     assert verdict(good, tmp_path / "run").validity is Validity.VALID
 
 
-@pytest.mark.parametrize("gone", [one for one in TOLD if one is not Evidence.RETENTION])
+@pytest.mark.parametrize("gone", [one for one in USUALLY_REPORTED if one is not Evidence.RETENTION])
 def test_what_was_declared_and_is_missing_never_makes_a_valid_run(
     good: Recording, gone: Evidence, tmp_path: Path
 ) -> None:
@@ -104,10 +104,10 @@ def test_a_clean_foreign_run_with_operations_alone_is_valid(good: Recording, tmp
 
 
 def test_evidence_that_nobody_declared_is_held_against_nobody(good: Recording, tmp_path: Path) -> None:
-    for number, gone in enumerate(one for one in TOLD if one is not Evidence.OPERATIONS):
+    for number, gone in enumerate(one for one in USUALLY_REPORTED if one is not Evidence.OPERATIONS):
         run = good.copy()
         run.drop(ROWS[gone])
-        run.meta["tells"] = sorted(set(TOLD) - (TIERS if gone in TIERS else {gone}))
+        run.meta["tells"] = sorted(set(USUALLY_REPORTED) - (TIERS if gone in TIERS else {gone}))
         found = verdict(run, tmp_path / str(number))
         assert found.validity is Validity.VALID, (gone, found.why)
 

@@ -18,7 +18,7 @@ from chaos.verdict import Validity
 from checkers.deliveries import PROMISE, in_order, missing
 from checkers.deliveries.in_order import InOrder
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.slow.deliveries import Deliveries
 from tests.checkers.slow.random_receivers import receivers
@@ -29,7 +29,7 @@ USES = ["queues", "deliveries"]
 
 
 def a_context(rng: Random, seed: int) -> RunContext:
-    meta = {"deployment": "sim", "tells": list(TELLS), "uses": USES}
+    meta = {"deployment": "sim", "tells": list(REPORTED), "uses": USES}
     return RunContext(
         run="random", seed=seed, meta=RunMeta.of(meta | ({"profile": RELAXED} if rng.random() < 0.2 else {}))
     )

@@ -40,7 +40,7 @@ from checkers.progress import Progress as Answering
 from checkers.progress import held
 from checkers.progress.answered import Answered
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import BROKERS, TELLS
+from tests.checkers.histories import BROKERS, REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.slow import agreement as slow_agreement
 from tests.checkers.slow import availability as slow_availability
@@ -194,7 +194,7 @@ def random_histories(name: str, seeds: range) -> Iterator[tuple[pa.Table, RunCon
     make = PAIRS[name][2]
     for seed in seeds:
         rng = Random(f"{name} {seed}")
-        meta: dict[str, Any] = {"deployment": rng.choice(DEPLOYMENTS), "tells": list(TELLS)}
+        meta: dict[str, Any] = {"deployment": rng.choice(DEPLOYMENTS), "tells": list(REPORTED)}
         if rng.random() < 0.2 and name not in OF_STRICT:
             meta["profile"] = RELAXED
         yield make(rng), RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
@@ -263,7 +263,7 @@ SEARCHES = ("linearizable",)
 #: A sort that goes another way for more rows may take a few steps more; no loop over so many rows is so short.
 ANOTHER_WAY = 24
 STEADY = RunContext(
-    run="steady", seed=0, meta=RunMeta.of({"deployment": "sim", "brokers": list(BROKERS), "tells": TELLS})
+    run="steady", seed=0, meta=RunMeta.of({"deployment": "sim", "brokers": list(BROKERS), "tells": REPORTED})
 )
 KERNELS = {number: law for number, law in registry().kernels.items() if number[0] not in SEARCHES}
 

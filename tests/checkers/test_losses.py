@@ -17,7 +17,7 @@ from chaos.law import RunContext
 from chaos.verdict import Validity, Verdict
 from checkers._facts.claims import acknowledged
 from checkers._facts.losses import Lost, Records, explained
-from tests.checkers.histories import BROKERS, SIZE, TELLS, History
+from tests.checkers.histories import BROKERS, REPORTED, SIZE, History
 from tests.checkers.names import A, L
 from tests.checkers.slow import losses as slow
 
@@ -341,7 +341,7 @@ def test_a_newer_master_of_one_group_excuses_no_loss_in_another() -> None:
 
 # Roles as polled
 
-POLLED = [word for word in TELLS if word not in ("confirm", "roles", "elections")] + ["polls"]
+POLLED = [word for word in REPORTED if word not in ("confirm", "roles", "elections")] + ["polls"]
 
 
 def polled(
@@ -548,7 +548,7 @@ def random_losses(rng: Random) -> tuple[Cluster, list[int]]:
 def check_random(seed: int) -> set[Lost]:
     cluster, acked = random_losses(Random(seed))
     rows = Shard(cluster.table())
-    meta = {"deployment": "sim", "tells": list(TELLS), **cluster.meta}
+    meta = {"deployment": "sim", "tells": list(REPORTED), **cluster.meta}
     context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
     if not acked:
         return set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, SIZE, TELLS, History
+from tests.checkers.histories import BROKERS, REPORTED, SIZE, History
 from tests.checkers.names import A, L
 
 LAW = L.NO_ROLLBACK
@@ -164,7 +164,7 @@ def test_runs_without_reads_or_confirms_are_unknown() -> None:
 def test_what_was_read_may_be_taken_back_only_by_a_cut_that_the_profile_permits() -> None:
     def run(profile: dict, *, switch: bool, **meta: object) -> History:
         history = led()
-        history.meta |= {"profile": profile, "tells": [*set(TELLS) - {"elections"}], **meta}
+        history.meta |= {"profile": profile, "tells": [*set(REPORTED) - {"elections"}], **meta}
         history.pull(0, 0, 1)
         if switch:
             history.master("broker-1", 2, start=3 * SIZE)

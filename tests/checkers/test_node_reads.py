@@ -14,7 +14,7 @@ from tests.checkers.histories import History, content, m
 from tests.checkers.names import A, L
 
 NODES = ("queue-0", "queue-1", "queue-2")
-TELLS = {"tells": [Evidence.OPERATIONS, Evidence.NODE_READS], "brokers": list(NODES)}
+REPORTED = {"tells": [Evidence.OPERATIONS, Evidence.NODE_READS], "brokers": list(NODES)}
 
 
 def holding(
@@ -26,7 +26,7 @@ def holding(
     """A recovered run in which each node answered its copy: offset → number of the message. ``ends`` replaces columns
     of the row that tells how far a node was read; None leaves the row out."""
     if history is None:
-        history = History(meta=TELLS)
+        history = History(meta=REPORTED)
         history.phase("recover")
         history.recovered()
         history.phase("drain")
@@ -107,14 +107,14 @@ def test_what_could_not_be_compared_is_unknown(copies: Any, ends: Any, why: str)
 
 
 def test_without_recovery_copies_may_differ() -> None:
-    history = History(meta=TELLS)
+    history = History(meta=REPORTED)
     history.phase("drain")
     verdict = holding(SAME, DIFFERENT, history=history).expect(L.AGREEMENT, validity=Validity.UNKNOWN)
     assert "had not recovered" in verdict.why
 
 
 def test_a_driver_that_does_not_offer_it_is_owed_nothing() -> None:
-    history = History(meta={**TELLS, "tells": [Evidence.OPERATIONS]})
+    history = History(meta={**REPORTED, "tells": [Evidence.OPERATIONS]})
     history.phase("drain")
     history.expect(L.AGREEMENT, validity=Validity.NOT_APPLICABLE)
 

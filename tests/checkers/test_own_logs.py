@@ -31,7 +31,7 @@ from checkers.no_rollback.promise import CONFIRM_BEYOND_SET
 from checkers.roles import lives
 from checkers.roles.remembered import Remembered
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS, History
+from tests.checkers.histories import REPORTED, History
 from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import chosen, partial_of, whole
 
@@ -178,7 +178,7 @@ def check_random(seeds: range) -> None:
         rng = Random(f"own logs {seed}")
         table = whole(nodes(rng))
         profile = {"flush": rng.choice(("sync", "sync", "async")), "acks": rng.choice(("all", "all", "master"))}
-        meta = {"deployment": rng.choice(("sim", "process")), "tells": [*TELLS]}
+        meta = {"deployment": rng.choice(("sim", "process")), "tells": [*REPORTED]}
         meta |= {"profile": profile | {"min_in_sync": rng.choice((1, 2, 3))}}
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta), unfinished=rng.random() < 0.2)
         assert own_logs.SIEVE.fitted is not None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, SIZE, TELLS, History, content, m
+from tests.checkers.histories import BROKERS, REPORTED, SIZE, History, content, m
 from tests.checkers.names import A, L
 
 LAWS = (L.UPLOAD_BOUND, L.TIER_CONTINUITY, L.TIER_METADATA)
-TOLD = {*TELLS, "tier-content"} - {"tier", "confirm", "roles"}
+OF_OWN_TIERS = {*REPORTED, "tier-content"} - {"tier", "confirm", "roles"}
 META = {
     "nodes": [{"name": name, "role": "broker"} for name in BROKERS],
-    "tells": sorted(TOLD),
+    "tells": sorted(OF_OWN_TIERS),
 }
 
 
@@ -51,7 +51,7 @@ def test_a_tier_of_which_nothing_was_read_is_unknown(law: str) -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_where_nobody_tells_of_the_tier_no_law_applies(law: str) -> None:
     history = held(0, 1)
-    history.meta = {**META, "tells": sorted(TOLD - {"tier-content"})}
+    history.meta = {**META, "tells": sorted(OF_OWN_TIERS - {"tier-content"})}
     history.expect(law, validity=Validity.NOT_APPLICABLE)
 
 

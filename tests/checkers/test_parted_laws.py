@@ -22,7 +22,7 @@ from chaos.shard_rows import Rows
 from checkers import durability
 from checkers.durability import tops
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import clients
 from tests.checkers.test_ranges import MOST, OFFSETS, RELAXED, merged, told
@@ -121,7 +121,7 @@ def check_random(law: Kernel, seeds: range) -> None:
     some = 0
     for seed in seeds:
         rng = Random(f"parted {seed}")
-        meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
+        meta = {"deployment": "sim", "tells": list(REPORTED), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
         some += check(law, clients(rng), RunContext(run="random", seed=seed, meta=RunMeta.of(meta)), rng) > 0
     assert some > len(seeds) / 4
 
@@ -165,7 +165,7 @@ def test_no_kernel_needs_a_whole_queue() -> None:
 def test_shards_of_parted_queues_tell_the_same(part: str, seeds: int) -> None:
     for seed in range(seeds):
         rng = Random(f"shards {seed}")
-        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)}))
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(REPORTED)}))
         check_shards(KERNELS[part], clients(rng), context, rng, rng.choice(MOST))
 
 

@@ -31,7 +31,7 @@ from checkers._facts.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
 from tests.checkers.slow.random_storms import storms
@@ -121,7 +121,7 @@ def check_random(law: Kernel, seeds: range, make: Callable[[Random], pa.Table] =
     parts = anomalies = 0
     for seed in seeds:
         rng = Random(f"ranges {seed}")
-        meta = {"deployment": "sim", "tells": list(TELLS), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
+        meta = {"deployment": "sim", "tells": list(REPORTED), **({"profile": RELAXED} if rng.random() < 0.2 else {})}
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
         some = check(law, DONE.get(law.promise.name, make)(rng), context, rng, rng.choice(MOST))
         parts, anomalies = parts + some[0], anomalies + some[1]
@@ -346,7 +346,7 @@ def test_all_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
 def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)})), 0
+    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(REPORTED)})), 0
     for seed in range(10):
         table = consumers(Random(f"lost {seed}"))
         partial = law.examine(Declared(Shard(table), law.needs), context)
@@ -359,7 +359,7 @@ def test_what_a_lost_shard_would_have_told_is_not_missing(part: str) -> None:
 @pytest.mark.parametrize("part", UPLOADING)
 def test_without_a_shard_of_what_uploaders_do_nothing_else_is_found(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)})), 0
+    context, some = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "sim", "tells": list(REPORTED)})), 0
     for seed in range(20):
         rng = Random(f"lost uploads {seed}")
         table = uploaders(rng)
@@ -411,7 +411,7 @@ def check_together(seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"together {seed}")
         table = rng.choice((clients, consumers))(rng)
-        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(TELLS)}))
+        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(REPORTED)}))
         most = rng.choice(MOST)
         parts = list(shards.parts(table, kernels, most, rng.choice(OFFSETS)))
         beside += sum(int(pc.sum(rows[BESIDE]).as_py() or 0) for _, rows in parts if BESIDE in rows.column_names)

@@ -31,7 +31,7 @@ from checkers.progress import Progress, held, waiting
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomConsumers, history
 from tests.checkers.slow.random_storms import readers
@@ -82,7 +82,7 @@ def contexts(seeds: Sequence[int]) -> list[tuple[Random, RunContext]]:
     made = []
     for seed in seeds:
         rng = Random(f"readers {seed}")
-        meta = {"deployment": "sim", "tells": list(TELLS), "bounds": {"available_s": rng.choice((0.5, 1, 3, 10))}}
+        meta = {"deployment": "sim", "tells": list(REPORTED), "bounds": {"available_s": rng.choice((0.5, 1, 3, 10))}}
         if rng.random() < 0.3:
             meta["profile"] = RELAXED
         if rng.random() < 0.5:

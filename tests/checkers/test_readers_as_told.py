@@ -20,7 +20,7 @@ from chaos.law import Partial, RunContext
 from checkers.durability.copies import Copies
 from checkers.progress.bounds import Bounds
 from checkers.progress.waiting import Waiting
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.slow import bounds as slow_bounds
 from tests.checkers.slow import copies as slow_copies
 from tests.checkers.slow import waiting as slow_waiting
@@ -37,7 +37,7 @@ def _all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def context_of(rng: Random, seed: int, profile: dict[str, Any]) -> RunContext:
-    tells = [one for one in TELLS if one != Evidence.CONFIRM or rng.random() < 0.8]
+    tells = [one for one in REPORTED if one != Evidence.CONFIRM or rng.random() < 0.8]
     meta: dict[str, Any] = {"deployment": rng.choice(("sim", "sim", "process")), "tells": tells, "profile": profile}
     meta["bounds"] = {"available_s": rng.choice((1, 1, 1, 3)), "route_s": rng.choice((0.5, 1, 5))}
     meta["jitter_s"] = rng.choice((0, 0.01, 0.1))

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.driver import Evidence
 from chaos.verdict import Validity
-from tests.checkers.histories import BROKERS, TELLS, History
+from tests.checkers.histories import BROKERS, REPORTED, History
 from tests.checkers.names import A, L
 
 LAW = L.ROLES
@@ -100,7 +100,7 @@ def test_an_election_outside_the_set_is_found() -> None:
 
 def without_roles() -> Controlled:
     """A driver tells what the controllers commit, and not what the brokers believe."""
-    return Controlled(meta={"tells": [name for name in TELLS if name != Evidence.ROLES]})
+    return Controlled(meta={"tells": [name for name in REPORTED if name != Evidence.ROLES]})
 
 
 def test_where_brokers_do_not_tell_their_roles_the_entries_are_judged_alone() -> None:

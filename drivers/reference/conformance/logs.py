@@ -29,7 +29,7 @@ def of_logs(topic: str) -> dict[str, Case]:
     return {
         "a log record by record": conversation(BROKER, _records),
         "what a broker is": conversation(BROKER, _broker),
-        "what a master tells of its slaves": conversation(MASTER, _slaves),
+        "what a master reports of its slaves": conversation(MASTER, _slaves),
         "both ends of a queue": conversation(MASTER, bounds),
         "messages by their time": conversation(MASTER, times),
     }

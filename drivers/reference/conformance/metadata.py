@@ -25,7 +25,7 @@ def of_metadata() -> dict[str, Case]:
         "an entry of the metadata through its changes": conversation(LEADER, _changes),
         "the route of a group with brokers": Case(LEADER, AS_DOCUMENTED, _route),
         "a watch that ends without a change": conversation(CONTROLLER, _quiet_watch),
-        "the last changes that a watch tells": Case(CONTROLLER, AS_DOCUMENTED, _last_changes),
+        "the last changes that a watch reports": Case(CONTROLLER, AS_DOCUMENTED, _last_changes),
         **{f"what a {role} knows of the metadata": conversation(role, _view) for role in (NAMESERVER, BROKER)},
         "an entry of the metadata without a name": asked(Request.METADATA_GET, Response.INVALID_PARAMETER, name=None),
     }

@@ -158,9 +158,9 @@ def of_names(topic: str) -> dict[str, Case]:
         "the end of the queue with the greatest number": asked(
             Request.GET_MAX_OFFSET, Response.TOPIC_NOT_EXIST, topic=topic, queueId=_MOST
         ),
-        "a client that tells the greatest number": _client(_MOST),
-        "a client that tells the smallest number": _client(-_MOST - 1),
-        "a client that tells lists as deep as may be": _client(_nested(MAX_DEPTH - 1)),
+        "a client that names the greatest number": _client(_MOST),
+        "a client that names the smallest number": _client(-_MOST - 1),
+        "a client that names lists as deep as may be": _client(_nested(MAX_DEPTH - 1)),
         "the transfer of the lead to nobody": asked(
             Request.CONTROLLER_TRANSFER_LEADER, refused, controllerName=_NOBODY
         ),

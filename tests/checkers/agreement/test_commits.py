@@ -16,7 +16,7 @@ from chaos.judging.plan import plan
 from chaos.law import RunContext
 from checkers.agreement.metadata import Metadata
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import partial_of, whole
 
@@ -61,7 +61,7 @@ def check(table: pa.Table, context: RunContext) -> tuple[int, int]:
 
 
 def check_random(seeds: range) -> None:
-    context = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "process", "tells": [*TELLS]}))
+    context = RunContext(run="random", seed=0, meta=RunMeta.of({"deployment": "process", "tells": [*REPORTED]}))
     found = [check(replicas(Random(f"commits {seed}")), context) for seed in seeds]
     anomalies, left_out = (sum(some) for some in zip(*found, strict=True))
     assert anomalies > len(seeds) and left_out > 10 * len(seeds)

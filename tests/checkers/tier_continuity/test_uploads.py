@@ -12,7 +12,7 @@ from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Validity
 from checkers.tier_continuity import uploads
-from tests.checkers.histories import TELLS
+from tests.checkers.histories import REPORTED
 from tests.checkers.names import A, L
 from tests.checkers.test_kernels import check_as_many, steps
 from tests.checkers.test_tier import Tiered
@@ -138,7 +138,7 @@ def test_where_the_end_of_a_trace_may_be_lost_with_a_host_nobody_knows_what_is_l
 def test_a_queue_of_which_the_tier_never_holds_anything_is_late_where_there_is_a_store(stores: bool) -> None:
     history = Tiered().begin()
     history.meta["nodes"] = [{"name": "store-0", "role": "objectstore" if stores else "broker"}]
-    history.meta["tells"] = list(TELLS)
+    history.meta["tells"] = list(REPORTED)
     history.upload(4)
     history.send(0, queue=1)
     history.wait(40)

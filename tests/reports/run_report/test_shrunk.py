@@ -11,7 +11,7 @@ import pytest
 import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.verdict import Validity
-from reports.run_report.shrunk import TOLD, shrunk
+from reports.run_report.shrunk import SUMMARY, shrunk
 from tests.reports.run_report.test_html import HOSTILE, LOST, Page, judged, record_run
 
 SIZE = {"operations": 2761, "messages": 2000, "faults": 3, "nodes": 8, "seconds": 20.0}
@@ -35,7 +35,7 @@ def tell(run: Path, **others: Any) -> None:
         "after": {**SIZE, "operations": 8, "faults": 1}, "any": [f"rate_per_s of queue {HOSTILE}"],
         "signature": {"law": "durability", "anomalies": ["lost"], "cause": HOSTILE},
     }  # fmt: skip
-    (run.parent / TOLD).write_text(json.dumps(told | others))
+    (run.parent / SUMMARY).write_text(json.dumps(told | others))
 
 
 def test_both_runs_stand_side_by_side(small: Path) -> None:
@@ -71,6 +71,6 @@ def test_what_cannot_be_read_is_left_out(small: Path, others: dict[str, Any]) ->
 
 def test_another_run_has_no_such_part(tmp_path: Path) -> None:
     assert shrunk(tmp_path) is None
-    (tmp_path.parent / TOLD).write_text("[]")
+    (tmp_path.parent / SUMMARY).write_text("[]")
     assert shrunk(tmp_path) is None
-    (tmp_path.parent / TOLD).unlink()
+    (tmp_path.parent / SUMMARY).unlink()

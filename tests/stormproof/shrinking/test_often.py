@@ -15,7 +15,7 @@ from chaos.errors import BadInput
 from chaos.experiment.reader import load
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
-from reports.run_report.shrunk import TOLD, shrunk
+from reports.run_report.shrunk import SUMMARY, shrunk
 from stormproof.launch import Launch
 from stormproof.shrinking import minimal, often
 from stormproof.shrinking.document import pinned, text
@@ -195,7 +195,7 @@ def test_a_run_on_processes_becomes_small(tmp_path: Path) -> None:
     told = minimal.finish(place, found, best)
     assert "faults" not in best.document
     assert told["rate"]["before"] == [2, 2] and told["rate"]["after"][1] == 2 and "digest" not in told
-    assert json.loads((place / TOLD).read_text("utf-8")) == told
+    assert json.loads((place / SUMMARY).read_text("utf-8")) == told
     head = (place / minimal.FILE).read_text("utf-8").partition("\n\n")[0]
     assert "of 2 runs failed so" in head and "--on process" in head
     shown = shrunk(Path(told["recorded"]))

@@ -24,7 +24,7 @@ from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
-from reports.run_report.shrunk import TOLD
+from reports.run_report.shrunk import SUMMARY
 from stormproof.cli import stormproof
 from stormproof.launch import SIM, Launch
 from stormproof.shrinking import minimal, workers
@@ -326,7 +326,7 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     best = shrink(case, tmp_path, on_better=lambda document, trial: minimal.write(place, case, document, trial))
     assert best.stop is Stop.DONE
     told = minimal.finish(place, case, best)
-    assert json.loads((place / TOLD).read_text("utf-8")) == told
+    assert json.loads((place / SUMMARY).read_text("utf-8")) == told
     page = (Path(told["recorded"]) / "report.html").read_text("utf-8")
     assert f"This run was made from <b>{failing.name}</b>" in page and "shape: halves" in page
     again = try_out((place / minimal.FILE).read_text("utf-8"), 1, MUTANT, tmp_path / "again")
