@@ -32,6 +32,7 @@ _KEYED_BY: Mapping[Key, str] = {Key.QUEUE: "queue", Key.GROUP: "group"}
 _OF_NODES = ("trace", "poll", "final")
 #: The kinds of rows that are about the whole run.
 _OF_RUN = ("harness", "fault")
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def needs_of(
@@ -128,8 +129,7 @@ class DeclaredRows:
         found = (self._rows.value(row).get(one.name) for row in at.tolist())
         hint = _hint(one)
         if hint == "int":
-            numbers = [value if isinstance(value, int) and not isinstance(value, bool) else -1 for value in found]
-            return np.array(numbers, dtype=np.int64)
+            return np.array([_whole(value) for value in found], dtype=np.int64)
         return _objects(str(value or "") for value in found) if hint == "str" else _objects(found)
 
     def _field(self, declared: object, owner: RowType | None = None) -> Field:
@@ -151,6 +151,13 @@ def _hint(field: Field) -> str:
         if written is not None:
             return str(written).removeprefix("Annotated[").partition(",")[0].partition(" ")[0]
     return ""
+
+
+def _whole(value: object) -> int:
+    """Return a whole number, or the nearest that a column can hold; -1 for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return -1
+    return max(_LEAST, min(value, _MOST))
 
 
 def _objects(values: Iterable[Any]) -> npt.NDArray[Any]:

@@ -271,6 +271,7 @@ def test_fields_of_a_value_are_given_with_their_types() -> None:
     rows: list[Any] = [
         (Pull, {Pull.type: "ok", Pull.limit: 3, Pull.source: "tier"}),
         (Pull, {Pull.type: "ok"}),
+        (Pull, {Pull.type: "ok", Pull.limit: 1 << 70, Pull.source: 5}),  # a stranger's
         (Confirm, {Confirm.node: "a", Confirm.position: 7, Confirm.acks: {"b": 5}}),
     ]
     seen: dict[str, Any] = {}
@@ -288,13 +289,13 @@ def test_fields_of_a_value_are_given_with_their_types() -> None:
 
     judged(Looks(), [(shards.WHOLE, history_of(rows))])
     assert seen == {
-        "limit": [3, -1],
-        "source": ["tier", ""],
+        "limit": [3, -1, (1 << 63) - 1],
+        "source": ["tier", "", "5"],
         "acks": [{"b": 5}],
         "of": [0],
         "run": CONTEXT,
         "position": [7],
-        "length": 3,
+        "length": 4,
     }
 
 
