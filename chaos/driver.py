@@ -202,7 +202,7 @@ class Client(Protocol):
 
 
 class Record(Protocol):
-    """Takes one row for the history; keyword arguments are the columns of :data:`chaos.history.recorder.COLUMNS`."""
+    """Takes one row for the history; keyword arguments are columns of :data:`chaos.history.columns.GIVEN`."""
 
     def __call__(self, kind: str, **columns: object) -> int: ...
 

@@ -32,6 +32,8 @@ class Operation(RowClass):
     kind = "op"
     type: Annotated[str, "`invoke`, `ok`, `fail` or `info`"]
     op: Annotated[int, "`index` of the invocation; -1 on the invocation itself"]
+    began_ns: Annotated[int, "on the end: `time_ns` of the invocation"]
+    began_offset: Annotated[int, "on the end: `offset` of the invocation"]
     process: Annotated[str, "who asked; it has one operation in progress at a time"]
     node: Annotated[str, "who answered"]
     incarnation: Annotated[int, "in which of its lives"]

@@ -17,6 +17,10 @@ class OpType(StrEnum):
     INFO = "info"
 
 
+#: The ``f`` of rows that follow the end of an operation: one for each message that it was given.
+DELIVERED = "delivered"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
     """One message as a client read it from ``queue`` at ``offset``. ``message`` is its id, or -1 if it has none of

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chaos.history import shards
+from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.ops import message_id
 
@@ -357,7 +358,7 @@ def _table(parts: list[dict[str, Any]], number: int, files: int) -> pa.Table:
     arrays["kind"] = pa.repeat("op", len(order)).dictionary_encode()
     for name in INTEGERS:
         arrays.setdefault(name, pa.repeat(pa.scalar(-1, pa.int64()), len(order)))
-    table = pa.table({name: arrays[name] for name in COLUMNS})
+    table = Beginnings().repeat(pa.table({name: arrays[name] for name in COLUMNS}).sort_by("index"))
     return pa.concat_tables([_harness(), table]).unify_dictionaries().combine_chunks().sort_by("index")
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.longer.moving import HASHED, Ints, Moves, Value
-from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.beginnings import Beginnings
+from chaos.history.columns import GIVEN, INTEGERS, VALUE, WORDS
 from chaos.history.manifest import Batch, Manifest, Sum
 from chaos.history.stream import SCHEMA, STREAM
 
@@ -34,6 +35,7 @@ class Stream:
         self._file, self._manifest, self._sum = (run / STREAM).open("xb"), Manifest(run), Sum(0, 0)
         self._writer = pa.ipc.new_stream(self, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
         self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))
+        self._beginnings = Beginnings()
         self._seal(0)
 
     def write(self, data: Any) -> int:
@@ -48,6 +50,7 @@ class Stream:
         return True
 
     def add(self, table: pa.Table) -> None:
+        table = self._beginnings.repeat(table.select(GIVEN)).cast(SCHEMA)
         for begin in range(0, table.num_rows, BATCH_ROWS):
             (batch,) = table.slice(begin, BATCH_ROWS).combine_chunks().to_batches()
             self._writer.write_batch(batch)

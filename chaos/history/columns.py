@@ -29,11 +29,14 @@ INTEGERS = (
     "position",  # byte position in the commit log, or index in the controllers' log
     "message",  # id of the message: queue << 40 | sequence
     "hash",  # identity of the content: chaos.workload.body_hash
+    *(REPEATED := ("began_ns", "began_offset")),  # on the row that ends an operation: of the row that began it
 )
 #: Short words that repeat; "" where a row has none.
 WORDS = ("kind", "type", "f", "process", "node")
 #: JSON object, or "".
 VALUE = "value"
 COLUMNS = (*INTEGERS, *WORDS, VALUE)
+#: What whoever records a row gives. Histories of formats 1 and 2 have no more, nor have those of other programs.
+GIVEN = tuple(name for name in COLUMNS if name not in REPEATED)
 #: Of shards of less than a queue alone: whether a row stands there beside the shard's own ones.
 BESIDE = "beside"

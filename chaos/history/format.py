@@ -12,7 +12,7 @@ from chaos.history import manifest
 #: What stands under this name in ``run.json``; a run that doesn't say has the first format.
 FIELD, FIRST = "format", 1
 #: The format that runs are recorded in. All up to this one are read.
-FORMAT = 2
+FORMAT = 3
 
 
 class UnknownFormat(BadInput):

@@ -28,7 +28,7 @@ LARGEST = 1 << 30
 PIECE_BYTES = 1 << 20
 #: In digits; nothing here is counted beyond 64 bits.
 LONGEST_NUMBER = 19
-BATCH, SEAL, GONE = "batch", "seal", "gone"
+BATCH, SEGMENT, SEAL, GONE = "batch", "segment", "seal", "gone"
 
 
 class Sum(NamedTuple):
@@ -36,6 +36,10 @@ class Sum(NamedTuple):
 
     length: int
     crc: int
+
+    def followed_by(self, data: bytes | memoryview) -> Sum:
+        """Return the sum of these bytes and of some more."""
+        return Sum(self.length + len(data), zlib.crc32(data, self.crc))
 
 
 class Batch(NamedTuple):
@@ -50,12 +54,14 @@ class Batch(NamedTuple):
 class Sealed:
     """What a manifest vouches for. ``files``: by path in the run's directory, all sums that the file was to have, the
     newest last. ``lines``: the number of the newest line about each of them; ``last_batch``: of that about a batch.
-    ``damage``: one sentence for each line that is none."""
+    ``segments``: those that are complete, with all rows and bytes of their batches. ``damage``: one sentence for each
+    line that is none."""
 
     files: dict[str, list[Sum]] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     last_batch: int = -1
     batches: list[Batch] = field(default_factory=list)
+    segments: list[Batch] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
     @property
@@ -112,6 +118,10 @@ class Manifest:
     def batch(self, batch: Batch) -> None:
         """Seal a batch of rows, which follows the one before in the stream."""
         self._append(f"{BATCH} {batch.offset} {_words(batch.sum)} {batch.rows}")
+
+    def segment(self, whole: Batch) -> None:
+        """Seal all batches of a segment together, once no more will follow in it."""
+        self._append(f"{SEGMENT} {whole.offset} {_words(whole.sum)} {whole.rows}")
 
     def seal(self, name: str, checksum: Sum) -> None:
         """From now on the file of this name (a path in the run's directory) has this sum."""
@@ -213,14 +223,15 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
         if found != str(number):
             return False
         match kind, words:
-            case "batch", [offset, length, batch_crc, rows]:
-                sealed.batches.append(Batch(_number(offset), Sum(_number(length), _crc(batch_crc)), _number(rows)))
+            case "batch" | "segment", [offset, length, batch_crc, rows]:
+                one = Batch(_number(offset), Sum(_number(length), _crc(batch_crc)), _number(rows))
+                (sealed.batches if kind == "batch" else sealed.segments).append(one)
                 sealed.last_batch = number
             case "seal" | "gone", [*_, name] if not guarded.is_below(unquote(name)):
                 return False
             case "seal", [length, file_crc, name]:
-                one = Sum(_number(length), _crc(file_crc))  # raises before the file is known
-                sealed.files.setdefault(unquote(name), []).append(one)
+                checksum = Sum(_number(length), _crc(file_crc))  # raises before the file is known
+                sealed.files.setdefault(unquote(name), []).append(checksum)
                 sealed.lines[unquote(name)] = number
             case "gone", [name]:
                 sealed.files.pop(unquote(name), None)

@@ -1,26 +1,31 @@
 """Writes the rows of a run as they happen.
 
 ``docs/history.md`` defines the format. What was flushed survives a kill of this process: batches are plain writes, and
-each is sealed by a line of the run's manifest that is written after it.
+each is sealed by a line of the run's manifest that is written after it. Each segment of the stream is an Arrow stream
+of its own, and is sealed as a whole when it is complete.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from chaos.errors import MachineError
-from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history import segments
+from chaos.history.columns import GIVEN, INTEGERS, REPEATED, VALUE, WORDS, Kind
 from chaos.history.manifest import Batch, Manifest, Sum
+from chaos.history.segments import are_one
 from chaos.history.stream import SCHEMA as SCHEMA
 from chaos.history.stream import STREAM as STREAM
 from chaos.history.values import to_json
+from chaos.ops import DELIVERED, OpType
 
 #: When the next row comes, a batch is written that has this many rows, or whose oldest row is this old.
 BATCH_ROWS = 500
@@ -30,25 +35,44 @@ BATCH_NS = 100_000_000
 _EMPTY_TRACE: Mapping[str, Any] = {
     **dict.fromkeys(INTEGERS, -1), **dict.fromkeys(WORDS, ""), VALUE: None, "kind": Kind.TRACE
 }  # fmt: skip
-_OP = COLUMNS.index("op")
-_between = itemgetter(*COLUMNS[2:-1])
+_OP = GIVEN.index("op")
+_between = itemgetter(*GIVEN[2:-1])
+#: How many columns of whole numbers a row brings itself.
+_OWN_INTEGERS = len(INTEGERS) - len(REPEATED)
+
+
+class _Begun(NamedTuple):
+    """What the end of an operation repeats of its beginning."""
+
+    f: str
+    time_ns: int
+    offset: int
+    value: Mapping[str, Any] | None
+
+
+class _End(NamedTuple):
+    """Where among the rows of a batch an operation ends, and when and for which offset it began."""
+
+    place: int
+    began_ns: int
+    began_offset: int
 
 
 class _Tee:
-    """The file that pyarrow writes its stream to; adds up length and CRC of what passes."""
+    """The file that pyarrow writes its streams to; adds up length and CRC of what passes: of a batch, and of the
+    segment that it belongs to."""
 
     closed = False
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.length = 0
-        self.crc = 0
+        self._batch = self._segment = Sum(0, 0)
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
         self._file.write(view)
-        self.length += view.nbytes
-        self.crc = zlib.crc32(view, self.crc)
+        self._batch = self._batch.followed_by(view)
+        self._segment = self._segment.followed_by(view)
         return view.nbytes
 
     def flush(self) -> None: ...
@@ -56,9 +80,12 @@ class _Tee:
     def writable(self) -> bool:
         return True
 
-    def take(self) -> Sum:
-        taken = Sum(self.length, self.crc)
-        self.length = self.crc = 0
+    def take_batch(self) -> Sum:
+        taken, self._batch = self._batch, Sum(0, 0)
+        return taken
+
+    def take_segment(self) -> Sum:
+        taken, self._segment = self._segment, Sum(0, 0)
         return taken
 
 
@@ -81,21 +108,22 @@ class Recorder:
         self._batch_rows = batch_rows
         self._batch_ns = batch_ns
         self._rows: list[tuple[Any, ...]] = []
+        self._ends: list[_End] = []
+        self._begun: dict[int, _Begun] = {}
         self._oldest_ns = 0
-        self._next = 0
-        self._offset = 0
+        self._next = self._offset = 0
+        self._begin = self._segment_rows = self._full = 0
+        self._last_op = -1
         self._closed = False
         self._directory = directory
         self._error: MachineError | None = None
         try:
             self._file = (directory / STREAM).open("xb", buffering=0)
             self._manifest = Manifest(directory)
-            self._tee = _Tee(self._file)
-            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
-            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
-            self._seal(0)
         except OSError as error:
             raise _machine_error(directory, error) from error
+        self._tee = _Tee(self._file)
+        self._begin_segment()
 
     def __len__(self) -> int:
         return self._next
@@ -120,12 +148,34 @@ class Recorder:
         node: str = "",
         value: Mapping[str, Any] | None = None,
     ) -> int:
-        """Take one row and return its index. Raises :class:`MachineError` when the disk is full: rows that were
-        flushed before stay readable, and no further batch is written."""
-        return self._take(
-            (self._next, time_ns if time_ns >= 0 else self._now_ns(), op, incarnation, step, epoch, queue, offset,
-             position, message, hash, kind, type, f, process, node, to_json(value) if value else "")
+        """Take one row and return its index. The row that ends an operation gets what it repeats of its beginning.
+        Raises :class:`MachineError` when the disk is full: rows that were flushed before stay readable, and no further
+        batch is written."""
+        if time_ns < 0:
+            time_ns = self._now_ns()
+        begun = None
+        if kind == Kind.OP:
+            if type == OpType.INVOKE:
+                self._begun[self._next] = _Begun(f, time_ns, offset, value)
+            elif op >= 0 and f != DELIVERED and (begun := self._ended(op, f)) and begun.value:
+                value = value or {}
+                if not begun.value.keys() <= value.keys():
+                    value = {**begun.value, **value}
+        index = self._take(
+            (self._next, time_ns, op, incarnation, step, epoch, queue, offset, position, message, hash, kind, type, f,
+             process, node, to_json(value) if value else "")
         )  # fmt: skip
+        if begun is not None:
+            self._ends.append(_End(len(self._rows) - 1, begun.time_ns, begun.offset))
+        return index
+
+    def _ended(self, op: int, f: str) -> _Begun | None:
+        """Return what began the operation that ends now; None where nothing did that we know."""
+        begun = self._begun.get(op)
+        if begun is None or begun.f != f:
+            return None
+        del self._begun[op]
+        return begun
 
     def record_trace(self, row: Mapping[str, Any]) -> int:
         """Take one trace row as a deployment hands it out; its keys are column names. Most rows of a simulated run
@@ -137,18 +187,22 @@ class Recorder:
         return self._take((self._next, time_ns, *_between(whole), to_json(value) if value else ""))
 
     def _take(self, row: tuple[Any, ...]) -> int:
-        index, time_ns = row[0], row[1]
-        self._next = index + 1
-        rows = self._rows
-        is_due = len(rows) >= self._batch_rows or (
-            self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns
+        index, time_ns, op = row[0], row[1], row[_OP]
+        is_full = index >= self._full
+        is_due = (
+            is_full
+            or len(self._rows) >= self._batch_rows
+            or (self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns)
         )
-        if is_due and rows and not _are_one(rows[-1], row):
+        if is_due and not are_one(self._last_op, op):
             self.flush()
-            rows = self._rows
-        if not rows:
+            if is_full:
+                self._end_segment()
+                self._begin_segment()
+        if not self._rows:
             self._oldest_ns = time_ns
-        rows.append(row)
+        self._rows.append(row)
+        self._next, self._last_op = index + 1, op
         return index
 
     def flush(self) -> None:
@@ -157,10 +211,16 @@ class Recorder:
             raise self._error
         if not self._rows or self._closed:
             return
-        rows, self._rows = self._rows, []
-        try:
-            self._writer.write_batch(_batch(rows))
+        rows, ends, self._rows, self._ends = self._rows, self._ends, [], []
+        with self._noted():
+            self._writer.write_batch(_batch(rows, ends))
             self._seal(len(rows))
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Remember what goes wrong while something is written, as :class:`MachineError`."""
+        try:
+            yield
         except OSError as error:
             self._error = _machine_error(self._directory, error)
             raise self._error from error
@@ -168,31 +228,38 @@ class Recorder:
             self._error = error
             raise
 
+    def _begin_segment(self) -> None:
+        with self._noted():
+            self._begin, self._segment_rows, self._full = self._offset, 0, self._next + segments.SEGMENT_ROWS
+            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
+            self._seal(0)
+
+    def _end_segment(self) -> None:
+        with self._noted():
+            self._manifest.segment(Batch(self._begin, self._tee.take_segment(), self._segment_rows))
+
     def _seal(self, rows: int) -> None:
         if not os.fstat(self._file.fileno()).st_nlink:  # nobody would ever find what goes on being written
             raise MachineError(f"{self._directory / STREAM} was deleted while the run went on, so the run ends here")
-        checksum = self._tee.take()
+        checksum = self._tee.take_batch()
         self._manifest.batch(Batch(self._offset, checksum, rows))
         self._offset += checksum.length
+        self._segment_rows += rows
 
     def close(self) -> None:
-        """Flush and close; idempotent, and silent about an error that was raised before. The stream gets no end mark:
-        its length stands in the side file."""
+        """Flush and close; idempotent, and silent about an error that was raised before. Segments get no end mark: the
+        manifest says where they end."""
         if self._closed:
             return
         try:
             if self._error is None:
                 self.flush()
+                self._end_segment()
         finally:
             self._closed = True
             self._file.close()
             self._manifest.close()
-
-
-def _are_one(row: tuple[Any, ...], following: tuple[Any, ...]) -> bool:
-    """Return whether both are of one operation. Such rows stand in one batch: an answer whose messages went with the
-    process that recorded them would read as an empty answer."""
-    return bool(row[_OP] == following[_OP] >= 0)
 
 
 def _machine_error(directory: Path, error: OSError) -> MachineError:
@@ -202,10 +269,15 @@ def _machine_error(directory: Path, error: OSError) -> MachineError:
     )
 
 
-def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _batch(rows: list[tuple[Any, ...]], ends: list[_End]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True))
-    words_end = len(INTEGERS) + len(WORDS)
-    arrays = [pa.array(column, pa.int64()) for column in columns[: len(INTEGERS)]]
-    arrays += [pa.array(column, pa.string()).dictionary_encode() for column in columns[len(INTEGERS) : words_end]]
+    words_end = _OWN_INTEGERS + len(WORDS)
+    arrays = [pa.array(column, pa.int64()) for column in columns[:_OWN_INTEGERS]]
+    repeated = np.full((len(REPEATED), len(rows)), -1, np.int64)
+    if ends:
+        place, *found = np.array(ends, np.int64).T
+        repeated[:, place] = found
+    arrays += [pa.array(column) for column in repeated]
+    arrays += [pa.array(column, pa.string()).dictionary_encode() for column in columns[_OWN_INTEGERS:words_end]]
     arrays.append(pa.array(columns[words_end], pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -35,6 +35,8 @@ class Row:
     position: int
     message: int
     hash: int
+    began_ns: int
+    began_offset: int
     kind: str
     type: str
     f: str

@@ -18,7 +18,8 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import ChaosError, DamagedHistory
 from chaos.history import manifest
-from chaos.history.columns import COLUMNS, INTEGERS
+from chaos.history.beginnings import Beginnings
+from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
 from chaos.history.directory import SHARDS, TRACES, shard_files, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.row import Keep
@@ -166,7 +167,7 @@ class RowFiles:
     def _whole_in_shards(self) -> list[str]:
         """Return the shards if they were made, without any damage, from all that is there now: only then are they
         sealed, and after all the rest. Empty where that isn't so, or where they hold more than that can be."""
-        from chaos.history.bounded.shard_files import measured
+        from chaos.history.bounded.shard_files import measured, repeats
 
         run, sealed, shards = self._run, self.sealed, self._named
         traces = trace_files(run)
@@ -178,11 +179,13 @@ class RowFiles:
             return []
         if any(manifest.altered(run, sealed, name) for name in [*shards, *sealed_traces]):
             return []
-        return shards if all(measured(run / name).rows <= self._promised for name in shards) else []
+        if any(measured(run / name).rows > self._promised for name in shards):
+            return []
+        return shards if all(repeats(run / name) for name in shards) else []
 
     def _left_shards(self) -> tuple[pa.Table, list[str]]:
         """Read the shards where they are all that is left of the history."""
-        from chaos.history.bounded.shard_files import Budget, batches, measured
+        from chaos.history.bounded.shard_files import Budget, batches, measured, repeats
 
         run, sealed, paths = self._run, self.sealed, shard_files(self._run)
         if not paths:
@@ -194,21 +197,24 @@ class RowFiles:
         promised, held = Budget(run / SHARDS), Budget(run / SHARDS)
         for name in paths:
             promised.take(measured(run / name).size)
-        tables = [SCHEMA.empty_table()]
-        for name in paths:
+        is_whole = all(repeats(run / name) for name in paths)
+        columns = COLUMNS if is_whole else GIVEN
+        tables = [SCHEMA.empty_table().select(columns)]
+        for path in paths:
             try:
-                tables += batches(run / name, budget=held)
+                tables += batches(run / path, columns, held)
             except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-                raise DamagedHistory(f"{run / name} is no shard of a history: {error}") from error
+                raise DamagedHistory(f"{run / path} is no shard of a history: {error}") from error
         table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")
         damage = [f"{STREAM} is missing; the shards that were made of it stand in for it"] if sealed.batches else []
-        if len(paths) == 1:
-            return table, damage
-        index = table["index"].to_numpy()  # rows that every shard repeats come once
-        again = index[1:] == index[:-1]
-        other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in INTEGERS], axis=0)
-        damage += [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
-        return table.filter(pa.array(np.append(True, ~again)[: table.num_rows])), damage
+        if len(paths) > 1:
+            index = table["index"].to_numpy()  # rows that every shard repeats come once
+            again = index[1:] == index[:-1]
+            numbers = [name for name in INTEGERS if name in columns]
+            other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in numbers], axis=0)
+            damage += [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
+            table = table.filter(pa.array(np.append(True, ~again)[: table.num_rows]))
+        return (table if is_whole else Beginnings().repeat(table).cast(SCHEMA)), damage
 
 
 class _Seen:

@@ -13,9 +13,10 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history import manifest
+from chaos.history.beginnings import Beginnings
 from chaos.history.bounded.messages import MOST_BATCH, extent
-from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
-from chaos.history.manifest import Batch, Sealed
+from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, VALUE, WORDS
+from chaos.history.manifest import Batch, Sealed, Sum
 
 STREAM = "history.arrows"
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -24,6 +25,7 @@ SCHEMA = pa.schema(
     + [pa.field(name, _WORD) for name in WORDS]
     + [pa.field(VALUE, pa.string())]
 )
+_FORMER = pa.schema([SCHEMA.field(name) for name in GIVEN])
 #: Batches are small: handing them to threads would take longer than decoding them.
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 #: Batches are handed on once they have so many rows together, or take so many bytes.
@@ -44,24 +46,31 @@ def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int 
     with guarded.opened(directory / STREAM, most or manifest.largest([sealed.stream_bytes])) as file:
         if not sealed.batches:
             raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
-        sound = _Sound(file, sealed.batches, damage, is_decoded=True)
-        if not sound.fill():
+        sound = _Sound(file, sealed, damage, is_decoded=True)
+        if not sound.next_segment():
             raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
-        rows = 0
-        try:
-            with pa.ipc.open_stream(pa.PythonFile(sound, "r"), options=_OPTIONS) as reader:
-                if reader.schema != SCHEMA:
-                    raise DamagedHistory(f"{directory / STREAM} has other columns than a history: {_columns(reader)}")
-                for block in _blocks(reader):
+        rows, beginnings, is_more = 0, Beginnings(), True
+        while is_more:
+            try:
+                for block in _segment(sound, directory / STREAM, beginnings):
                     rows += block.num_rows
                     if rows > MOST_ROWS:
                         raise BadInput(f"{directory / STREAM} has more than {MOST_ROWS:,} rows; no more are read")
                     yield block
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are any bytes
-            raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
-        sound.skip()  # an end mark ends the rows, not what was sealed
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are any bytes
+                raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
+            is_more = sound.next_segment()
         if rows != sound.rows:
             damage.append(f"{STREAM}: {rows} rows where {manifest.FILE} promises {sound.rows}")
+
+
+def _segment(sound: _Sound, path: Path, beginnings: Beginnings) -> Iterator[pa.Table]:
+    """Yield the rows of the segment that is read now, with all columns."""
+    with pa.ipc.open_stream(pa.PythonFile(sound, "r"), options=_OPTIONS) as reader:
+        if reader.schema not in (SCHEMA, _FORMER):
+            raise DamagedHistory(f"{path} has other columns than a history: {_columns(reader)}")
+        for block in _blocks(reader):
+            yield block if reader.schema == SCHEMA else beginnings.repeat(block).cast(SCHEMA)
 
 
 def _columns(reader: pa.RecordBatchStreamReader) -> str:
@@ -72,49 +81,64 @@ def is_sound(directory: Path, sealed: Sealed) -> bool:
     """Return whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
     damage: list[str] = []
     with guarded.opened(directory / STREAM, manifest.largest([sealed.stream_bytes])) as file:
-        _Sound(file, sealed.batches, damage).skip()
+        sound = _Sound(file, sealed, damage)
+        while sound.next_segment():
+            pass
     return bool(sealed.batches) and not damage
 
 
 def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:
-    """Yield at least one, so that its reader knows the schema."""
+    """Yield at least one block."""
     batches: list[pa.RecordBatch] = []
-    rows = size = 0
+    rows = size = count = 0
     for batch in reader:
         batch.validate(full=True)  # else an offset beyond its buffer would be followed
         batches.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= BLOCK_ROWS or size >= BLOCK_BYTES:
             yield _block(batches, reader.schema)
-            batches, rows, size = [], 0, 0
-    yield _block(batches, reader.schema)
+            batches, rows, size, count = [], 0, 0, count + 1
+    if rows or not count:
+        yield _block(batches, reader.schema)
 
 
 def _block(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks().cast(SCHEMA)
+    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
 
 
 class _Sound:
-    """A file of the bytes that a manifest vouches for; it ends before the first batch that isn't what was sealed.
-    ``rows``: how many rows the batches promise that were read. ``is_decoded``: what is read is to be decoded, so that
-    the first batch that would become too large is refused (:class:`BadInput`)."""
+    """A file of the bytes of one segment after the other that a manifest vouches for; the last one ends before the
+    first batch that isn't what was sealed. ``rows``: how many rows the batches promise that were read. ``is_decoded``:
+    what is read is to be decoded, so that the first batch that would become too large is refused (:class:`BadInput`).
+    """
 
     closed = False
 
-    def __init__(self, file: BinaryIO, batches: list[Batch], damage: list[str], *, is_decoded: bool = False) -> None:
+    def __init__(self, file: BinaryIO, sealed: Sealed, damage: list[str], *, is_decoded: bool = False) -> None:
         self._file = file
         self._is_decoded = is_decoded
         self._size = os.fstat(file.fileno()).st_size
-        self._batches = batches
+        self._batches = sealed.batches
         self._damage = damage
-        self._number = 0
+        self._number = self._segment_end = 0
+        self._segments, self._segment = iter(sealed.segments), Batch(0, Sum(0, 0), 0)
         self._end = 0
         self._left = memoryview(b"")
         self.rows = 0
 
-    def fill(self) -> bool:
-        """Return whether there are bytes to be read."""
-        while not self._left and self._number < len(self._batches):
+    def next_segment(self) -> bool:
+        """Go on to the next segment; return whether there are bytes of one. What was not read of the one before is
+        looked at: an end mark ends its rows, not what was sealed."""
+        while self._fill():
+            self._left = memoryview(b"")
+        self._segment = Batch(self._end, Sum(0, 0), 0)
+        later = range(self._number + 1, len(self._batches))
+        self._segment_end = next((number for number in later if not self._batches[number].rows), len(self._batches))
+        return self._fill()
+
+    def _fill(self) -> bool:
+        """Return whether there are bytes to be read of this segment."""
+        while not self._left and self._number < self._segment_end:
             batch = self._batches[self._number]
             data = self._file.read(batch.sum.length) if self._begins(batch) else b""
             if problem := self._problem(batch, data):
@@ -125,6 +149,10 @@ class _Sound:
             self._number += 1
             self._end += batch.sum.length
             self.rows += batch.rows
+            offset, checksum, rows = self._segment
+            self._segment = Batch(offset, checksum.followed_by(data), rows + batch.rows)
+            if self._number == self._segment_end and next(self._segments, self._segment) != self._segment:
+                self._damage.append(f"{STREAM}: the segment that ends with batch {self._number - 1} is another one")
             if self._number == len(self._batches) and self._size > self._end:
                 self._damage.append(
                     f"{STREAM}: {self._size - self._end} bytes at the end are not vouched for; they are left out"
@@ -158,17 +186,12 @@ class _Sound:
 
     def read(self, most: int = -1) -> bytes:
         parts: list[bytes | memoryview] = []
-        while most != 0 and self.fill():
+        while most != 0 and self._fill():
             part = self._left if most < 0 else self._left[:most]
             self._left = self._left[len(part) :]
             most = most - len(part) if most > 0 else most
             parts.append(part)
         return b"".join(parts)
-
-    def skip(self) -> None:
-        """Look at all batches that were not read."""
-        while self.fill():
-            self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history import directory as store
 from chaos.history import sharding, shards
-from chaos.history.digests import digest_of
+from chaos.history.bounded.shard_files import repeats
+from chaos.history.digests import Digest
 from chaos.history.history import History
 from chaos.history.rare import Rare
 from chaos.history.run_meta import RUNNING, RunMeta
@@ -71,36 +72,48 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
         with Spool(run) as rows:
-            rare = _read(history, rows, damage)
-            ready = _prepared(run, meta, rows, rare, damage, apart)
+            read = _read(history, rows, damage)
+            ready = _prepared(run, meta, rows, read, damage, apart)
             return _examined(ready, rows) if at_once else ready
     except DamagedHistory as error:
         whole, goals = (*sealed.damage, str(error)), _sightings(None, None, meta)
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
 
 
-def _read(history: History, rows: Spool, damage: list[str]) -> pa.Table:
-    """Read all rows of a run, a block at a time; return those that say whether it shows anything."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is known of rows that were all read: those that say whether they show anything, and the digest."""
+
+    rare: Rare = field(default_factory=lambda: Rare(PROBE))
+    digest: Digest = field(default_factory=Digest)
+
+    def add(self, block: pa.Table) -> None:
+        self.rare.add(block)
+        self.digest.add(block)
+
+
+def _read(history: History, rows: Spool, damage: list[str]) -> _Read:
+    """Read all rows of a run, a block at a time."""
     found: list[str] = []
-    rare = Rare(PROBE)
+    read = _Read()
     try:
         for block in history.recorded_blocks(found):
             rows.add(block)
-            rare.add(block)
+            read.add(block)
     except FileNotFoundError:
         rows.in_order = False  # its shards are all that is left
     if not rows.in_order:
         table, problems = history.recorded()
         found = [*problems]
         rows.start_over(table)
-        rare = Rare(PROBE)
-        rare.add(table)
+        read = _Read()
+        read.add(table)
     damage += found
-    return rare.table()
+    return read
 
 
-def _prepared(run: Path, meta: RunMeta, rows: Spool, rare: pa.Table, damage: list[str], apart: Path | None) -> Prepared:
-    expected = meta.rows
+def _prepared(run: Path, meta: RunMeta, rows: Spool, read: _Read, damage: list[str], apart: Path | None) -> Prepared:
+    expected, rare = meta.rows, read.rare.table()
     if expected is not None and expected > rows.num_rows:
         damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
     damage = [*damage, *evidence.odd_values(rare)]
@@ -111,7 +124,7 @@ def _prepared(run: Path, meta: RunMeta, rows: Spool, rare: pa.Table, damage: lis
         directory=run,
         meta=meta,
         shards=tuple(made),
-        digest=digest_of(rows),
+        digest=read.digest.hexdigest(),
         damage=tuple(damage),
         why=tuple(why),
         goals=_sightings(rows, rare, meta),
@@ -159,7 +172,7 @@ def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> li
     if guarded.is_there(run / STREAM):
         return sharding.write(run, rows, parts, sealed=sound)
     found = shards.paths(run)
-    if [path.stem for path in found] == [shards.WHOLE]:
+    if [path.stem for path in found] == [shards.WHOLE] and repeats(found[0]):
         return found
     return sharding.write(run, rows, parts, REPLANNED)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from chaos.events import field_of
 from chaos.history import shards
+from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.declared import Declared
@@ -48,7 +49,8 @@ def history_of(rows: Iterable[tuple[RowType, Mapping[Any, object]]]) -> pa.Table
             column.append(row.get(name, -1 if name in INTEGERS else ""))
     types = {name: pa.int64() if name in INTEGERS else pa.string() for name in COLUMNS}
     arrays = {name: pa.array(column, types[name]) for name, column in columns.items()}
-    return pa.table({name: one.dictionary_encode() if name in WORDS else one for name, one in arrays.items()})
+    table = pa.table({name: one.dictionary_encode() if name in WORDS else one for name, one in arrays.items()})
+    return Beginnings().repeat(table)
 
 
 def check_law(

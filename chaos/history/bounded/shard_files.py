@@ -15,7 +15,7 @@ from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history.bounded import pages
 from chaos.history.bounded.messages import Extent
-from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, REPEATED, VALUE, WORDS
 from chaos.history.stream import SCHEMA
 
 #: What the rows of shards may take in memory where all of them have to be held: some fifteen million rows.
@@ -110,6 +110,11 @@ class Budget:
                 f"{self._what}: its rows take more than {self._most:,} bytes when they are decoded, and no more is held"
                 " of shards without the history that they were made of"
             )
+
+
+def repeats(path: Path) -> bool:
+    """Return whether the rows of a measured shard repeat what began them, as those of formats 1 and 2 don't."""
+    return set(REPEATED) <= set(pq.read_metadata(path).schema.names)
 
 
 def batches(path: Path, columns: Collection[str] = COLUMNS, budget: Budget | None = None) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chooser, Flags, Ints, Part, Sieve
-from chaos.history.parted.places import DELIVERED
+from chaos.ops import DELIVERED
 
 #: Of the rows of all shards so many are held before their sieve is asked what it keeps of them.
 HELD_ROWS = 1 << 18

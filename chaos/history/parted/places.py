@@ -9,6 +9,7 @@ import pyarrow as pa
 from chaos.history.columns import VALUE
 from chaos.history.parted.words import among
 from chaos.history.values import whole_numbers
+from chaos.ops import DELIVERED
 
 #: So many offsets of a queue are never parted.
 OFFSETS = 1 << 12
@@ -18,8 +19,6 @@ CALLS = 1 << 12
 MESSAGES = 1 << 12
 #: Hashes of messages are that many.
 HASHES = 1 << 12
-#: Rows that stand at their own offset, not at that of the operation which they belong to.
-DELIVERED = "delivered"
 #: Operations whose ends say where a queue ends; they stand at the last offset before that.
 NAMING_END = ("pull", "bounds")
 #: What a place depends on.

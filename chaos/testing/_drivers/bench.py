@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from chaos.deployment import Deployment
 from chaos.driver import ClusterView, Driver
-from chaos.history.columns import INTEGERS, WORDS
+from chaos.history.columns import GIVEN
 from chaos.ops import Answer, Failed, OpType, Unknown
 from chaos.testing._drivers.network import UnreliableNetwork
 from chaos.testing._drivers.views import problems_of, regressions
@@ -21,7 +21,7 @@ T = TypeVar("T")
 CALL_S = 120.0
 POLL_S = 0.5
 #: What a row may have besides its kind.
-COLUMNS = frozenset((*INTEGERS, *WORDS, "value"))
+COLUMNS = frozenset(GIVEN)
 
 
 class Ended(Exception):

@@ -38,13 +38,15 @@ NAMES = st.text(min_size=1).filter(guarded.is_below)
 def test_what_was_sealed_is_read_back(tmp_path: Path) -> None:
     with Manifest(tmp_path) as sealing:
         sealing.batch(Batch(0, Sum(7, 9), 3))
+        sealing.segment(Batch(0, Sum(7, 9), 3))
         sealing.seal("traces/odd name\n%.jsonl", sum_of(b"abc"))
         sealing.seal("run.json", sum_of(b"1"))
         sealing.seal("run.json", sum_of(b"2"))
         sealing.seal("shards/a", sum_of(b""))
         sealing.gone("shards/a")
     sealed = manifest.read(tmp_path)
-    assert sealed.damage == [] and sealed.batches == [Batch(0, Sum(7, 9), 3)] and sealed.stream_bytes == 7
+    assert sealed.damage == [] and sealed.batches == sealed.segments == [Batch(0, Sum(7, 9), 3)]
+    assert sealed.stream_bytes == 7
     assert sealed.files == {
         "traces/odd name\n%.jsonl": [sum_of(b"abc")],
         "run.json": [sum_of(b"1"), sum_of(b"2")],

@@ -96,7 +96,7 @@ def test_every_cut_of_the_stream_is_noticed_and_what_is_before_it_is_read(tmp_pa
 
 
 def test_bytes_that_nobody_vouches_for_are_damage(tmp_path):
-    record(tmp_path).close()
+    record(tmp_path).flush()
     lines = (tmp_path / manifest.FILE).read_text().splitlines(keepends=True)
     (tmp_path / manifest.FILE).write_text("".join(lines[:-1]))
     table, damage = History.open(tmp_path).recorded()
@@ -104,7 +104,7 @@ def test_bytes_that_nobody_vouches_for_are_damage(tmp_path):
 
 
 def test_a_torn_line_of_the_manifest_is_damage(tmp_path):
-    record(tmp_path).close()
+    record(tmp_path).flush()
     text = (tmp_path / manifest.FILE).read_text()
     (tmp_path / manifest.FILE).write_text(text[:-9])
     table, damage = History.open(tmp_path).recorded()

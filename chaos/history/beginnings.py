@@ -1,0 +1,96 @@
+"""What the row that ends an operation repeats of the row that began it, found again in histories that don't repeat it:
+those of formats 1 and 2, and those of other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.history.columns import COLUMNS, REPEATED, VALUE, Kind
+from chaos.history.parted.words import among
+from chaos.history.values import to_json, value_of
+from chaos.ops import DELIVERED, OpType
+
+#: What is remembered of each operation that has begun and not ended.
+_BEGUN = ("index", "time_ns", "offset", "f", VALUE)
+
+Ints = npt.NDArray[np.int64]
+
+
+class Beginnings:
+    """Completes the rows of a history, some at a time, in their order. An operation has one end: the first row of the
+    same ``f`` that names its beginning, and comes after it."""
+
+    def __init__(self) -> None:
+        self._open: pa.Table | None = None
+
+    def repeat(self, block: pa.Table) -> pa.Table:
+        """Return these rows with all columns. Those of :data:`chaos.history.columns.REPEATED` are made here."""
+        index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
+        is_op, begins = among(block, "kind", (str(Kind.OP),)), among(block, "type", (str(OpType.INVOKE),))
+        ends = np.flatnonzero(is_op & ~begins & (op >= 0) & ~among(block, "f", (DELIVERED,)))
+        begun = self._begun(block.select(_BEGUN).filter(pa.array(is_op & begins)))
+        slot, ends = _paired(begun, op[ends], ends, index, block["f"].cast(pa.string()))
+        made = {name: np.full(len(index), -1, np.int64) for name in REPEATED}
+        for name, given in zip(REPEATED, ("time_ns", "offset"), strict=True):
+            made[name][ends] = begun[given].to_numpy()[slot]
+        block = _with_values(block, ends, begun[VALUE].take(pa.array(slot)))
+        left = np.ones(begun.num_rows, np.bool_)
+        left[slot] = False
+        self._open = begun.filter(pa.array(left)).combine_chunks()
+        arrays = [pa.array(made[name]) if name in made else block[name] for name in COLUMNS]
+        return pa.Table.from_arrays(arrays, list(COLUMNS))
+
+    def _begun(self, more: pa.Table) -> pa.Table:
+        """Return all that have begun, in the order of their numbers."""
+        text = pa.string()
+        more = more.set_column(more.column_names.index("f"), "f", more["f"].cast(text))
+        more = more.set_column(more.column_names.index(VALUE), VALUE, more[VALUE].cast(text))
+        every = more if self._open is None else pa.concat_tables([self._open, more])
+        order = np.argsort(every["index"].to_numpy(), kind="stable")
+        return every.take(pa.array(order)).combine_chunks()
+
+
+def _paired(begun: pa.Table, op: Ints, ends: Ints, index: Ints, f: pa.ChunkedArray) -> tuple[Ints, Ints]:
+    """Return for each operation that has ended its place among those that have begun, and that of its end."""
+    known = begun["index"].to_numpy()
+    if not len(known) or not len(ends):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    slot = np.minimum(np.searchsorted(known, op), len(known) - 1)
+    found = (known[slot] == op) & (op < index[ends])
+    same: Any = pc.equal(begun["f"].take(pa.array(slot)), f.take(pa.array(ends)))
+    found &= np.asarray(same.to_numpy(), np.bool_)
+    slot, ends = slot[found], ends[found]
+    slot, first = np.unique(slot, return_index=True)
+    return slot, ends[first]
+
+
+def _with_values(block: pa.Table, ends: Ints, begun: pa.ChunkedArray) -> pa.Table:
+    """Return the rows, of which these ends have in their ``value`` what stood there when they began."""
+    has = np.flatnonzero(pc.not_equal(begun, "").to_numpy())
+    if not len(has):
+        return block
+    given = begun.take(pa.array(has)).to_pylist()
+    found = block[VALUE].take(pa.array(ends[has])).cast(pa.string()).to_pylist()
+    joined = [repeated(*both) for both in zip(given, found, strict=True)]
+    if joined == found:
+        return block
+    order = np.argsort(ends[has])
+    mask = np.zeros(block.num_rows, np.bool_)
+    mask[ends[has]] = True
+    texts = pa.array([joined[at] for at in order], pa.string())
+    values = pc.replace_with_mask(block[VALUE].cast(pa.string()).combine_chunks(), pa.array(mask), texts)
+    values = values.dictionary_encode() if pa.types.is_dictionary(block[VALUE].type) else values
+    return block.set_column(block.column_names.index(VALUE), VALUE, values)
+
+
+def repeated(begun: str, ended: str) -> str:
+    """Return the ``value`` of an end with what only that of its beginning has. Most have all of it, at their front."""
+    if ended.startswith(begun[:-1]):
+        return ended
+    first, last = value_of(begun), value_of(ended)
+    return ended if first.keys() <= last.keys() else to_json({**first, **last})
