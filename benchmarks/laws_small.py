@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._common import Figure, parser, show
+from chaos.history.beginnings import Beginnings
 from chaos.history.columns import INTEGERS, VALUE, WORDS
 from chaos.history.run_meta import RunMeta
 from chaos.law import RunContext
@@ -126,7 +127,7 @@ def history(operations: int = OPERATIONS) -> pa.Table:
         kind = pa.int64() if name in INTEGERS else pa.string()
         array = pa.array([row[name] for row in made.rows], kind)
         columns[name] = array if name in INTEGERS else array.dictionary_encode()
-    return pa.table(columns)
+    return Beginnings().repeat(pa.table(columns))
 
 
 def measure(repeat: int) -> dict[str, Any]:

@@ -3,8 +3,6 @@ those of formats 1 and 2, and those of other programs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -30,11 +28,11 @@ class Beginnings:
 
     def repeat(self, block: pa.Table) -> pa.Table:
         """Return these rows with all columns. Those of :data:`chaos.history.columns.REPEATED` are made here."""
-        index, op = (np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op"))
+        index, op = (np.asarray(pc.fill_null(block[name], -1).to_numpy(), np.int64) for name in ("index", "op"))
         is_op, begins = among(block, "kind", (str(Kind.OP),)), among(block, "type", (str(OpType.INVOKE),))
         ends = np.flatnonzero(is_op & ~begins & (op >= 0) & ~among(block, "f", (DELIVERED,)))
         begun = self._begun(block.select(_BEGUN).filter(pa.array(is_op & begins)))
-        slot, ends = _paired(begun, op[ends], ends, index, block["f"].cast(pa.string()))
+        slot, ends = _paired(begun, op[ends], ends, index, _plain(block["f"]))
         made = {name: np.full(len(index), -1, np.int64) for name in REPEATED}
         for name, given in zip(REPEATED, ("time_ns", "offset"), strict=True):
             made[name][ends] = begun[given].to_numpy()[slot]
@@ -47,9 +45,7 @@ class Beginnings:
 
     def _begun(self, more: pa.Table) -> pa.Table:
         """Return all that have begun, in the order of their numbers."""
-        text = pa.string()
-        more = more.set_column(more.column_names.index("f"), "f", more["f"].cast(text))
-        more = more.set_column(more.column_names.index(VALUE), VALUE, more[VALUE].cast(text))
+        more = pa.table({name: _plain(more[name]) for name in _BEGUN})
         every = more if self._open is None else pa.concat_tables([self._open, more])
         order = np.argsort(every["index"].to_numpy(), kind="stable")
         return every.take(pa.array(order)).combine_chunks()
@@ -62,8 +58,7 @@ def _paired(begun: pa.Table, op: Ints, ends: Ints, index: Ints, f: pa.ChunkedArr
         return np.empty(0, np.int64), np.empty(0, np.int64)
     slot = np.minimum(np.searchsorted(known, op), len(known) - 1)
     found = (known[slot] == op) & (op < index[ends])
-    same: Any = pc.equal(begun["f"].take(pa.array(slot)), f.take(pa.array(ends)))
-    found &= np.asarray(same.to_numpy(), np.bool_)
+    found &= pc.equal(begun["f"].take(pa.array(slot)), f.take(pa.array(ends))).to_numpy()
     slot, ends = slot[found], ends[found]
     slot, first = np.unique(slot, return_index=True)
     return slot, ends[first]
@@ -75,7 +70,7 @@ def _with_values(block: pa.Table, ends: Ints, begun: pa.ChunkedArray) -> pa.Tabl
     if not len(has):
         return block
     given = begun.take(pa.array(has)).to_pylist()
-    found = block[VALUE].take(pa.array(ends[has])).cast(pa.string()).to_pylist()
+    found = _plain(block[VALUE].take(pa.array(ends[has]))).to_pylist()
     joined = [repeated(*both) for both in zip(given, found, strict=True)]
     if joined == found:
         return block
@@ -93,4 +88,18 @@ def repeated(begun: str, ended: str) -> str:
     if ended.startswith(begun[:-1]):
         return ended
     first, last = value_of(begun), value_of(ended)
-    return ended if first.keys() <= last.keys() else to_json({**first, **last})
+    if first.keys() <= last.keys():
+        return ended
+    try:
+        joined = to_json({**first, **last})
+        joined.encode()
+    except (RecursionError, UnicodeEncodeError):  # a stranger's
+        return ended
+    return joined
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as such, and nothing without a content: a run may be a stranger's."""
+    if pa.types.is_integer(column.type):
+        return pc.fill_null(column, -1)
+    return pc.fill_null(column.cast(pa.string()), "")

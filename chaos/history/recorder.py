@@ -20,7 +20,7 @@ import pyarrow as pa
 from chaos.errors import MachineError
 from chaos.history import segments
 from chaos.history.columns import GIVEN, INTEGERS, REPEATED, VALUE, WORDS, Kind
-from chaos.history.manifest import Batch, Manifest, Sum
+from chaos.history.manifest import Batch, Manifest, Sum, sum_of
 from chaos.history.segments import are_one
 from chaos.history.stream import SCHEMA as SCHEMA
 from chaos.history.stream import STREAM as STREAM
@@ -37,6 +37,9 @@ _EMPTY_TRACE: Mapping[str, Any] = {
 }  # fmt: skip
 _OP = GIVEN.index("op")
 _between = itemgetter(*GIVEN[2:-1])
+_OPERATION, _BEGINS = str(Kind.OP), str(OpType.INVOKE)
+#: Batches are small: handing them to threads would take longer than compressing them.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 #: How many columns of whole numbers a row brings itself.
 _OWN_INTEGERS = len(INTEGERS) - len(REPEATED)
 
@@ -59,30 +62,35 @@ class _End(NamedTuple):
 
 
 class _Tee:
-    """The file that pyarrow writes its streams to; adds up length and CRC of what passes: of a batch, and of the
-    segment that it belongs to."""
+    """What pyarrow writes its streams to: holds a batch until it is whole, and adds up the segment that it belongs
+    to."""
 
     closed = False
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._batch = self._segment = Sum(0, 0)
+        self._parts: list[bytes] = []
+        self._segment = Sum(0, 0)
 
     def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self._file.write(view)
-        self._batch = self._batch.followed_by(view)
-        self._segment = self._segment.followed_by(view)
-        return view.nbytes
+        part = bytes(data)
+        self._parts.append(part)
+        return len(part)
 
     def flush(self) -> None: ...
 
     def writable(self) -> bool:
         return True
 
-    def take_batch(self) -> Sum:
-        taken, self._batch = self._batch, Sum(0, 0)
-        return taken
+    def write_batch(self) -> Sum:
+        """Write the batch into the file; return its sum. Raises ``OSError``."""
+        data = b"".join(self._parts)
+        self._parts.clear()
+        self._segment = self._segment.followed_by(data)
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+        return sum_of(data)
 
     def take_segment(self) -> Sum:
         taken, self._segment = self._segment, Sum(0, 0)
@@ -154,8 +162,8 @@ class Recorder:
         if time_ns < 0:
             time_ns = self._now_ns()
         begun = None
-        if kind == Kind.OP:
-            if type == OpType.INVOKE:
+        if kind == _OPERATION:
+            if type == _BEGINS:
                 self._begun[self._next] = _Begun(f, time_ns, offset, value)
             elif op >= 0 and f != DELIVERED and (begun := self._ended(op, f)) and begun.value:
                 value = value or {}
@@ -187,22 +195,22 @@ class Recorder:
         return self._take((self._next, time_ns, *_between(whole), to_json(value) if value else ""))
 
     def _take(self, row: tuple[Any, ...]) -> int:
-        index, time_ns, op = row[0], row[1], row[_OP]
-        is_full = index >= self._full
+        index, time_ns, rows = row[0], row[1], self._rows
         is_due = (
-            is_full
-            or len(self._rows) >= self._batch_rows
+            index >= self._full
+            or len(rows) >= self._batch_rows
             or (self._batch_ns is not None and time_ns - self._oldest_ns >= self._batch_ns)
         )
-        if is_due and not are_one(self._last_op, op):
+        if is_due and not are_one(rows[-1][_OP] if rows else self._last_op, row[_OP]):
             self.flush()
-            if is_full:
+            rows = self._rows
+            if index >= self._full:
                 self._end_segment()
                 self._begin_segment()
-        if not self._rows:
+        if not rows:
             self._oldest_ns = time_ns
-        self._rows.append(row)
-        self._next, self._last_op = index + 1, op
+        rows.append(row)
+        self._next = index + 1
         return index
 
     def flush(self) -> None:
@@ -212,6 +220,7 @@ class Recorder:
         if not self._rows or self._closed:
             return
         rows, ends, self._rows, self._ends = self._rows, self._ends, [], []
+        self._last_op = rows[-1][_OP]
         with self._noted():
             self._writer.write_batch(_batch(rows, ends))
             self._seal(len(rows))
@@ -231,7 +240,7 @@ class Recorder:
     def _begin_segment(self) -> None:
         with self._noted():
             self._begin, self._segment_rows, self._full = self._offset, 0, self._next + segments.SEGMENT_ROWS
-            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+            self._writer = pa.ipc.new_stream(self._tee, SCHEMA, options=_OPTIONS)
             self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))  # brings the schema with it
             self._seal(0)
 
@@ -242,7 +251,7 @@ class Recorder:
     def _seal(self, rows: int) -> None:
         if not os.fstat(self._file.fileno()).st_nlink:  # nobody would ever find what goes on being written
             raise MachineError(f"{self._directory / STREAM} was deleted while the run went on, so the run ends here")
-        checksum = self._tee.take_batch()
+        checksum = self._tee.write_batch()
         self._manifest.batch(Batch(self._offset, checksum, rows))
         self._offset += checksum.length
         self._segment_rows += rows
@@ -275,7 +284,7 @@ def _batch(rows: list[tuple[Any, ...]], ends: list[_End]) -> pa.RecordBatch:
     arrays = [pa.array(column, pa.int64()) for column in columns[:_OWN_INTEGERS]]
     repeated = np.full((len(REPEATED), len(rows)), -1, np.int64)
     if ends:
-        place, *found = np.array(ends, np.int64).T
+        place, *found = (np.array(column, np.int64) for column in zip(*ends, strict=True))  # faster than of pairs
         repeated[:, place] = found
     arrays += [pa.array(column) for column in repeated]
     arrays += [pa.array(column, pa.string()).dictionary_encode() for column in columns[_OWN_INTEGERS:words_end]]

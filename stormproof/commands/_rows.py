@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from chaos.history.columns import INTEGERS, VALUE, WORDS
+from chaos.history.columns import INTEGERS, REPEATED, VALUE, WORDS
 
 if TYPE_CHECKING:
     from chaos.history.row import Row
 
 #: Columns that stand at the beginning of a line, or that people don't read.
-LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node")
+LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node", *REPEATED)
 
 
 def row_object(row: Row) -> dict[str, Any]:

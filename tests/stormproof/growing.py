@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.history import directory as store
-from chaos.history.columns import VALUE
+from chaos.history.columns import REPEATED, VALUE
 from chaos.history.history import History
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
@@ -73,7 +73,7 @@ class Growing:
             told = {name: row[name] for name in row if name not in (*GIVEN, VALUE) and row[name] not in (-1, "")}
             self._files[node].add({**told, VALUE: value})
             return
-        columns = {name: row[name] for name in row if name not in ("index", "kind", "op", VALUE)}
+        columns = {name: row[name] for name in row if name not in (*GIVEN, *REPEATED, VALUE)}
         self._place[row["index"]] = self._recorder.record(
             row["kind"], **columns, op=self._place.get(row["op"], -1), value=value
         )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chaos.history import directory, manifest
-from chaos.history.columns import INTEGERS, WORDS, Kind
+from chaos.history.columns import INTEGERS, REPEATED, WORDS, Kind
 from chaos.history.history import History
 from chaos.history.manifest import Batch, Manifest, sum_of
 from chaos.history.recorder import STREAM, Recorder
@@ -46,7 +46,7 @@ def with_rows(run: Path, place: Path, keep: Keep) -> Path:
     recorder = Recorder(place, lambda: 0)
     for row in History.open(run).table.to_pylist():
         if keep(row):
-            numbers = {name: row[name] for name in INTEGERS if name != "index"}
+            numbers = {name: row[name] for name in INTEGERS if name not in ("index", *REPEATED)}
             value = json.loads(row["value"]) if row["value"] else None
             recorder.record(**{name: row[name] for name in WORDS}, **numbers, value=value)
     rows = len(recorder)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from chaos.history import directory
-from chaos.history.columns import INTEGERS, WORDS
+from chaos.history.columns import INTEGERS, REPEATED, WORDS
 from chaos.history.history import History
 from chaos.history.recorder import Recorder
 from chaos.history.run_meta import RunMeta
@@ -42,7 +42,8 @@ def renamed(run: Path, place: Path, old: str, new: str) -> Path:
     for row in table.to_pylist():
         words = {name: row[name].replace(old, new) for name in WORDS}
         value = json.loads(row["value"].replace(old, inside)) if row["value"] else None
-        recorder.record(**words, **{name: row[name] for name in INTEGERS if name != "index"}, value=value)
+        numbers = {name: row[name] for name in INTEGERS if name not in ("index", *REPEATED)}
+        recorder.record(**words, **numbers, value=value)
     recorder.close()
     meta = json.loads((run / directory.META).read_text().replace(old, inside))
     for name in ("name", "deployment", "replay", "mutant"):

@@ -15,6 +15,8 @@ from chaos.history.history import History
 from chaos.history.recorder import Recorder
 from chaos.history.stream import SCHEMA
 
+SCHEMA_OF_GIVEN = pa.schema([SCHEMA.field(name) for name in GIVEN])
+
 
 def record(run: Path, seed: int, rows: int = 150) -> pa.Table:
     """Record operations that begin and end in any order, some twice, some never, some as another one."""
@@ -83,3 +85,21 @@ def test_an_end_keeps_what_it_says_itself(tmp_path: Path) -> None:
 def test_rows_of_shards_that_repeat_nothing_are_completed() -> None:
     empty = SCHEMA.empty_table().select(GIVEN)
     assert Beginnings().repeat(empty).column_names == list(COLUMNS)
+
+
+def test_a_strangers_history_may_hold_nothing_or_nonsense() -> None:
+    none = dict.fromkeys(GIVEN)
+    begun = {**none, "index": 0, "time_ns": 4, "kind": "op", "type": "invoke", "f": "pull", "offset": 3}
+    ended = {**none, "index": 1, "op": 0, "kind": "op", "type": "ok", "f": "pull"}
+    schema = SCHEMA_OF_GIVEN
+    for first, last, joined in (
+        ('{"a":1}', None, '{"a":1}'),
+        ('{"a":"\\ud800"}', "{}", "{}"),
+        ("nonsense", "[1]", "[1]"),
+        (None, None, None),
+        ('{"a":1}', '{"b":2}', '{"a":1,"b":2}'),
+    ):
+        table = pa.Table.from_pylist([{**begun, "value": first}, {**ended, "value": last}, none], schema=schema)
+        found = Beginnings().repeat(table).to_pylist()
+        assert [row["began_ns"] for row in found] == [-1, 4, -1] and found[1]["began_offset"] == 3
+        assert found[1]["value"] == joined, first
