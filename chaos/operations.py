@@ -34,6 +34,7 @@ class Operation(RowClass):
     op: Annotated[int, "`index` of the invocation; -1 on the invocation itself"]
     began_ns: Annotated[int, "on the end: `time_ns` of the invocation"]
     began_offset: Annotated[int, "on the end: `offset` of the invocation"]
+    began_value: Annotated[int, "on the end that repeats all of the invocation: how much of `value` is that one's"]
     process: Annotated[str, "who asked; it has one operation in progress at a time"]
     node: Annotated[str, "who answered"]
     incarnation: Annotated[int, "in which of its lives"]

@@ -8,13 +8,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.history.columns import COLUMNS, REPEATED, VALUE, Kind
+from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, WORDS, Kind
+from chaos.history.ends import EMPTY, SAME
 from chaos.history.parted.words import among
 from chaos.history.values import to_json, value_of
 from chaos.ops import DELIVERED, OpType
 
 #: What is remembered of each operation that has begun and not ended.
-_BEGUN = ("index", "time_ns", "offset", "f", VALUE)
+_BEGUN = ("index", "time_ns", "offset", VALUE, *SAME, *EMPTY)
 
 Ints = npt.NDArray[np.int64]
 
@@ -34,9 +35,10 @@ class Beginnings:
         begun = self._begun(block.select(_BEGUN).filter(pa.array(is_op & begins)))
         slot, ends = _paired(begun, op[ends], ends, index, _plain(block["f"]))
         made = {name: np.full(len(index), -1, np.int64) for name in REPEATED}
-        for name, given in zip(REPEATED, ("time_ns", "offset"), strict=True):
-            made[name][ends] = begun[given].to_numpy()[slot]
-        block = _with_values(block, ends, begun[VALUE].take(pa.array(slot)))
+        mine = begun.take(pa.array(slot))
+        made["began_ns"][ends], made["began_offset"][ends] = (mine[name].to_numpy() for name in ("time_ns", "offset"))
+        block, lengths = _with_values(block, ends, mine[VALUE])
+        made["began_value"][ends] = np.where(_is_repeated(mine, block.take(pa.array(ends))), lengths, -1)
         left = np.ones(begun.num_rows, np.bool_)
         left[slot] = False
         self._open = begun.filter(pa.array(left)).combine_chunks()
@@ -64,38 +66,49 @@ def _paired(begun: pa.Table, op: Ints, ends: Ints, index: Ints, f: pa.ChunkedArr
     return slot, ends[first]
 
 
-def _with_values(block: pa.Table, ends: Ints, begun: pa.ChunkedArray) -> pa.Table:
-    """Return the rows, of which these ends have in their ``value`` what stood there when they began."""
+def _is_repeated(begun: pa.Table, ended: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which beginnings have nothing that their end, in the same place, doesn't have too; the ``value`` left aside."""
+    found = np.ones(begun.num_rows, np.bool_)
+    for name in SAME:
+        found &= pc.equal(begun[name], _plain(ended[name])).to_numpy()
+    for name in EMPTY:
+        found &= pc.equal(begun[name], -1 if name in INTEGERS else "").to_numpy()
+    return found
+
+
+def _with_values(block: pa.Table, ends: Ints, begun: pa.ChunkedArray) -> tuple[pa.Table, Ints]:
+    """Return the rows, of which these ends have in their ``value`` what stood there when they began; and how much of
+    each it is, as :func:`repeated` says."""
+    lengths = np.zeros(len(ends), np.int64)
     has = np.flatnonzero(pc.not_equal(begun, "").to_numpy())
     if not len(has):
-        return block
+        return block, lengths
     given = begun.take(pa.array(has)).to_pylist()
     found = _plain(block[VALUE].take(pa.array(ends[has]))).to_pylist()
-    joined = [repeated(*both) for both in zip(given, found, strict=True)]
-    if joined == found:
-        return block
+    joined, lengths[has] = zip(*(repeated(*both) for both in zip(given, found, strict=True)), strict=True)
+    if [*joined] == found:
+        return block, lengths
     order = np.argsort(ends[has])
     mask = np.zeros(block.num_rows, np.bool_)
     mask[ends[has]] = True
     texts = pa.array([joined[at] for at in order], pa.string())
     values = pc.replace_with_mask(block[VALUE].cast(pa.string()).combine_chunks(), pa.array(mask), texts)
     values = values.dictionary_encode() if pa.types.is_dictionary(block[VALUE].type) else values
-    return block.set_column(block.column_names.index(VALUE), VALUE, values)
+    return block.set_column(block.column_names.index(VALUE), VALUE, values), lengths
 
 
-def repeated(begun: str, ended: str) -> str:
-    """Return the ``value`` of an end with what only that of its beginning has. Most have all of it, at their front."""
+def repeated(begun: str, ended: str) -> tuple[str, int]:
+    """Return the ``value`` of an end with that of its beginning at the front, and how many characters that had: closed
+    again after one less, it is there again. -1 where the end says something else under one of its names."""
     if ended.startswith(begun[:-1]):
-        return ended
+        return ended, len(begun)
     first, last = value_of(begun), value_of(ended)
-    if first.keys() <= last.keys():
-        return ended
     try:
-        joined = to_json({**first, **last})
+        joined = to_json({**first, **last}) if first else ended
         joined.encode()
     except (RecursionError, UnicodeEncodeError):  # a stranger's
-        return ended
-    return joined
+        return ended, -1
+    return joined, len(begun) if joined.startswith(begun[:-1]) else -1
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -29,7 +29,7 @@ INTEGERS = (
     "position",  # byte position in the commit log, or index in the controllers' log
     "message",  # id of the message: queue << 40 | sequence
     "hash",  # identity of the content: chaos.workload.body_hash
-    *(REPEATED := ("began_ns", "began_offset")),  # on the row that ends an operation: of the row that began it
+    *(REPEATED := ("began_ns", "began_offset", "began_value")),  # on the row that ends an operation: of its beginning
 )
 #: Short words that repeat; "" where a row has none.
 WORDS = ("kind", "type", "f", "process", "node")

@@ -18,6 +18,7 @@ import pyarrow as pa
 from chaos.errors import DamagedHistory
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, Kind
+from chaos.history.ends import NEEDED, BegunBy
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import coded
 from chaos.history.spool import Spool
@@ -97,13 +98,23 @@ class WholeSteps:
 
     def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
         """As :meth:`chaos.history.spool.Spool.blocks`."""
-        for block in self._rows.blocks({*columns, "index"}, backwards=backwards):
+        for block in self._rows.blocks({*columns, *NEEDED}, backwards=backwards):
             yield self._cut(block).select([name for name in COLUMNS if name in columns])
 
     def _cut(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that are whole. An operation that began before the cut and ends behind it has only begun."""
         index = rows["index"].to_numpy()
         found = (index < self._end) | ((index >= self._of_stream) & ~numbers.wanted(index, self._left))
-        return rows if found.all() else rows.filter(pa.array(found))
+        if found.all():
+            return rows
+        begun = _begun(rows.filter(pa.array(~found)))
+        begun = begun.filter(pa.array(begun["index"].to_numpy() < self._end))
+        return pa.concat_tables([rows.filter(pa.array(found)), begun]).unify_dictionaries()
+
+
+def _begun(rows: pa.Table) -> pa.Table:
+    """Return the beginnings that these rows repeat, as rows that are repeated by none."""
+    return BegunBy.of(rows).rows(rows)
 
 
 def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Spool) -> Prefix | None:

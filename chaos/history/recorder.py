@@ -45,20 +45,24 @@ _OWN_INTEGERS = len(INTEGERS) - len(REPEATED)
 
 
 class _Begun(NamedTuple):
-    """What the end of an operation repeats of its beginning."""
+    """What the end of an operation repeats of its beginning. ``same``: its columns of
+    :data:`chaos.history.ends.SAME` that it may have otherwise than its end; None where it has others besides."""
 
     f: str
     time_ns: int
     offset: int
     value: Mapping[str, Any] | None
+    text: str
+    same: tuple[Any, ...] | None
 
 
 class _End(NamedTuple):
-    """Where among the rows of a batch an operation ends, and when and for which offset it began."""
+    """Where among the rows of a batch an operation ends, and what it repeats of its beginning."""
 
     place: int
     began_ns: int
     began_offset: int
+    began_value: int
 
 
 class _Tee:
@@ -162,19 +166,23 @@ class Recorder:
         if time_ns < 0:
             time_ns = self._now_ns()
         begun = None
-        if kind == _OPERATION:
-            if type == _BEGINS:
-                self._begun[self._next] = _Begun(f, time_ns, offset, value)
-            elif op >= 0 and f != DELIVERED and (begun := self._ended(op, f)) and begun.value:
-                value = value or {}
-                if not begun.value.keys() <= value.keys():
-                    value = {**begun.value, **value}
+        if kind == _OPERATION and type != _BEGINS and op >= 0 and f != DELIVERED:
+            begun = self._ended(op, f)
+            if begun is not None and begun.value:
+                value = {**begun.value, **value} if value else begun.value
+        text = to_json(value) if value else ""
+        if kind == _OPERATION and type == _BEGINS:
+            is_plain = op == incarnation == step == epoch == position == -1 and not node
+            same = (process, queue, message, hash) if is_plain else None
+            self._begun[self._next] = _Begun(f, time_ns, offset, value, text, same)
         index = self._take(
             (self._next, time_ns, op, incarnation, step, epoch, queue, offset, position, message, hash, kind, type, f,
-             process, node, to_json(value) if value else "")
+             process, node, text)
         )  # fmt: skip
         if begun is not None:
-            self._ends.append(_End(len(self._rows) - 1, begun.time_ns, begun.offset))
+            is_whole = begun.same == (process, queue, message, hash) and text.startswith(begun.text[:-1])
+            length = len(begun.text) if is_whole else -1
+            self._ends.append(_End(len(self._rows) - 1, begun.time_ns, begun.offset, length))
         return index
 
     def _ended(self, op: int, f: str) -> _Begun | None:

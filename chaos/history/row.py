@@ -37,6 +37,7 @@ class Row:
     hash: int
     began_ns: int
     began_offset: int
+    began_value: int
     kind: str
     type: str
     f: str

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from chaos.errors import BadInput, MachineError
 from chaos.history.columns import COLUMNS, WORDS
+from chaos.history.ends import without, without_beginnings
+from chaos.history.parted import numbers
 from chaos.history.stream import SCHEMA
 
 #: Rows of a run that are held in memory: about 200 MB.
@@ -25,7 +27,8 @@ _CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else fiel
 
 
 class Spool:
-    """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks.
+    """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks, without the
+    beginnings of operations that their ends repeat (:mod:`chaos.history.ends`).
 
     Use it as a context manager: its file, on the disk of the run, has no name and is gone at the end, however the
     process ends. Raises :class:`MachineError` when the disk is full, :class:`BadInput` for a few rows that take
@@ -39,6 +42,8 @@ class Spool:
         self._texts: dict[str, dict[str, int]] = {name: {} for name in WORDS}
         self._writer: pa.RecordBatchFileWriter | None = None
         self.num_rows = self._size = 0
+        self._late: list[np.ndarray] = []
+        self._left_out = np.empty(0, np.int64)
         #: Whether the rows are numbered from 0 on, without a gap.
         self.in_order = True
 
@@ -56,9 +61,11 @@ class Spool:
 
     def add(self, block: pa.Table) -> None:
         index = block["index"].to_numpy()
-        numbers = np.arange(self.num_rows, self.num_rows + len(index))
-        self.in_order = self.in_order and bool(np.array_equal(index, numbers))
+        dense = np.arange(self.num_rows, self.num_rows + len(index))
+        self.in_order = self.in_order and bool(np.array_equal(index, dense))
         self.num_rows += len(index)
+        block, late = without_beginnings(block)
+        self._late.append(late)
         if self._writer is None:
             self._held.append(block)
             self._size += block.nbytes
@@ -89,13 +96,14 @@ class Spool:
     def start_over(self, table: pa.Table) -> None:
         """Hold these rows, and none besides."""
         self._forget()
-        self._held = [table]
+        self._held, self._late = [without_beginnings(table)[0]], []
         self.num_rows, self.in_order = table.num_rows, True
 
     def whole(self) -> pa.Table | None:
         """All rows, if they are held in memory."""
         if self._writer is not None:
             return None
+        self._leave_out()
         if len(self._held) > 1:
             self._held = [_joined(self._held)]
         return self._held[0] if self._held else SCHEMA.empty_table()
@@ -103,6 +111,7 @@ class Spool:
     def refine(self, chosen: Callable[[pa.Table], pa.Table]) -> None:
         """Of rows that are held in memory keep the chosen ones of each block; those in a file stay all."""
         if self._writer is None:
+            self._leave_out()
             for number, block in enumerate(self._held):
                 self._held[number] = chosen(block)
             self.num_rows = sum(block.num_rows for block in self._held)
@@ -111,6 +120,7 @@ class Spool:
         """Yield the rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file
         have the same dictionaries. No block may be added any more."""
         wanted = [name for name in COLUMNS if name in columns]
+        self._leave_out()
         if self._writer is None or self._file is None:
             yield from (block.select(wanted) for block in self._held[:: -1 if backwards else 1])
             return
@@ -119,17 +129,27 @@ class Spool:
                 self._writer.close()
                 self._file.flush()
             self._is_whole = True
-        texts = {name: pa.array([*self._texts[name]], pa.string()) for name in WORDS if name in wanted}
-        fields = [COLUMNS.index(name) for name in wanted]
+        read = [name for name in COLUMNS if name in wanted or name == "index"]
+        texts = {name: pa.array([*self._texts[name]], pa.string()) for name in WORDS if name in read}
+        fields = [COLUMNS.index(name) for name in read]
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         reader = pa.ipc.open_file(pa.PythonFile(self._file, "r"), options=options)
         for number in range(reader.num_record_batches)[:: -1 if backwards else 1]:
             batch = reader.get_batch(number)
             arrays = [
                 pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]
-                for name in wanted
+                for name in read
             ]
-            yield pa.Table.from_arrays(arrays, wanted)
+            yield without(pa.Table.from_arrays(arrays, read), self._left_out).select(wanted)
+
+    def _leave_out(self) -> None:
+        """Leave out the beginnings that came in earlier blocks than their ends."""
+        late, self._late = self._late, []
+        if not late:
+            return
+        self._left_out = numbers.distinct(np.concatenate([self._left_out, *late]))
+        if self._writer is None:
+            self._held = [without(block, self._left_out) for block in self._held]
 
     def _write(self, block: pa.Table) -> None:
         assert self._writer is not None

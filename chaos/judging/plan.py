@@ -77,11 +77,10 @@ class _Keep:
 
     def __call__(self, table: pa.Table) -> npt.NDArray[np.int64]:
         rows = Shard(table)
-        index: npt.NDArray[np.int64] = rows.column("index")
         try:
-            return index[self.choose(rows)]
+            return rows.recorded[self.choose(rows)]
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
-            return index  # a value is not what it should be: what that means, the kernel decides
+            return rows.recorded  # a value is not what it should be: what that means, the kernel decides
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:

@@ -17,6 +17,7 @@ from chaos import guarded
 from chaos.fault import ACCIDENT
 from chaos.history import uris
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.ends import NEEDED, BegunBy, with_beginnings
 from chaos.judging.forms import Searched, forms, parse
 from chaos.kernel import ALWAYS
 from chaos.law import RunContext
@@ -75,10 +76,17 @@ def seen_by(context: RunContext, table: pa.Table) -> pa.Table:
 
 
 class Shard:
-    """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history. A row that is there
-    twice (a damaged history) is taken once: nobody did anything twice because of it."""
+    """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history, with the beginnings that
+    ends repeat (:mod:`chaos.history.ends`). A row that is there twice (a damaged history) is taken once: nobody did
+    anything twice because of it."""
 
-    def __init__(self, table: pa.Table, constants: Mapping[str, int] | None = None) -> None:
+    def __init__(self, table: pa.Table) -> None:
+        table, recorded = with_beginnings(table)
+        self._hold(table, {})
+        #: For each row the ``index`` of that which stands for it in this table: its own, or that of its end.
+        self.recorded = self._sorted(recorded)
+
+    def _hold(self, table: pa.Table, constants: Mapping[str, int]) -> None:
         """``constants``: columns that the table lacks, since all of their numbers are the same."""
         table = table.combine_chunks()
         index = _integers(table, "index")
@@ -91,7 +99,7 @@ class Shard:
         self._hides = self._own is not None
         self._besides: Shard | None = None
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
-        self._constants = constants or {}
+        self._constants = constants
         self._texts: dict[str, list[str]] = {}
         self._narrow: dict[str, npt.NDArray[Any]] = {}
         self._values: pa.Array | None = None
@@ -115,16 +123,20 @@ class Shard:
         repeated = [name for name in (*WORDS, VALUE) if name in wanted]
         source = _opened(path) if uris.is_uri(str(path)) else guarded.vetted(Path(path))
         with pq.ParquetFile(source, memory_map=isinstance(source, Path), read_dictionary=repeated) as file:
-            constants = _constants(file.metadata, [name for name in wanted if name in INTEGERS and name != "index"])
-            there = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names and name not in constants]
-            order = _order(_integers(file.read(columns=["index"]), "index")) if "index" in there else None
+            names = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names]
+            if missing := [name for name in wanted if name not in names]:
+                raise KeyError(f"it has no column {', '.join(missing)}")
+            begun = BegunBy.of(file.read(columns=[name for name in NEEDED if name in file.schema_arrow.names]))
+            constants = begun.constants(_constants(file.metadata, [name for name in names if name in INTEGERS]))
+            index = begun.joined("index", file.read(columns=["index"])["index"])
+            order = _order(np.asarray(index.to_numpy(), np.int64))
             # One by one, and that of values first, which takes most: a column is held twice while its chunks are put
             # together and its rows in order.
-            there.sort(key=lambda name: name != VALUE)
-            columns = {name: _in_order(file.read(columns=[name])[name].combine_chunks(), order) for name in there}
-        if missing := [name for name in wanted if name not in constants and name not in columns]:
-            raise KeyError(f"it has no column {', '.join(missing)}")
-        return cls(seen(pa.table(columns)), constants)
+            there = sorted((name for name in names if name not in constants), key=lambda name: name != VALUE)
+            columns = {name: _in_order(begun.joined(name, file.read(columns=[name])[name]), order) for name in there}
+        shard = cls.__new__(cls)
+        shard._hold(seen(pa.table(columns)), constants)
+        return shard
 
     def __len__(self) -> int:
         return self._length

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from chaos.history.columns import COLUMNS, INTEGERS, WORDS
+from chaos.history.beginnings import Beginnings
+from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, WORDS
+from chaos.history.ends import without_beginnings
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.law import RunContext
@@ -278,7 +280,8 @@ class History:
         return RunContext(run="test", seed=1, meta=RunMeta.of(meta))
 
     def table(self) -> pa.Table:
-        return table_of(self.rows)
+        """All rows, as laws are given them: without the beginnings that ends repeat."""
+        return without_beginnings(Beginnings().repeat(table_of(self.rows).select(GIVEN)))[0]
 
     def verdict(self, law: str) -> Verdict:
         return next(v for v in judge_rows([("all-0", self.table())], self.context()) if v.law == law)

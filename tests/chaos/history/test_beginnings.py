@@ -63,10 +63,10 @@ def test_an_end_repeats_the_beginning_that_it_names(seed: int, tmp_path: Path) -
             and row["op"] not in ended
         )
         if not is_end or begun is None:
-            assert [row[name] for name in REPEATED] == [-1, -1]
+            assert [row[name] for name in REPEATED] == [-1, -1, -1]
             continue
         ended.add(row["op"])
-        assert [row[name] for name in REPEATED] == [begun["time_ns"], begun["offset"]]
+        assert [row["began_ns"], row["began_offset"]] == [begun["time_ns"], begun["offset"]]
         given, found = (json.loads(one["value"] or "{}") for one in (begun, row))
         assert given.keys() <= found.keys()
     assert ended

@@ -1,0 +1,131 @@
+"""Operations as the rows of their ends alone. An end that repeats all of its beginning stands for both: laws are given
+it, and :class:`BegunBy` makes the row of the beginning again, at its place in the order of recording.
+
+So an operation is one row wherever rows are chosen, parted and moved, and one pass over a history knows where it
+belongs. What has begun and not ended, or differs from its end, keeps its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chaos.history.columns import REPEATED, VALUE, WORDS
+from chaos.history.parted import numbers
+from chaos.history.parted.words import among
+from chaos.ops import OpType
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+#: What an end must bring so that its beginning can be made of it.
+NEEDED = ("index", "op", *REPEATED)
+#: Columns that a beginning has as an end repeats them, by the column of the end.
+_REPEATED = {"index": "op", "time_ns": "began_ns", "offset": "began_offset"}
+#: Columns that are the same on both rows. No beginning has any other one.
+SAME = ("kind", "f", "process", "queue", "message", "hash")
+#: Columns in which a beginning that is repeated has nothing.
+EMPTY = ("op", "incarnation", "step", "epoch", "position", "node")
+
+
+def without_beginnings(block: pa.Table) -> tuple[pa.Table, Ints]:
+    """Return the rows without the beginnings that an end of the same rows repeats, and the ``index`` of those that an
+    end among them repeats and that aren't here."""
+    repeated = _whole_ends(block)
+    if not repeated.any():
+        return block, np.empty(0, np.int64)
+    index = np.asarray(block["index"].to_numpy(), np.int64)
+    begun = numbers.distinct(np.asarray(block["op"].to_numpy(), np.int64)[repeated])
+    found = numbers.wanted(index, begun) & _begin(block)
+    here = index[found]
+    missing = begun if not len(here) else begun[~numbers.among(begun, here)]
+    return block.filter(pa.array(~found)) if len(here) else block, missing
+
+
+def without(block: pa.Table, begun: Ints) -> pa.Table:
+    """Return the rows without the beginnings of these numbers, which ascend."""
+    found = numbers.wanted(np.asarray(block["index"].to_numpy(), np.int64), begun)
+    return block.filter(pa.array(~found)) if found.any() else block
+
+
+def with_beginnings(rows: pa.Table) -> tuple[pa.Table, Ints]:
+    """Return rows with the beginnings that their ends repeat, which follow all others, and for each row the ``index``
+    of that which stands for it."""
+    begun = BegunBy.of(rows)
+    index = np.asarray(pc.fill_null(rows["index"], -1).to_numpy(), np.int64)
+    if not len(begun.ends):
+        return rows, index
+    made = begun.rows(rows)
+    return pa.concat_tables([rows, made]).unify_dictionaries(), np.append(index, index[begun.ends])
+
+
+class BegunBy:
+    """The beginnings that rows repeat, one column at a time. ``ends``: where in those rows their ends are."""
+
+    def __init__(self, ends: Ints, needed: Mapping[str, Ints]) -> None:
+        self.ends = ends
+        self._needed = {name: column[ends] for name, column in needed.items()}
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> BegunBy:
+        """Those of these rows, which have the columns :data:`NEEDED`; none, where they lack some."""
+        if not set(NEEDED) <= set(rows.column_names):
+            return cls(np.empty(0, np.int64), {})
+        needed = {name: np.asarray(pc.fill_null(rows[name], -1).to_numpy(), np.int64) for name in NEEDED}
+        return cls(np.flatnonzero(needed["began_value"] >= 0), needed)
+
+    def constants(self, constants: Mapping[str, int]) -> Mapping[str, int]:
+        """Of columns whose rows all have one number return those whose beginnings have it as well."""
+        if not len(self.ends):
+            return constants
+        return {name: number for name, number in constants.items() if name in SAME or (number == -1 and name in (*EMPTY, *REPEATED))}
+
+    def joined(self, name: str, column: pa.ChunkedArray) -> pa.Array:
+        """Return a column of all rows with that of the beginnings, which follow."""
+        if not len(self.ends):
+            return column.combine_chunks()
+        both = pa.chunked_array([*column.chunks, *_chunks(self.column(name, column))], column.type)
+        return both.unify_dictionaries().combine_chunks()
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """Return the beginnings as rows with the same columns."""
+        arrays = [self.column(name, rows[name]) for name in rows.column_names]
+        return pa.Table.from_arrays(arrays, schema=rows.schema)
+
+    def column(self, name: str, column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Return a column of the beginnings, made of that of all rows."""
+        if name in _REPEATED:
+            return pa.array(self._needed[_REPEATED[name]])
+        if name == VALUE:
+            return self._values(column.take(pa.array(self.ends)))
+        if name in SAME or not (name in WORDS or pa.types.is_integer(column.type)):
+            return column.take(pa.array(self.ends))
+        empty: str | int = (str(OpType.INVOKE) if name == "type" else "") if name in WORDS else -1
+        return pa.array([empty], column.type).take(pa.array(np.zeros(len(self.ends), np.int64)))
+
+    def _values(self, ended: pa.ChunkedArray) -> pa.Array:
+        """Return what an end has at the front of its ``value``, closed again."""
+        texts = ended.cast(pa.string()).combine_chunks()
+        lengths = self._needed["began_value"]
+        found = np.full(len(lengths), "", np.object_)
+        for length in np.unique(lengths[lengths > 0]).tolist():
+            of_length = np.flatnonzero(lengths == length)
+            front = pc.utf8_slice_codeunits(texts.take(pa.array(of_length)), 0, length - 1)
+            found[of_length] = pc.binary_join_element_wise(front, "}", "").to_numpy(zero_copy_only=False)
+        return pa.array(found, pa.string()).cast(ended.type) if len(found) else pa.array([], ended.type)
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _whole_ends(block: pa.Table) -> Flags:
+    found: Flags = np.asarray(pc.fill_null(block["began_value"], -1).to_numpy(), np.int64) >= 0
+    return found
+
+
+def _begin(block: pa.Table) -> Flags:
+    return among(block, "kind", ("op",)) & among(block, "type", (str(OpType.INVOKE),))
