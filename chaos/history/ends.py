@@ -71,11 +71,12 @@ class BegunBy:
 
     @classmethod
     def of(cls, rows: pa.Table) -> BegunBy:
-        """Those of these rows, which have the columns :data:`NEEDED`; none, where they lack some."""
+        """Those of these rows, which have the columns :data:`NEEDED`, that aren't here; none, where they lack some."""
         if not set(NEEDED) <= set(rows.column_names):
             return cls(np.empty(0, np.int64), {})
         needed = {name: np.asarray(pc.fill_null(rows[name], -1).to_numpy(), np.int64) for name in NEEDED}
-        return cls(np.flatnonzero(needed["began_value"] >= 0), needed)
+        ends = np.flatnonzero(needed["began_value"] >= 0)
+        return cls(ends[~numbers.among(needed["op"][ends], needed["index"])], needed)
 
     def constants(self, constants: Mapping[str, int]) -> Mapping[str, int]:
         """Of columns whose rows all have one number return those whose beginnings have it as well."""

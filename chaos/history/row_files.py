@@ -20,6 +20,7 @@ from chaos.errors import ChaosError, DamagedHistory
 from chaos.history import manifest
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
+from chaos.history.ends import NEEDED, with_beginnings
 from chaos.history.directory import SHARDS, TRACES, shard_files, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.row import Keep
@@ -122,7 +123,8 @@ class RowFiles:
         from chaos.history.bounded.shard_files import batches  # late: few read shards here
 
         for name in self._shards:
-            for rows in batches(self._run / name, names, held):
+            for ends in batches(self._run / name, {*names, *NEEDED}, held):
+                rows = with_beginnings(ends)[0].select(names)
                 wanted = np.array(keep(rows), dtype=np.bool_)
                 yield rows.filter(pa.array(seen.new(rows["index"].to_numpy(), wanted)))
 
@@ -214,7 +216,9 @@ class RowFiles:
             other = again & np.any([np.diff(table[name].to_numpy()) != 0 for name in numbers], axis=0)
             damage += [f"{int(other.sum())} rows stand in two shards with different contents"] if other.any() else []
             table = table.filter(pa.array(np.append(True, ~again)[: table.num_rows]))
-        return (table if is_whole else Beginnings().repeat(table).cast(SCHEMA)), damage
+        if is_whole:
+            return with_beginnings(table)[0].sort_by("index"), damage
+        return Beginnings().repeat(table).cast(SCHEMA), damage
 
 
 class _Seen:

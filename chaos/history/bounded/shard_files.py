@@ -16,7 +16,6 @@ from chaos.errors import BadInput, DamagedHistory
 from chaos.history.bounded import pages
 from chaos.history.bounded.messages import Extent
 from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, REPEATED, VALUE, WORDS
-from chaos.history.ends import NEEDED, with_beginnings
 from chaos.history.stream import SCHEMA
 
 #: What the rows of shards may take in memory where all of them have to be held: some fifteen million rows.
@@ -119,20 +118,19 @@ def repeats(path: Path) -> bool:
 
 
 def batches(path: Path, columns: Collection[str] = COLUMNS, budget: Budget | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of a measured shard with these columns, as a history has them, some at a time and with the
-    beginnings that their ends repeat, in any order; what they take is taken from the budget before it is. Raises what
-    pyarrow does for what is no shard, ``KeyError`` for a column that it lacks."""
+    """Yield the rows of a measured shard with these columns, as a history has them, some at a time; what they take is
+    taken from the budget before it is. Raises what pyarrow does for what is no shard, ``KeyError`` for a column that it
+    lacks."""
     schema = pa.schema([SCHEMA.field(name) for name in COLUMNS if name in columns])
     file = pq.ParquetFile(path, read_dictionary=[*WORDS, VALUE], page_checksum_verification=True)
     with file:
         if missing := set(schema.names) - set(file.schema_arrow.names):
             raise KeyError(f"it has no column {', '.join(sorted(missing))}")
-        read = [name for name in file.schema_arrow.names if name in columns or name in NEEDED]
-        for batch in file.iter_batches(BATCH_ROWS, columns=read, use_threads=False):
+        for batch in file.iter_batches(BATCH_ROWS, columns=schema.names, use_threads=False):
             batch.validate(full=True)
-            rows = with_beginnings(pa.Table.from_batches([batch]))[0]
-            (budget or Budget(path, MOST_BATCH)).take(sum(map(_plain_size, rows.to_batches())))
-            yield rows.select(schema.names).cast(schema)
+            size = _plain_size(batch)
+            (budget or Budget(path, MOST_BATCH)).take(size)
+            yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
 
 
 def _plain_size(batch: pa.RecordBatch) -> int:
