@@ -193,6 +193,7 @@ def _rows_to_show(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
     found: list[pa.Table] = []
     for block in prefix.rows.blocks():
         wanted = Chooser(block).any_of([phases]) | pc.is_in(block["index"], shown).to_numpy()
+        wanted |= (block["began_value"].to_numpy() >= 0) & pc.is_in(block["op"], shown).to_numpy()
         wanted[:1] |= not found
         found.append(block.filter(pa.array(wanted)))
     return Shard(pa.concat_tables([SCHEMA.empty_table(), *found]).unify_dictionaries())

@@ -63,7 +63,7 @@ def old(tmp_path: Path) -> Path:
     return recorded("format_1.zip", tmp_path)
 
 
-@pytest.mark.parametrize(("number", "found"), [(1, 15), (2, 16), (3, 29)])
+@pytest.mark.parametrize(("number", "found"), [(1, 15), (2, 16), (3, 32)])
 def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, found: int, tmp_path: Path) -> None:
     run = recorded(f"format_{number}.zip", tmp_path)
     assert directory.read_meta(run).json.get(FIELD, FIRST) == number
