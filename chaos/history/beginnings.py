@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, WORDS, Kind
+from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, Kind
 from chaos.history.ends import EMPTY, SAME
 from chaos.history.parted.words import among
 from chaos.history.values import to_json, value_of

@@ -82,7 +82,11 @@ class BegunBy:
         """Of columns whose rows all have one number return those whose beginnings have it as well."""
         if not len(self.ends):
             return constants
-        return {name: number for name, number in constants.items() if name in SAME or (number == -1 and name in (*EMPTY, *REPEATED))}
+        return {
+            name: number
+            for name, number in constants.items()
+            if name in SAME or (number == -1 and name in (*EMPTY, *REPEATED))
+        }
 
     def joined(self, name: str, column: pa.ChunkedArray) -> pa.Array:
         """Return a column of all rows with that of the beginnings, which follow."""

@@ -20,8 +20,8 @@ from chaos.errors import ChaosError, DamagedHistory
 from chaos.history import manifest
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
-from chaos.history.ends import NEEDED, with_beginnings
 from chaos.history.directory import SHARDS, TRACES, shard_files, trace_files
+from chaos.history.ends import NEEDED, with_beginnings
 from chaos.history.manifest import Sealed
 from chaos.history.row import Keep
 from chaos.history.shards import WHOLE

@@ -127,7 +127,9 @@ class Shard:
             if missing := [name for name in wanted if name not in names]:
                 raise KeyError(f"it has no column {', '.join(missing)}")
             begun = BegunBy.of(file.read(columns=[name for name in NEEDED if name in file.schema_arrow.names]))
-            constants = begun.constants(_constants(file.metadata, [name for name in names if name in INTEGERS]))
+            constants = begun.constants(
+                _constants(file.metadata, [name for name in names if name in INTEGERS and name != "index"])
+            )
             index = begun.joined("index", file.read(columns=["index"])["index"])
             order = _order(np.asarray(index.to_numpy(), np.int64))
             # One by one, and that of values first, which takes most: a column is held twice while its chunks are put

@@ -13,7 +13,8 @@ import pyarrow as pa
 from chaos.events import field_of
 from chaos.history import shards
 from chaos.history.beginnings import Beginnings
-from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, WORDS
+from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.declared import Declared
 from chaos.judging.engine import judge_rows
@@ -70,6 +71,7 @@ def check_law(
     reads rows or columns that it does not declare. What kernels that may be asked about a prefix of a run find there is
     found in the whole run, too.
     """
+    bad, near_miss = [(_ends(table), names) for table, names in bad], [*map(_ends, near_miss)]
     laws = tuple(law) if isinstance(law, Sequence) else (law,)
     kernels = tuple(kernel_of(one) if isinstance(one, Law) else one for one in laws)
     known = Registry({("law", number): one for number, one in enumerate(kernels)}, {})
@@ -93,6 +95,12 @@ def check_law(
     empty = _judge(known, [(shards.WHOLE, tables[0].slice(0, 0))], context)
     assert empty.validity in (Validity.UNKNOWN, Validity.NOT_APPLICABLE), f"a history without rows is {empty.validity}"
     assert _judge(known, [], context).validity is Validity.UNKNOWN, "a run without shards is not UNKNOWN"
+
+
+def _ends(table: pa.Table) -> pa.Table:
+    """Return rows as laws are given them, whether their ends repeat what began them or not."""
+    repeating = table if set(REPEATED) <= set(table.column_names) else Beginnings().repeat(table)
+    return without_beginnings(repeating)[0]
 
 
 def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: RunContext) -> Verdict:
@@ -122,10 +130,11 @@ def _check_prefixes(known: Registry, table: pa.Table, context: RunContext) -> No
     if not asked.kernels:
         return
     whole = _violations(_judge(asked, [(shards.WHOLE, table)], context))
+    table = with_beginnings(table)[0].sort_by("index")
     op = table["op"].to_numpy()
     ends = [end for end in range(1, table.num_rows) if op[end] != op[end - 1] or op[end] < 0]
     for end in (*ends[:: max(1, len(ends) // PREFIXES)], table.num_rows):
-        prefix = table.slice(0, end_of_whole_steps(table.slice(0, end)))
+        prefix = _ends(table.slice(0, end_of_whole_steps(table.slice(0, end))))
         found = _violations(_judge(asked, [(shards.WHOLE, prefix)], replace(context, unfinished=True)))
         assert found <= whole, (
             f"after {end} rows it reports {sorted(found - whole)}, which the whole history doesn't show"

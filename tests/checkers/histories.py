@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from chaos.history.beginnings import Beginnings
@@ -13,8 +16,10 @@ from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, WORDS
 from chaos.history.ends import without_beginnings
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
+from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.ops import message_id
+from chaos.shard_rows import Rows
 from chaos.verdict import Validity, Verdict
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
@@ -280,8 +285,12 @@ class History:
         return RunContext(run="test", seed=1, meta=RunMeta.of(meta))
 
     def table(self) -> pa.Table:
-        """All rows, as laws are given them: without the beginnings that ends repeat."""
-        return without_beginnings(Beginnings().repeat(table_of(self.rows).select(GIVEN)))[0]
+        """The rows as laws are given them: without the beginnings that ends repeat."""
+        return ends_of(self.rows)
+
+    def recorded(self) -> pa.Table:
+        """All rows."""
+        return repeating(self.rows)
 
     def verdict(self, law: str) -> Verdict:
         return next(v for v in judge_rows([("all-0", self.table())], self.context()) if v.law == law)
@@ -293,6 +302,27 @@ class History:
         assert found == set(names), (found, verdict)
         assert validity is None or verdict.validity is validity, verdict
         return verdict
+
+
+def repeating(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows of which ends repeat their beginnings, as the recorder writes them."""
+    return Beginnings().repeat(table_of(rows).select(GIVEN))
+
+
+def ends_of(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as laws are given them: without the beginnings that ends repeat."""
+    return without_beginnings(repeating(rows))[0]
+
+
+def as_given(table: pa.Table) -> Shard:
+    """These very rows, without beginnings that are made of ends."""
+    return Shard(table.drop_columns(["began_value"]))
+
+
+def places_kept(table: pa.Table, choose: Callable[[Rows], Any]) -> npt.NDArray[np.int64]:
+    """Where in a table the rows are that a sieve keeps of it; of an operation that is its end."""
+    rows = Shard(table)
+    return np.flatnonzero(np.isin(table["index"].to_numpy(), rows.recorded[choose(rows)]))
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.history.ends import without_beginnings
 from chaos.history.prefix import end_of_whole_steps
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
@@ -77,7 +78,7 @@ def in_the_end(table: pa.Table, told: RunContext) -> set[Name]:
 
 
 def so_far(table: pa.Table, told: RunContext) -> set[Name]:
-    found = judge_so_far(table, told, able())
+    found = judge_so_far(without_beginnings(table)[0], told, able())
     assert not [one.state for one in found if "crashed" in one.state]
     return names(found)
 

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 
 from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
+from chaos.history.ends import without_beginnings
 from chaos.history.history import History
 from chaos.judging.run import Prepared, prepare
-from tests.checkers.histories import table_of
+from tests.checkers.histories import repeating
 from tests.manifests import whole
 
 Row = dict[str, Any]
@@ -81,7 +82,11 @@ class Recording:
         return lambda row: row["message"] == message and row["f"] == "delivered" and row["op"] >= begin
 
     def table(self) -> pa.Table:
-        """The rows, numbered anew without a gap."""
+        """The rows as laws are given them, numbered anew without a gap."""
+        return without_beginnings(self.recorded())[0]
+
+    def recorded(self) -> pa.Table:
+        """All rows, numbered anew without a gap."""
         place = {row["index"]: number for number, row in enumerate(self.rows) if row["index"] >= 0}
         numbered = [
             {
@@ -92,14 +97,13 @@ class Recording:
             }
             for number, row in enumerate(self.rows)
         ]
-        return table_of(numbered)
+        return repeating(numbered)
 
     def write(self, directory: Path) -> Prepared:
         """Make it a run directory, as if somebody had recorded it so."""
         (directory / SHARDS).mkdir(parents=True)
-        table = self.table()
-        pq.write_table(table, directory / SHARDS / "all-0.parquet")
-        write_meta(directory, {**self.meta, "rows": table.num_rows})
+        pq.write_table(self.table(), directory / SHARDS / "all-0.parquet")
+        write_meta(directory, {**self.meta, "rows": len(self.rows)})
         seal(directory)
         return prepare(directory)
 

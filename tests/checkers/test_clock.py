@@ -43,7 +43,7 @@ def broken() -> History:
 
 
 def recorded(history: History) -> run_history.History:
-    return run_history.History.of(history.table(), RunMeta())
+    return run_history.History.of(history.recorded(), RunMeta())
 
 
 def verdict_of(history: History) -> RunVerdict:

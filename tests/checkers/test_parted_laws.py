@@ -22,7 +22,7 @@ from chaos.shard_rows import Rows
 from checkers import durability
 from checkers.durability import tops
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED
+from tests.checkers.histories import REPORTED, as_given, places_kept
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import clients
 from tests.checkers.test_ranges import MOST, OFFSETS, RELAXED, merged, told
@@ -43,7 +43,7 @@ class Parted(Shard):
 
     def __init__(self, table: pa.Table, own: Flags) -> None:
         super().__init__(table)
-        self._own = own
+        self._own = own[np.searchsorted(table["index"].to_numpy(), self.recorded)]
         self._every = Shard(table)
 
     @property
@@ -78,17 +78,17 @@ def keys(table: pa.Table, key: Key, rng: Random) -> Ints:
 
 def kept(table: pa.Table, mine: Flags, sieve: Any, rng: Random) -> Ints:
     """The ``index`` of what a sieve keeps of these rows, which it is given in blocks, the last one first."""
-    left = np.flatnonzero(mine & covered(Shard(table), sieve.rows))
+    left = np.flatnonzero(mine & covered(as_given(table), sieve.rows))
     known = left[:0]
     while len(left):
         cut = rng.randrange(len(left))
         given = np.append(left[cut:], known)
-        known, left = given[sieve.keep(Shard(table.take(pa.array(given))))], left[:cut]
+        known, left = given[places_kept(table.take(pa.array(given)), sieve.keep)], left[:cut]
     return known
 
 
 def parts(table: pa.Table, needs: Needs, rng: Random) -> list[Rows]:
-    rows, key = Shard(table), keys(table, needs.key, rng)
+    rows, key = as_given(table), keys(table, needs.key, rng)
     own = covered(rows, [one for one in needs.rows if not one.everywhere and not one.beside])
     fixed = [one for one in needs.rows if one.everywhere and not one.beside]
     everywhere = covered(rows, [replace(one, sieve=None) for one in fixed])
@@ -176,6 +176,7 @@ def test_how_far_queues_go_may_be_found_block_by_block() -> None:
         rng = Random(f"tops {seed}")
         table = clients(rng)
         every = np.ones(table.num_rows, np.bool_)
-        at_once = Shard(table.filter(pa.array(covered(Shard(table), sieve.rows))))
-        assert sorted(kept(table, every, sieve, rng)) == at_once.column("index")[sieve.keep(at_once)].tolist()
-        assert len(sieve.keep(at_once)) < 40
+        at_once = np.flatnonzero(covered(as_given(table), sieve.rows))
+        found = at_once[places_kept(table.take(pa.array(at_once)), sieve.keep)]
+        assert sorted(kept(table, every, sieve, rng)) == found.tolist()
+        assert len(found) < 40

@@ -78,14 +78,14 @@ def check_subset(table: pa.Table, told: RunContext, rng: Random, count: int) -> 
 
 def test_a_correct_run_shows_nothing_at_any_moment() -> None:
     run = recording()
-    assert not check_subset(run.table(), context(run.meta), Random(1), 15)
+    assert not check_subset(run.recorded(), context(run.meta), Random(1), 15)
 
 
 def harmed(harm: Harm, seed: int, count: int) -> set[Name]:
     run = recording().copy()
     rng = Random(f"{harm.__name__} {seed}")
     harm(run, rng)
-    return check_subset(run.table(), context(run.meta), rng, count)
+    return check_subset(run.recorded(), context(run.meta), rng, count)
 
 
 def test_a_harmed_run_shows_no_more_at_any_moment_than_in_the_end() -> None:
@@ -190,9 +190,9 @@ def test_harmed_runs_show_the_same_from_files(tmp_path: Path) -> None:
         run = recording().copy()
         harm(run, Random(number))
         told = context(run.meta)
-        stream, traces = as_processes(run.table())
+        stream, traces = as_processes(run.recorded())
         for name, table, context_ in (
-            ("simulated", run.table(), told),
+            ("simulated", run.recorded(), told),
             ("processes", joined(stream, traces), context({**told.meta.json, "deployment": "process"})),
         ):
             known = names(judge_so_far(table, context_))
@@ -208,10 +208,10 @@ def ends_a_call(table: pa.Table, end: int) -> bool:
 
 def test_no_law_says_that_a_promise_is_kept_before_the_end() -> None:
     run = recording()
-    states = {law.law: law.state for law in judge_so_far(run.table(), context(run.meta))}
+    states = {law.law: law.state for law in judge_so_far(run.recorded(), context(run.meta))}
     assert states["order"] == states["no-rollback"] == states["upload-bound"] == NONE
     assert not [state for state in states.values() if "VALID" in state]
-    empty = judge_so_far(run.table().slice(0, 0), context(run.meta))
+    empty = judge_so_far(run.recorded().slice(0, 0), context(run.meta))
     assert {law.law for law in empty if law.is_open} >= {"order", "no-rollback", "roles", "upload-bound"}
 
 
@@ -221,9 +221,9 @@ def test_damage_leaves_nothing_to_tell() -> None:
     one, two = run.acked()[:2]
     one["offset"], two["offset"] = two["offset"], one["offset"]
     told = context(run.meta)
-    assert so_far(run.table(), told)
+    assert so_far(run.recorded(), told)
     damaged = RunContext(run=told.run, seed=told.seed, meta=told.meta, damage=("a batch is torn",))
-    assert not so_far(run.table(), damaged)
+    assert not so_far(run.recorded(), damaged)
 
 
 def test_each_law_says_in_one_place_whether_it_can_judge_a_prefix() -> None:

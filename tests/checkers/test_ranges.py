@@ -31,7 +31,7 @@ from checkers._facts.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED
+from tests.checkers.histories import REPORTED, places_kept
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
 from tests.checkers.slow.random_storms import storms
@@ -316,9 +316,9 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
         while left.num_rows:
             cut = rng.randrange(left.num_rows)
             given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
-            known, left = given.take(pa.array(clients_view.bounding_silence(Shard(given)))), left[:cut]
-        at_once = clients_view.bounding_silence(Shard(table))
-        assert sorted(known["index"].to_pylist()) == sorted(Shard(table).column("index")[at_once].tolist())
+            known, left = given.take(pa.array(places_kept(given, clients_view.bounding_silence))), left[:cut]
+        at_once = table.take(pa.array(places_kept(table, clients_view.bounding_silence)))
+        assert sorted(known["index"].to_pylist()) == sorted(at_once["index"].to_pylist())
 
 
 @pytest.mark.full

@@ -31,7 +31,7 @@ from checkers.progress import Progress, held, waiting
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED
+from tests.checkers.histories import REPORTED, places_kept
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomConsumers, history
 from tests.checkers.slow.random_storms import readers
@@ -143,9 +143,9 @@ def check_blocks(
         while len(left):
             cut = rng.randrange(1, len(left) + 1)
             given = np.append(known, left[:cut])
-            known, left = given[sieve(Shard(table.take(pa.array(given))))], left[cut:]
+            known, left = given[places_kept(table.take(pa.array(given)), sieve)], left[cut:]
         every = np.flatnonzero(sifted)
-        at_once = every[sieve(Shard(table.take(pa.array(every))))]
+        at_once = every[places_kept(table.take(pa.array(every)), sieve)]
         kept = [table.take(pa.array(np.sort(np.append(some, np.flatnonzero(~sifted))))) for some in (known, at_once)]
         found = [law.examine(Declared(Shard(some), law.needs), context) for some in (table, *kept)]
         assert found[1] == found[0] and found[2] == found[0], context.seed

@@ -35,7 +35,7 @@ from checkers.in_sync.members import Members
 from checkers.no_rollback.others import Others
 from checkers.roles.elections import Elections
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import table_of
+from tests.checkers.histories import as_given, ends_of, places_kept
 from tests.checkers.recorded import recording
 
 NODES = ("a", "b", "")
@@ -69,7 +69,7 @@ def random_table(rng: Random, count: int) -> pa.Table:
 def whole(rows: list[dict[str, Any]]) -> pa.Table:
     """These rows, numbered."""
     empty = {**dict.fromkeys(INTEGERS, -1), **dict.fromkeys((*WORDS, VALUE), "")}
-    return table_of([{**empty, **row, "index": index} for index, row in enumerate(rows)])
+    return ends_of([{**empty, **row, "index": index} for index, row in enumerate(rows)])
 
 
 def confirmed(rows: Rows) -> list[tuple[int, int]]:
@@ -107,7 +107,7 @@ def check(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]], seeds: r
             for f in one.f:
                 given[rows.where(kind=one.kind, f=f)] = True
         seen = table.filter(pa.array(given))
-        kept = Shard(seen).column("index")[sieve.keep(Shard(seen))]
+        kept = seen["index"].to_numpy()[places_kept(seen, sieve.keep)]
         confirm = np.isin(np.arange(len(rows)), rows.where(kind="trace", f="confirm"))
         besides = np.array([rng.random() < seed % 3 / 4 for _ in range(len(rows))])
         left = ~confirm | np.isin(rows.column("index"), kept) | besides
@@ -146,8 +146,9 @@ def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
             lambda columns: [table.select(columns)[begin:end] for begin, end in bounds],  # noqa: B023
         ).values()
         (sieve,) = (one.sieve for one in needed if one.sieve is not None)
-        rows = Shard(table.filter(pa.array(chosen(table, sieve.rows))))
-        assert in_blocks.tolist() == at_once.tolist() == sorted({*rows.column("index")[sieve.keep(rows)].tolist()})
+        seen = table.filter(pa.array(chosen(table, sieve.rows)))
+        expected = sorted({*seen["index"].to_numpy()[places_kept(seen, sieve.keep)].tolist()})
+        assert in_blocks.tolist() == at_once.tolist() == expected
         number += len(at_once)
     return number
 
@@ -272,14 +273,12 @@ def kept_in_pieces(sieve: Sieve, seen: pa.Table, rng: Random) -> list[int]:
         ends = sorted(rng.choices(range(part.num_rows + 1), k=rng.choice((0, 1, 5))))
         for begin, end in reversed([*zip([0, *ends], [*ends, part.num_rows], strict=True)]):
             held = pa.concat_tables([part.slice(begin, end - begin), held]).unify_dictionaries()
-            rows = Shard(held)
-            wanted = rows.column("index")[sieve.keep(rows)]
-            held = held.filter(pa.array(np.isin(held["index"].to_numpy(), wanted)))
+            held = held.take(pa.array(places_kept(held, sieve.keep)))
     return sorted(held["index"].to_pylist())
 
 
 def chosen(table: pa.Table, reads: Iterable[Reads]) -> Flags:
-    rows, found = Shard(table), np.zeros(table.num_rows, np.bool_)
+    rows, found = as_given(table), np.zeros(table.num_rows, np.bool_)
     for one in reads:
         for f in one.f:
             found[rows.where(kind=one.kind, f=f)] = True
@@ -299,7 +298,7 @@ def check_sifted(law: Kernel, table: pa.Table, context: RunContext, rng: Random)
     for one in sifted:
         assert one.sieve is not None and one.sieve.streamed is not one.everywhere
         seen = table.filter(pa.array(chosen(table, one.sieve.rows)))
-        at_once = sorted(Shard(seen).column("index")[one.sieve.keep(Shard(seen))].tolist())
+        at_once = sorted(seen["index"].to_numpy()[places_kept(seen, one.sieve.keep)].tolist())
         assert one.everywhere or kept_in_pieces(one.sieve, seen, rng) == at_once
         kept |= np.isin(table["index"].to_numpy(), at_once)
     found = partial_of(law, table, context)

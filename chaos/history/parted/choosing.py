@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.history.columns import VALUE
+from chaos.history.ends import NEEDED
 from chaos.history.parted import numbers
 from chaos.history.parted import places as _places
 from chaos.history.parted.words import coded
 
-#: Columns by which rows are chosen and distinguished.
-ALWAYS = ("index", "kind", "f", "queue")
+#: Columns by which rows are chosen and distinguished, and by which beginnings are made of ends.
+ALWAYS = ("kind", "f", "queue", *NEEDED)
 #: Columns by which the rows of a node are ordered.
 LIVED = ("node", "incarnation", "step")
 #: More shards of one part than this help nobody: some key has more rows than a shard should have.

@@ -49,7 +49,9 @@ def operations(seed: int, rows: int = 120) -> list[dict[str, Any]]:
 def history(seed: int) -> pa.Table:
     columns = {name: [row[name] for row in operations(seed)] for name in GIVEN}
     given = pa.schema([SCHEMA.field(name) for name in GIVEN])
-    plain = {name: pa.array(column, pa.int64() if name in INTEGERS else pa.string()) for name, column in columns.items()}
+    plain = {
+        name: pa.array(column, pa.int64() if name in INTEGERS else pa.string()) for name, column in columns.items()
+    }
     return Beginnings().repeat(pa.table(plain).cast(given)).cast(SCHEMA)
 
 

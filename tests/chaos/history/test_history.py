@@ -89,7 +89,7 @@ def test_seconds_count_from_the_beginning_of_the_load(tmp_path: Path) -> None:
 
 
 def row_of(index: int, time_ns: int) -> Row:
-    numbers = (index, time_ns, *(-1 for _ in range(11)))
+    numbers = (index, time_ns, *(-1 for _ in range(12)))
     return Row(*numbers, *("" for _ in range(6)), {}, 0.0)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from chaos.history.columns import INTEGERS, VALUE, WORDS
-from tests.checkers.histories import BROKERS, table_of
+from tests.checkers.histories import BROKERS, ends_of
 
 #: What nodes tell, and how often.
 TRACES = {
@@ -42,7 +42,7 @@ class Table:
         return index
 
     def table(self) -> pa.Table:
-        return table_of(self.rows)
+        return ends_of(self.rows)
 
 
 class RandomRows(Table):
