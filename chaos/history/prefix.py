@@ -96,9 +96,11 @@ class WholeSteps:
         """All of them, if they are held in memory."""
         return self._rows.whole()
 
-    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
+    def blocks(
+        self, columns: Collection[str] = COLUMNS, *, backwards: bool = False, begun: bool = False
+    ) -> Iterator[pa.Table]:
         """As :meth:`chaos.history.spool.Spool.blocks`."""
-        for block in self._rows.blocks({*columns, *NEEDED}, backwards=backwards):
+        for block in self._rows.blocks({*columns, *NEEDED}, backwards=backwards, begun=begun):
             yield self._cut(block).select([name for name in COLUMNS if name in columns])
 
     def _cut(self, rows: pa.Table) -> pa.Table:

@@ -47,7 +47,9 @@ def write(run: Path, rows: Spool, plan: Sequence[Part], folder: str = SHARDS, *,
 class Blocks(Protocol):
     """Rows that are read several times, some at a time."""
 
-    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
+    def blocks(
+        self, columns: Collection[str] = COLUMNS, *, backwards: bool = False, begun: bool = False
+    ) -> Iterator[pa.Table]:
         """As :meth:`chaos.history.spool.Spool.blocks`."""
 
 
@@ -58,7 +60,7 @@ def fill(folder: Path, rows: Blocks, plan: Sequence[Part], most: int = SHARD_ROW
     split = [part for part in plan if shards.is_split(part, np.array([*counts[part].values()], np.int64), most)]
     if split:
         plan = [one for part in plan for one in (part.split if part in split else (part,))]
-    if more := shards.sifted(plan, rows.blocks, partial(rows.blocks, backwards=True)):
+    if more := shards.sifted(plan, partial(rows.blocks, begun=True), partial(rows.blocks, backwards=True)):
         kept |= more
     if split or more:
         counts, rest = _counted(rows, plan, kept, offsets)

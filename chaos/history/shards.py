@@ -166,7 +166,8 @@ def sifted(
     blocks: Callable[[list[str]], Iterable[pa.Table]],
     backwards: Callable[[list[str]], Iterable[pa.Table]],
 ) -> dict[Sieve, Ints]:
-    """Return what is kept of own rows, ascending. ``blocks``: as for :func:`kept`; ``backwards``: the last ones first.
+    """Return what is kept of own rows, ascending. ``blocks``: as for :func:`kept`, with the beginnings whose ends come
+    in later blocks: what a forward sieve keeps may depend on them; ``backwards``: the last ones first.
     Only what is kept of them stays in memory."""
     found = {}
     for sieve in dict.fromkeys(sieve for part in plan for sieve in part.sifted):

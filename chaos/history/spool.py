@@ -27,8 +27,8 @@ _CODED = pa.schema([field.with_type(pa.int32()) if field.name in WORDS else fiel
 
 
 class Spool:
-    """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks, without the
-    beginnings of operations that their ends repeat (:mod:`chaos.history.ends`).
+    """Takes blocks of rows (of :data:`SCHEMA`) and gives them back in their order, as often as anybody asks, without
+    the beginnings of operations that their ends repeat (:mod:`chaos.history.ends`).
 
     Use it as a context manager: its file, on the disk of the run, has no name and is gone at the end, however the
     process ends. Raises :class:`MachineError` when the disk is full, :class:`BadInput` for a few rows that take
@@ -116,13 +116,17 @@ class Spool:
                 self._held[number] = chosen(block)
             self.num_rows = sum(block.num_rows for block in self._held)
 
-    def blocks(self, columns: Collection[str] = COLUMNS, *, backwards: bool = False) -> Iterator[pa.Table]:
-        """Yield the rows with these columns, some at a time; ``backwards``: the last block first. All blocks of a file
+    def blocks(
+        self, columns: Collection[str] = COLUMNS, *, backwards: bool = False, begun: bool = False
+    ) -> Iterator[pa.Table]:
+        """Yield the rows with these columns, some at a time; ``backwards``: the last block first; ``begun``: with the
+        beginnings whose ends come in later blocks, for who looks at one block after the other. All blocks of a file
         have the same dictionaries. No block may be added any more."""
         wanted = [name for name in COLUMNS if name in columns]
         self._leave_out()
         if self._writer is None or self._file is None:
-            yield from (block.select(wanted) for block in self._held[:: -1 if backwards else 1])
+            held = self._held if not begun else [self.whole()]
+            yield from (block.select(wanted) for block in held[:: -1 if backwards else 1])
             return
         if not self._is_whole:  # to close it again would write another footer
             with self._written():
@@ -140,7 +144,8 @@ class Spool:
                 pa.DictionaryArray.from_arrays(batch[name], texts[name]) if name in texts else batch[name]
                 for name in read
             ]
-            yield without(pa.Table.from_arrays(arrays, read), self._left_out).select(wanted)
+            block = pa.Table.from_arrays(arrays, read)
+            yield (block if begun else without(block, self._left_out)).select(wanted)
 
     def _leave_out(self) -> None:
         """Leave out the beginnings that came in earlier blocks than their ends."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, WORDS
-from chaos.history.ends import without_beginnings
+from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import judge_rows
 from chaos.judging.shard import Shard
@@ -312,6 +312,16 @@ def repeating(rows: list[dict[str, Any]]) -> pa.Table:
 def ends_of(rows: list[dict[str, Any]]) -> pa.Table:
     """Rows as laws are given them: without the beginnings that ends repeat."""
     return without_beginnings(repeating(rows))[0]
+
+
+def whole_of(table: pa.Table) -> pa.Table:
+    """Rows as they were recorded, with the beginnings that their ends repeat."""
+    return with_beginnings(table)[0].sort_by("index")
+
+
+def harmed(whole: pa.Table) -> pa.Table:
+    """Rows as laws are given them, of recorded ones of which some were changed."""
+    return without_beginnings(Beginnings().repeat(whole.select(GIVEN)))[0]
 
 
 def as_given(table: pa.Table) -> Shard:

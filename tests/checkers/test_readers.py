@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,6 +14,7 @@ import pytest
 from benchmarks.laws import histories as made_histories
 from chaos.history import shards
 from chaos.history.columns import VALUE
+from chaos.history.ends import without_beginnings
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.plan import plan
@@ -31,7 +31,7 @@ from checkers.progress import Progress, held, waiting
 from checkers.progress.advance import DONE
 from checkers.progress.needed import needed
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED, places_kept
+from tests.checkers.histories import REPORTED, places_kept, whole_of
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomConsumers, history
 from tests.checkers.slow.random_storms import readers
@@ -128,6 +128,22 @@ def test_all_harmed_runs_are_judged_alike_in_parts() -> None:
     check_harmed(seed=0, every=2)
 
 
+def _are_ops(table: pa.Table) -> pa.ChunkedArray:
+    return pc.equal(table["kind"].cast(pa.string()), "op")
+
+
+def kept_in_pieces(table: pa.Table, sieve: Callable[[Rows], Ints], rng: Random) -> pa.Table:
+    """What a sieve keeps that is given the rows some at a time, the first ones first, with the beginnings of operations
+    that end later."""
+    left = whole_of(table)
+    known = left[:0]
+    while left.num_rows:
+        cut = rng.randrange(1, left.num_rows + 1)
+        given = without_beginnings(pa.concat_tables([known, left[:cut]]).unify_dictionaries())[0]
+        known, left = given.take(pa.array(places_kept(given, sieve))), left[cut:]
+    return known
+
+
 def check_blocks(
     law: Kernel, sieve: Callable[[Rows], Ints], done: Sequence[str], make: Callable[[Random], pa.Table], seeds: range
 ) -> int:
@@ -136,20 +152,14 @@ def check_blocks(
     anomalies = 0
     for rng, context in contexts(seeds):
         table = make(rng)
-        sifted = pc.is_in(table["f"].cast(pa.string()), pa.array(done)).to_numpy(zero_copy_only=False)
-        sifted &= pc.equal(table["kind"].cast(pa.string()), "op").to_numpy(zero_copy_only=False)
-        left = np.flatnonzero(sifted)
-        known = left[:0]
-        while len(left):
-            cut = rng.randrange(1, len(left) + 1)
-            given = np.append(known, left[:cut])
-            known, left = given[places_kept(table.take(pa.array(given)), sieve)], left[cut:]
-        every = np.flatnonzero(sifted)
-        at_once = every[places_kept(table.take(pa.array(every)), sieve)]
-        kept = [table.take(pa.array(np.sort(np.append(some, np.flatnonzero(~sifted))))) for some in (known, at_once)]
+        sifted = pc.and_(pc.is_in(table["f"].cast(pa.string()), pa.array(done)), _are_ops(table))
+        every, others = table.filter(sifted), table.filter(pc.invert(sifted))
+        known = kept_in_pieces(every, sieve, rng)
+        at_once = every.take(pa.array(places_kept(every, sieve)))
+        kept = [pa.concat_tables([some, others]).unify_dictionaries().sort_by("index") for some in (known, at_once)]
         found = [law.examine(Declared(Shard(some), law.needs), context) for some in (table, *kept)]
         assert found[1] == found[0] and found[2] == found[0], context.seed
-        assert known.tolist() == at_once.tolist(), context.seed
+        assert known["index"].to_pylist() == at_once["index"].to_pylist(), context.seed
         anomalies += len(found[0].anomalies)
     return anomalies
 
@@ -231,13 +241,8 @@ def check_owners(seeds: range) -> None:
         left_out -= sum(len(rows.where(kind="op", f="pull")) for rows in held.values())
         anomalies += sum(one.name == DOUBLE_OWNER for one in whole.anomalies)
         pulls = table.filter(pc.equal(table["f"].cast(pa.string()), "pull"))
-        known, left = pulls[:0], pulls
-        while left.num_rows:
-            cut = rng.randrange(1, left.num_rows + 1)
-            given = pa.concat_tables([known, left[:cut]]).unify_dictionaries()
-            known, left = given.take(pa.array(committed.overlapping(Shard(given)))), left[cut:]
-        at_once = committed.overlapping(Shard(pulls))
-        assert known["index"].to_pylist() == Shard(pulls).column("index")[at_once].tolist()
+        at_once = pulls.take(pa.array(places_kept(pulls, committed.overlapping)))
+        assert kept_in_pieces(pulls, committed.overlapping, rng)["index"].to_pylist() == at_once["index"].to_pylist()
     assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 10
 
 
