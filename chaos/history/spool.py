@@ -125,7 +125,7 @@ class Spool:
         wanted = [name for name in COLUMNS if name in columns]
         self._leave_out()
         if self._writer is None or self._file is None:
-            held = self._held if not begun else [self.whole()]
+            held = self._held if not begun else [pa.concat_tables(self._held)] if self._held else []
             yield from (block.select(wanted) for block in held[:: -1 if backwards else 1])
             return
         if not self._is_whole:  # to close it again would write another footer

@@ -69,7 +69,7 @@ def test_what_groups_were_given_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_what_groups_were_given_in_hundreds_of_histories_is_judged_as_by_the_oracle() -> None:
-    check_alike(range(60, 250))
+    check_alike(range(60, 150))
 
 
 def check_random(seeds: range) -> None:
@@ -89,7 +89,7 @@ def test_what_groups_were_given_may_be_parted_anywhere() -> None:
 
 @pytest.mark.full
 def test_what_groups_were_given_may_be_parted_anywhere_in_hundreds_of_histories() -> None:
-    check_random(range(12, 160))
+    check_random(range(12, 80))
 
 
 def check_harmed(seed: int, every: int) -> None:
@@ -107,8 +107,8 @@ def test_harmed_runs_may_be_parted_anywhere() -> None:
 
 
 @pytest.mark.full
-def test_all_harmed_runs_may_be_parted_anywhere() -> None:
-    check_harmed(seed=0, every=1)
+def test_every_second_harmed_run_may_be_parted_anywhere() -> None:
+    check_harmed(seed=0, every=2)
 
 
 def test_what_a_lost_shard_would_have_told_is_not_missing() -> None:

@@ -26,7 +26,7 @@ from tests.checkers.harms import EMPTIED, HARMS, Harm
 from tests.checkers.recorded import BROKERS, Recording, recording
 
 SEEDS = 1
-MANY = 12
+MANY = 6
 
 
 def judged(run: Recording, directory: Path) -> RunVerdict:

@@ -199,7 +199,7 @@ def test_logs_are_judged_alike_by_few_rows() -> None:
 
 @pytest.mark.full
 def test_logs_are_judged_alike_by_few_rows_of_many_histories() -> None:
-    check_random(range(20, 250))
+    check_random(range(20, 130))
 
 
 def check_harmed(every: int) -> None:
@@ -217,8 +217,8 @@ def test_logs_are_judged_alike_by_few_rows_of_harmed_runs() -> None:
 
 
 @pytest.mark.full
-def test_logs_are_judged_alike_by_few_rows_of_all_harmed_runs() -> None:
-    check_harmed(every=1)
+def test_logs_are_judged_alike_by_few_rows_of_every_second_harmed_run() -> None:
+    check_harmed(every=2)
 
 
 def steady(messages: int) -> list[dict[str, Any]]:

@@ -176,7 +176,7 @@ def test_answers_to_messages_may_be_parted_anywhere() -> None:
 
 @pytest.mark.full
 def test_answers_to_messages_may_be_parted_anywhere_in_many_histories() -> None:
-    check_questions(range(20, 200))
+    check_questions(range(20, 100))
 
 
 class TierReaders(RandomClients):
@@ -208,7 +208,7 @@ def test_what_tiers_hold_may_be_parted_anywhere(part: str) -> None:
 @pytest.mark.parametrize("part", ELSEWHERE[:2])
 def test_what_tiers_hold_may_be_parted_anywhere_in_many_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(20, 200), tier_readers)
+    check_random(law, range(20, 100), tier_readers)
 
 
 @pytest.mark.parametrize("part", UPLOADING)
@@ -221,7 +221,7 @@ def test_what_uploaders_do_may_be_parted_anywhere(part: str) -> None:
 @pytest.mark.parametrize("part", UPLOADING)
 def test_what_uploaders_do_may_be_parted_anywhere_in_many_histories(part: str) -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == part)
-    check_random(law, range(FEW, 200), uploaders)
+    check_random(law, range(FEW, 100), uploaders)
 
 
 def check_beginnings(seeds: range) -> None:
@@ -248,7 +248,7 @@ def test_where_queues_began_is_found_in_parts() -> None:
 
 @pytest.mark.full
 def test_where_queues_began_is_found_in_parts_of_many_histories() -> None:
-    check_beginnings(range(15, 500))
+    check_beginnings(range(15, 250))
 
 
 def test_which_record_began_a_queue_may_be_found_block_by_block() -> None:
@@ -299,7 +299,7 @@ def test_silence_is_found_in_parts_of_what_was_sent() -> None:
 
 @pytest.mark.full
 def test_silence_is_found_in_parts_of_many_histories() -> None:
-    check_storms(range(30, 800))
+    check_storms(range(30, 400))
 
 
 def test_what_bounds_silence_may_be_found_block_by_block() -> None:
@@ -325,7 +325,7 @@ def test_what_bounds_silence_may_be_found_block_by_block() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("law", CLIENTS.values(), ids=map(str, CLIENTS))
 def test_many_random_histories_may_be_parted_anywhere(law: Kernel) -> None:
-    check_random(law, range(FEW, 200))
+    check_random(law, range(FEW, 100))
 
 
 #: The first kernel of each law.
@@ -339,9 +339,9 @@ def test_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("law", KERNELS.values(), ids=map(str, KERNELS))
-def test_all_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
-    """Every ninth harm: which ones differs from kernel to kernel."""
-    check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=9)
+def test_some_harmed_runs_may_be_parted_anywhere(law: Kernel) -> None:
+    """Every eighteenth harm: which ones differs from kernel to kernel."""
+    check_harmed(law, seed=zlib.crc32(str(law.needs.part).encode()), every=18)
 
 
 @pytest.mark.parametrize("part", [reached.NEEDS.part, passed.NEEDS.part])
@@ -430,4 +430,4 @@ def test_all_laws_together_find_the_same_in_parts() -> None:
 
 @pytest.mark.full
 def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
-    check_together(range(1, 20))
+    check_together(range(1, 10))

@@ -70,7 +70,7 @@ def test_who_waits_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_who_waits_is_judged_as_by_the_oracle_in_hundreds_of_histories() -> None:
-    check_waiting(range(40, 500))
+    check_waiting(range(40, 250))
 
 
 def check_bounds(seeds: range) -> None:
@@ -93,7 +93,7 @@ def test_where_queues_begin_and_end_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_where_queues_begin_and_end_is_judged_as_by_the_oracle_in_hundreds_of_histories() -> None:
-    check_bounds(range(20, 300))
+    check_bounds(range(20, 150))
 
 
 def acknowledging(rng: Random) -> pa.Table:
@@ -145,4 +145,4 @@ def test_what_acknowledgements_stood_on_is_judged_as_by_the_oracle() -> None:
 
 @pytest.mark.full
 def test_what_acknowledgements_stood_on_is_judged_as_by_the_oracle_in_many_histories() -> None:
-    check_copies(range(150, 700))
+    check_copies(range(150, 420))

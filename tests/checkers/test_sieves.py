@@ -127,8 +127,8 @@ def test_what_is_left_out_is_not_missed(needed: tuple[Reads, ...], find: Callabl
 @pytest.mark.full
 @pytest.mark.parametrize(("needed", "find"), CHECKS)
 def test_nothing_is_missed_in_many(needed: tuple[Reads, ...], find: Callable[[Rows], list[Any]]) -> None:
-    number, left_out = check(needed, find, range(100, 1_000))
-    assert number > 1_000 and left_out > 5_000
+    number, left_out = check(needed, find, range(100, 550))
+    assert number > 500 and left_out > 2_500
 
 
 def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
@@ -161,7 +161,7 @@ def test_what_is_kept_does_not_depend_on_blocks(needed: tuple[Reads, ...]) -> No
 @pytest.mark.full
 @pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
 def test_what_is_kept_does_not_depend_on_blocks_in_many(needed: tuple[Reads, ...]) -> None:
-    assert check_blocks(needed, range(40, 500)) > 500
+    assert check_blocks(needed, range(40, 270)) > 250
 
 
 def growing(messages: int) -> pa.Table:
@@ -328,8 +328,8 @@ def test_laws_across_nodes_find_the_same_in_few_rows(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", ACROSS_NODES)
 def test_laws_across_nodes_find_the_same_in_many(name: str) -> None:
-    shown, left_out = check_across(name, range(30, 1_000))
-    assert shown > 30 and left_out > 2_000
+    shown, left_out = check_across(name, range(30, 500))
+    assert shown > 15 and left_out > 1_000
 
 
 def check_harmed(name: str, every: int) -> None:
@@ -349,8 +349,8 @@ def test_laws_across_nodes_find_the_same_in_few_rows_of_harmed_runs(name: str) -
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ACROSS_NODES)
-def test_laws_across_nodes_find_the_same_in_few_rows_of_all_harmed_runs(name: str) -> None:
-    check_harmed(name, every=1)
+def test_laws_across_nodes_find_the_same_in_few_rows_of_every_second_harmed_run(name: str) -> None:
+    check_harmed(name, every=2)
 
 
 def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,8 +92,8 @@ def test_odd_files_lead_nowhere(made: Path, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.full
 @pytest.mark.parametrize("what", [*hostile.commands(Path(), Path(), Path()), *hostile.SLOW])
 def test_no_odd_file_leads_anywhere(made: Path, tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every third pair of file and kind, every sixth where a run is done again: which ones differs by command."""
-    every = 6 if what in hostile.SLOW else 3
+    """Every third pair of file and kind, every twelfth where a run is done again: which ones differs by command."""
+    every = 12 if what in hostile.SLOW else 3
     for name, kind in [*product(FILES, hostile.KINDS)][len(what) % every :: every]:
         walk(made, tmp_path, name, kind, what, capsys)
 

@@ -146,7 +146,7 @@ def one(capfd: pytest.CaptureFixture[str], folder: Path, data: bytes, model: str
     judged(folder / "-history\x1b[2J", model)
 
 
-@pytest.mark.parametrize("amount", [60, pytest.param(1_500, marks=pytest.mark.full)], ids=["few", "many"])
+@pytest.mark.parametrize("amount", [60, pytest.param(800, marks=pytest.mark.full)], ids=["few", "many"])
 def test_any_file_is_judged_or_refused_in_a_sentence(
     amount: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,9 +44,9 @@ def test_many_random_histories(classes: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("model", MODELS[::2])
+@pytest.mark.parametrize("model", MODELS[::3])
 def test_all_histories_of_four_operations(classes: Path, model: str) -> None:
-    """Of every second model, since each takes minutes; ``test_many_random_histories`` has longer ones of all."""
+    """Of every third model, since each takes minutes; ``test_many_random_histories`` has longer ones of all."""
     counts = judged(run(classes, "Exhaustive", 4, 2, "States,Shortcuts,Checker", model))
     assert counts[model][0] > (1_000 if model == "mutex" else 10_000)
 

@@ -28,7 +28,7 @@ BOTH = ["broker-0", "broker-1"]
 def recorded(
     history: MadeHistory, deployment: str = "sim", decided_by: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> History:
-    return History.of(history.table(), RunMeta(deployment=deployment, decided_by=decided_by))
+    return History.of(history.recorded(), RunMeta(deployment=deployment, decided_by=decided_by))
 
 
 def elect(history: MadeHistory, master: str, epoch: int) -> int:
