@@ -73,7 +73,7 @@ RELAXED = {"flush": "async", "acks": "master"}
 #: So many offsets stay together at least, and so many rows stand in a shard at most, if a range has no more.
 OFFSETS, MOST, MOST_OF_A_RUN = (1, 1, 2, 7), (1, 5, 40), (20, 100, 500)
 #: So many random histories are tried in `make test`.
-FEW = 6
+FEW = 11
 
 
 def merged(found: Sequence[Partial], rng: Random) -> Partial:
