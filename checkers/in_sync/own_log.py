@@ -1,4 +1,4 @@
-"""What each replica reports of its log and its disk, held against its own log."""
+"""Compares what each replica reports of its log and its disk with its own log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def held(at: Ints, values: Ints, sets: Flags) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """Each replica's words, held against its own log. In its own order, so that no clock is needed."""
+    """Compares what each replica reports with its own log, in its own order, so that no clock is needed."""
 
     promise: Promise = PROMISE
     needs: Needs = OWN_LOG
@@ -113,7 +113,9 @@ def _within_log(rows: Rows, context: RunContext, found: Findings, node: str) -> 
     for n in np.flatnonzero(beyond).tolist():
         did = f"called position {position[n]} confirmed"
         _report(rows, found, CONFIRM_BEYOND_LOG, int(at[n]), did, f"{has} {bound[n]}")
-    _one_story(rows, found, at, is_["confirm"] | is_["bootstrap"], is_["recovered"], is_["acked"] | is_["tier_commit"])
+    _same_confirm_offset(
+        rows, found, at, is_["confirm"] | is_["bootstrap"], is_["recovered"], is_["acked"] | is_["tier_commit"]
+    )
 
 
 def _known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
@@ -125,7 +127,7 @@ def _known_to_disk(rows: Rows, found: Findings, synced: Ints) -> None:
         _report(rows, found, FALSE_SYNC, at, did, f"had {known[n]} of them on the disk")
 
 
-def _one_story(rows: Rows, found: Findings, at: Ints, names: Flags, recovered: Flags, repeats: Flags) -> None:
+def _same_confirm_offset(rows: Rows, found: Findings, at: Ints, names: Flags, recovered: Flags, repeats: Flags) -> None:
     """Check that a confirm offset that a node names beside another event is at most the one that it reported last."""
     known = rows.column("position")[at].copy()
     for n in np.flatnonzero(recovered).tolist():
@@ -135,12 +137,12 @@ def _one_story(rows: Rows, found: Findings, at: Ints, names: Flags, recovered: F
     for n in np.flatnonzero((last >= 0) & (said > last)).tolist():
         row = int(at[repeats][n])
         did = f"gave {said[n]} as its confirm offset ({rows.text('f', row)})"
-        _report(rows, found, CONFIRM_BEYOND_LOG, row, did, f"was confirmed up to {last[n]} by its own last word")
+        _report(rows, found, CONFIRM_BEYOND_LOG, row, did, f"was confirmed up to {last[n]} by its own last report")
 
 
 def _disk_keeps(rows: Rows, found: Findings, node: str) -> None:
     """Check that what a node called durable is there when it comes back, unless it was cut, or its disk was taken from
-    it: its word is new, its count of lives doesn't go on, or a fault is proven to have harmed it."""
+    it: it carries another mark, its count of lives doesn't go on, or a fault is proven to have harmed it."""
     at = facts.node_traces(rows, node, "synced", "truncate", "recovered", "bootstrap", "start")
     position, times = rows.column("position"), rows.column("time_ns")
     harmed = [(fault.began_ns, fault.until_ns) for fault in rows.memo(facts.faults) if _may_lose(fault, node)]

@@ -50,7 +50,7 @@ class Helper:
             raise
 
     def run(self, command: Sequence[str], given: str = "") -> tuple[int, str]:
-        """Run a command as root in the network, with this on its standard input: its exit code and output."""
+        """Run a command as root in the network, given this on its standard input; return its exit code and output."""
         return self._shell.run(command, given)
 
     def succeeds(self, command: Sequence[str]) -> bool:
@@ -72,7 +72,7 @@ class Helper:
         return False
 
     def close(self) -> None:
-        """Remove it; the network stays as it is."""
+        """Remove the container; the network stays as it is."""
         self._shell.close()
         self._remove()
 

@@ -14,7 +14,8 @@ from chaos.shell.node_files import NodeFile
 
 
 class NodeClocks:
-    """Those of one node are set one after the other, so that each setting reports its own jump."""
+    """Sets the clocks of nodes. Those of one node are set one after the other, so that each setting reports its own
+    jump."""
 
     def __init__(self, off: Off) -> None:
         self._off = off
@@ -23,7 +24,7 @@ class NodeClocks:
         self._setting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def prepare(self, machine: Machine, node: str) -> None:
-        """Have the file there before the first life of the node."""
+        """Put the file there before the first life of the node."""
         if node not in self._ready:
             async with self._setting[node]:
                 await self._put(machine, node, self._skews.get(node, Skew()))
@@ -39,13 +40,13 @@ class NodeClocks:
         drift_ppm: int,
         opener: Opener | None = None,
     ) -> Mapping[str, object]:
-        """Have the clocks of the node that listens there jump and drift; see :func:`skewed`."""
+        """Make the clocks of the node that listens there jump and drift; see :func:`skewed`."""
         async with self._setting[node]:
             skew = self._skews[node] = self._skews.get(node, Skew()).after(jump_ns=jump_ns, drift_ppm=drift_ppm)
             return await skewed(where, opener, jump_ns, partial(self._put, machine, node, skew))
 
     async def reset(self, machine: Machine, node: str) -> None:
-        """Have them right again; nothing happens when they were never set."""
+        """Set the clocks of a node right again; nothing happens when they were never set."""
         async with self._setting[node]:
             if node in self._skews:
                 await self._put(machine, node, Skew())

@@ -72,7 +72,7 @@ class Lineage:
 
 
 def lineage(rows: Rows, records: Records, terms: Sequence[Term]) -> Lineage:
-    """Of the replicas that traced the append of any of the records, or became master in a term."""
+    """Return the lineage of the replicas that traced the append of any of the records, or became master in a term."""
     number, append = _appends(rows, records)
     names = {term.node for term in terms} | {rows.text("node", at) for at in _one_of_each(rows, append)}
     at_role: dict[int, Held] = {}
