@@ -58,8 +58,8 @@ def check_harm(harm: Harm, seed: int, directory: Path) -> None:
     assert verdict.validity is Validity.INVALID and not crashes(verdict)
 
 
-#: One harm for each anomaly; all others are found in `make test-full`.
-FIRST = {anomaly: harm for harm, anomaly in reversed(HARMS.items())}.values()
+#: One harm for every second anomaly; all others are found in `make test-full`.
+FIRST = [*{anomaly: harm for harm, anomaly in reversed(HARMS.items())}.values()][::2]
 
 
 @pytest.mark.parametrize(

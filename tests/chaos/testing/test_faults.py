@@ -62,7 +62,7 @@ SIMULATED = [name for name in names(PluginKind.FAULT) if name not in NOT_SIMULAT
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if one in SIMULATED[::3] else pytest.mark.full) for one in SIMULATED]
+    "name", [pytest.param(one, marks=() if one in SIMULATED[::6] else pytest.mark.full) for one in SIMULATED]
 )
 def test_every_shipped_fault_keeps_its_promises(name: str) -> None:
     where = group_of_controllers if name in OF_CONTROLLERS else cluster
