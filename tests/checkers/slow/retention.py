@@ -1,150 +1,130 @@
-"""Retention, row by row. Which offsets of a queue may lawfully be gone, and whether each deletion kept its own rule."""
+"""Retention, segment by segment and deletion by deletion: the oracle of :mod:`checkers._facts.retention`. It tells no
+story: explanations are the kernels' own."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from chaos.driver import Evidence
 from chaos.findings import Findings
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from checkers import _facts as facts
 from checkers._facts.retention import EARLY_RETENTION
+from tests.checkers.slow.plain import Row, some
 
 
-def versions(rows: Rows) -> dict[int, list[int]]:
-    """Queue → rows of the manifest versions that the store has applied, by version."""
-    applied: dict[int, list[tuple[int, int]]] = {}
-    for at in rows.where(kind="trace", f="store_cas"):
-        told = rows.value(at)
-        if told.get("outcome") == "applied":
-            queue = int(rows.column("queue")[at])
-            applied.setdefault(queue, []).append((int(told.get("version", -1)), int(at)))
-    return {queue: [at for _, at in sorted(found)] for queue, found in sorted(applied.items())}
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A manifest of a queue that the store took: ``sizes`` are the bytes of its segments, by their first offset."""
+
+    row: Row
+    number: int
+    start: int
+    sizes: dict[int, int]
+
+    @classmethod
+    def of(cls, row: Row) -> Version:
+        told: dict[str, Any] = row.value.get("content") or {}
+        sizes = {int(part["base"]): int(part["bytes"]) for part in told.get("segments") or ()}
+        return cls(row, int(row.value.get("version", -1)), int(told.get("start", 0)), sizes)
+
+    @property
+    def end(self) -> int:
+        return self.row.offset
 
 
-def content(rows: Rows, at: int) -> dict[str, Any]:
-    """The manifest that a ``store_cas`` or ``manifest`` row carries."""
-    found = rows.value(at).get("content") or {}
-    return found if isinstance(found, dict) else {}
+def versions(rows: Rows) -> dict[int, list[Version]]:
+    """Those of each queue, the oldest first."""
+    found: dict[int, list[Version]] = {}
+    for row in some(rows, "trace", "store_cas"):
+        if row.queue >= 0 and row.value.get("outcome") == "applied":
+            found.setdefault(row.queue, []).append(Version.of(row))
+    return {queue: sorted(every, key=lambda one: (one.number, one.row.at)) for queue, every in found.items()}
 
 
 def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | None = None) -> tuple[int, bool]:
-    """The offset below which the system lawfully keeps nothing, and whether the history tells why.
-
-    With a tier it is where a manifest was lawfully trimmed to, and ``found`` learns of unlawful trims; without one, the
-    highest minimum that a deletion on the brokers gave.
-    """
-    manifests = rows.memo(versions).get(queue, [])
-    if manifests:
-        return _trimmed_to(rows, queue, manifests, found)
-    floor = 0
-    for at in rows.where(kind="trace", f="retention"):
-        minimums = rows.value(at).get("minimums") or {}
-        floor = max(floor, int(minimums.get(str(queue), 0)))
-    return floor, Evidence.RETENTION in context.evidence and rows.memo(_is_traced)
-
-
-def _is_traced(rows: Rows) -> bool:
-    """Did any replica tell of its life? Then it told of its deletions too."""
-    return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
-
-
-def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
-    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
-    the newest segment stays, whatever its size."""
-    kept_bytes = {
-        int(rows.value(at).get("version", -1)): rows.value(at).get("retain_bytes")
-        for at in rows.where(kind="trace", f="tier_commit", queue=queue)
-    }
-    floor, known = 0, True
-    for before, after in pairwise(manifests):
-        old, new = content(rows, before), content(rows, after)
-        start = int(new.get("start", 0))
-        if start <= int(old.get("start", 0)):
-            continue
-        retain = kept_bytes.get(int(rows.value(after).get("version", -1)))
-        if not isinstance(retain, int):
-            known = False
-            continue
-        dropped = [part for part in old.get("segments") or () if int(part["base"]) < start]
-        left = [part for part in old.get("segments") or () if int(part["base"]) >= start]
-        total = sum(int(part["bytes"]) for part in (*dropped[-1:], *left))
-        if dropped and 0 < retain < total and new.get("segments"):
-            floor = max(floor, start)
-            continue
-        if found is None:
-            continue
-        found.add(
-            EARLY_RETENTION,
-            f"{new.get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at offset {start} at "
-            f"{facts.at_s(rows, after)}, " + _kept(retain, total),
-            int(rows.column("index")[before]),
-            int(rows.column("index")[after]),
-            queue=queue,
-            offset=start,
+    """The offset below which nothing need be there any more, and whether the history says so: where the tier's manifest
+    was trimmed to by its rule, or, without a tier, what replicas deleted. ``found`` gets the other trims."""
+    manifests = rows.memo(versions).get(queue)
+    if manifests is None:
+        minimums = [row.value.get("minimums") or {} for row in some(rows, "trace", "retention")]
+        lives = some(rows, "trace", "start", "recovered", "role", "retention")
+        return max([0, *(int(told.get(str(queue), 0)) for told in minimums)]), (
+            Evidence.RETENTION in context.evidence and bool(lives)
         )
-    return floor, known
+    floor, is_known, before = 0, True, manifests[0]
+    for after in manifests[1:]:
+        if after.start > before.start:
+            to_keep = _to_keep(rows, queue, after.number)
+            if to_keep is None:
+                is_known = False
+            elif _may_begin(before, after, to_keep):
+                floor = max(floor, after.start)
+            elif found is not None:
+                _add(found, before.row, after.row, queue=queue, offset=after.start)
+        before = after
+    return floor, is_known
 
 
-def _kept(retain: int, total: int) -> str:
-    if retain <= 0:
-        return "but must keep everything."
-    return f"but must keep {retain} bytes." if retain >= total else "but must keep the newest segment."
+def _to_keep(rows: Rows, queue: int, number: int) -> int | None:
+    """How many bytes whoever uploaded this version was told to keep."""
+    commits = [
+        row for row in some(rows, "trace", "tier_commit") if row.queue == queue and row.number("version") == number
+    ]
+    told = commits[-1].value.get("retain_bytes") if commits else None
+    return told if isinstance(told, int) else None
+
+
+def _may_begin(before: Version, after: Version, to_keep: int) -> bool:
+    """The oldest segment goes as long as more is there than must be kept (0: everything), and one stays."""
+    left = dict(sorted(before.sizes.items()))
+    gone = [base for base in left if base < after.start]
+    for base in gone:
+        if not 0 < to_keep < sum(left.values()):
+            return False
+        del left[base]
+    return bool(gone and after.sizes)
 
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
-    that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
-    tier, only where that is set."""
-    own = set(np.unique(rows.column("queue")).tolist())
-    for at in rows.where(kind="trace", f="retention"):
-        told = rows.value(at)
-        tiered = bool((told.get("inputs") or {}).get("tiered"))
-        _by_option(rows, at, told, found)
+    """Each deletion of a local log, in the order of recording, against the replica's own options and the tier."""
+    own = {int(queue) for queue in rows.column("queue").tolist()}
+    for deletion in some(rows, "trace", "retention"):
+        if not _is_optional(deletion):
+            _add(found, deletion)
         if Evidence.TIER not in context.evidence:
             continue
-        for queue_text, minimum in sorted((told.get("minimums") or {}).items()):
-            queue = int(queue_text)
+        tiered = bool((deletion.value.get("inputs") or {}).get("tiered"))
+        for text, minimum in sorted((deletion.value.get("minimums") or {}).items()):
+            queue = int(text)
             if queue in rows.memo(versions) or (tiered and queue in own):
-                _by_tier(rows, context, int(at), queue, int(minimum), found)
+                _held_by_tier(rows, context, found, deletion, queue, int(minimum))
 
 
-def _by_tier(rows: Rows, context: RunContext, at: int, queue: int, minimum: int, found: Findings) -> None:
-    index, offset = rows.column("index"), rows.column("offset")
-    committed = np.array(rows.memo(versions).get(queue, ()), dtype=np.int64)
-    if context.one_clock:
-        committed = committed[index[committed] < index[at]]
-    covered = int(offset[committed].max(initial=0))
-    if minimum > covered:
-        witness = committed[np.argmax(offset[committed])] if len(committed) else -1
-        found.add(
-            EARLY_RETENTION,
-            f"{rows.text('node', at)} deleted queue {queue} up to offset {minimum} at {facts.at_s(rows, at)}, but the "
-            f"tier held it only up to offset {covered}.",
-            int(index[witness]) if witness >= 0 else -1,
-            int(index[at]),
-            queue=queue,
-            offset=covered,
-        )
+def _held_by_tier(rows: Rows, context: RunContext, found: Findings, deletion: Row, queue: int, minimum: int) -> None:
+    """What is deleted of a queue must be in the tier by then; by the end of the run, where nodes have own clocks."""
+    there = rows.memo(versions).get(queue, [])
+    there = [one for one in there if not context.one_clock or one.row.index < deletion.index]
+    widest = max(there, key=lambda one: (one.end, -one.number, -one.row.at), default=None)
+    held = max(0, widest.end) if widest else 0
+    if minimum > held:
+        _add(found, *((widest.row,) if widest else ()), deletion, queue=queue, offset=held)
 
 
-def _by_option(rows: Rows, at: int, told: dict[str, Any], found: Findings) -> None:
-    inputs = told.get("inputs") or {}
-    kept, end, position = inputs.get("retain_bytes"), inputs.get("end"), int(rows.column("position")[at])
-    if inputs.get("tiered") is False and inputs.get("delete_untiered") is False:
-        what = "what no tier holds"
-    elif not isinstance(kept, int) or not isinstance(end, int):
-        return
-    elif position > end - kept if kept > 0 else told.get("rule", "size") == "size":
-        what = f"the last {kept} bytes of its log" if kept > 0 else "its whole log"
-    else:
-        return
-    found.add(
-        EARLY_RETENTION,
-        f"{rows.text('node', at)} must keep {what}, but deleted up to position {position} when the log ended at {end}.",
-        int(rows.column("index")[at]),
-    )
+def _is_optional(deletion: Row) -> bool:
+    """Whether the replica's options let it delete so much: what no tier has only if that is set, and by size only what
+    lies before the last so many bytes of its log."""
+    inputs = deletion.value.get("inputs") or {}
+    if (inputs.get("tiered"), inputs.get("delete_untiered")) == (False, False):
+        return False
+    to_keep, end = inputs.get("retain_bytes"), inputs.get("end")
+    if not isinstance(to_keep, int) or not isinstance(end, int):
+        return True
+    if to_keep > 0:
+        return deletion.position + to_keep <= end
+    return deletion.value.get("rule", "size") != "size"
+
+
+def _add(found: Findings, *witnesses: Row, queue: int = -1, offset: int = -1) -> None:
+    found.add(EARLY_RETENTION, "", *(row.index for row in witnesses), queue=queue, offset=offset)
