@@ -126,11 +126,12 @@ class Shard:
             names = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names]
             if missing := [name for name in wanted if name not in names]:
                 raise KeyError(f"it has no column {', '.join(missing)}")
-            begun = BegunBy.of(file.read(columns=[name for name in NEEDED if name in file.schema_arrow.names]))
-            constants = begun.constants(
-                _constants(file.metadata, [name for name in names if name in INTEGERS and name != "index"])
-            )
-            index = begun.joined("index", file.read(columns=["index"])["index"])
+            constants = _constants(file.metadata, [name for name in INTEGERS if name != "index"])
+            has_ends = constants.get("began_value", 0) >= 0
+            needed = [name for name in NEEDED if has_ends and name in file.schema_arrow.names]
+            begun = BegunBy.of(file.read(columns=needed))
+            constants = begun.constants({name: number for name, number in constants.items() if name in names})
+            index = begun.joined("index", pc.fill_null(file.read(columns=["index"])["index"], -1))
             order = _order(np.asarray(index.to_numpy(), np.int64))
             # One by one, and that of values first, which takes most: a column is held twice while its chunks are put
             # together and its rows in order.
