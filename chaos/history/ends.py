@@ -34,11 +34,11 @@ EMPTY = ("op", "incarnation", "step", "epoch", "position", "node")
 def without_beginnings(block: pa.Table) -> tuple[pa.Table, Ints]:
     """Return the rows without the beginnings that an end of the same rows repeats, and the ``index`` of those that an
     end among them repeats and that aren't here."""
-    repeated = _whole_ends(block)
-    if not repeated.any():
+    index, op, length = (_integers(block, name) for name in ("index", "op", "began_value"))
+    whole = _are_whole(index, op, length)
+    if not whole.any():
         return block, np.empty(0, np.int64)
-    index = np.asarray(block["index"].to_numpy(), np.int64)
-    begun = numbers.distinct(np.asarray(block["op"].to_numpy(), np.int64)[repeated])
+    begun = numbers.distinct(op[whole])
     found = numbers.wanted(index, begun) & _begin(block)
     here = index[found]
     missing = begun if not len(here) else begun[~numbers.among(begun, here)]
@@ -47,7 +47,7 @@ def without_beginnings(block: pa.Table) -> tuple[pa.Table, Ints]:
 
 def without(block: pa.Table, begun: Ints) -> pa.Table:
     """Return the rows without the beginnings of these numbers, which ascend."""
-    found = numbers.wanted(np.asarray(block["index"].to_numpy(), np.int64), begun)
+    found = numbers.wanted(_integers(block, "index"), begun)
     return block.filter(pa.array(~found)) if found.any() else block
 
 
@@ -55,7 +55,7 @@ def with_beginnings(rows: pa.Table) -> tuple[pa.Table, Ints]:
     """Return rows with the beginnings that their ends repeat, which follow all others, and for each row the ``index``
     of that which stands for it."""
     begun = BegunBy.of(rows)
-    index = np.asarray(pc.fill_null(rows["index"], -1).to_numpy(), np.int64)
+    index = _integers(rows, "index")
     if not len(begun.ends):
         return rows, index
     made = begun.rows(rows)
@@ -74,8 +74,8 @@ class BegunBy:
         """Those of these rows, which have the columns :data:`NEEDED`, that aren't here; none, where they lack some."""
         if not set(NEEDED) <= set(rows.column_names):
             return cls(np.empty(0, np.int64), {})
-        needed = {name: np.asarray(pc.fill_null(rows[name], -1).to_numpy(), np.int64) for name in NEEDED}
-        ends = np.flatnonzero(needed["began_value"] >= 0)
+        needed = {name: _integers(rows, name) for name in NEEDED}
+        ends = np.flatnonzero(_are_whole(needed["index"], needed["op"], needed["began_value"]))
         return cls(ends[~numbers.among(needed["op"][ends], needed["index"])], needed)
 
     def constants(self, constants: Mapping[str, int]) -> Mapping[str, int]:
@@ -127,9 +127,15 @@ def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def _whole_ends(block: pa.Table) -> Flags:
-    found: Flags = np.asarray(pc.fill_null(block["began_value"], -1).to_numpy(), np.int64) >= 0
+def _are_whole(index: Ints, op: Ints, length: Ints) -> Flags:
+    """Return which rows are ends that repeat all of their beginning."""
+    found: Flags = (length >= 0) & (op >= 0) & (op < index)
     return found
+
+
+def _integers(rows: pa.Table, name: str) -> Ints:
+    """Return a column of numbers, -1 where a stranger's has none."""
+    return np.asarray(pc.fill_null(rows[name], -1).to_numpy(), np.int64)
 
 
 def _begin(block: pa.Table) -> Flags:

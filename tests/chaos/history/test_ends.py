@@ -136,3 +136,14 @@ def test_without_leaves_out_what_it_is_asked_to() -> None:
     left = without(table, table["index"].to_numpy()[begun])
     assert not [row for row in left.to_pylist() if row["type"] == "invoke"]
     assert without(left, table["index"].to_numpy()[begun]) is left
+
+
+def test_what_names_no_earlier_row_is_no_end() -> None:
+    """A stranger may have written 0 where there is nothing to repeat."""
+    rows = history(2).to_pylist()
+    zeros = [{**row, "began_value": 0 if row["op"] < 0 else row["began_value"]} for row in rows]
+    later = {**rows[5], "kind": "op", "op": rows[5]["index"], "began_value": 0}
+    for strange in (pa.Table.from_pylist(zeros, SCHEMA), pa.Table.from_pylist([later], SCHEMA)):
+        sound = with_beginnings(strange)[0]
+        assert sound["index"].to_pylist() == strange["index"].to_pylist()
+        assert not len(without_beginnings(strange)[1])
