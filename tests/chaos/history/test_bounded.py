@@ -132,7 +132,7 @@ def test_messages_say_what_they_become(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        lambda: equal_rows(9_000_000).set_column(16, VALUE, pa.array([""] * 9_000_000)),
+        lambda: equal_rows(9_000_000).set_column(COLUMNS.index(VALUE), VALUE, pa.array([""] * 9_000_000)),
         lambda: pa.Table.from_pylist([{"kind": "op", "value": "x" * (300 << 20)}] * 4, SCHEMA),
     ],
     ids=["rows", "texts"],
