@@ -58,10 +58,10 @@ def scenario(planted: Planted) -> str:
     return planted.scenario or QUICKSTART
 
 
-def run(name: str, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
-    """Run the example ``name`` in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
+def run(example: str | Path, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
+    """Run an example, by its name or its file, in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
     the page, too, which may break by itself. Raises as :func:`stormproof.scenario_run.recorded`."""
-    file = EXPERIMENTS[name]
+    file = example if isinstance(example, Path) else EXPERIMENTS[example]
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))

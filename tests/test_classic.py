@@ -60,5 +60,5 @@ def test_the_mode_is_what_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES[::3])  # most differ in what they do to brokers, and all together take minutes
 def test_an_example_is_valid_with_classic_controllers(name: str, tmp_path: Path) -> None:
-    verdict = run(str(classic(name, tmp_path).with_suffix("")), "", 1)
+    verdict = run(classic(name, tmp_path), "", 1)
     assert verdict.validity is Validity.VALID, (verdict.anomaly_counts(), verdict.why)

@@ -3,7 +3,6 @@ nobody can decide is UNKNOWN. In the simulator, on processes, and for a program 
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -153,7 +152,7 @@ def test_a_program_that_leaves_its_log_to_the_kernel_may_lose_it_in_a_power_cut_
     monkeypatch.setattr("tests.stormproof.test_foreign.EXPERIMENT", queue_alone)
     judged(tmp_path, site_of(tmp_path, promise), fault, "--on", deployment, *words)
     (path,) = tmp_path.glob("runs/*/verdict.json")
-    verdict = json.loads(path.read_text("utf-8"))
+    verdict = read_verdict(path.parent)
     assert durability(verdict) == expected, verdict.why
     if expected[1] == {"lost-by-policy"}:
         assert "judged by faults alone" in verdict.line

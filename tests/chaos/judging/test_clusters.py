@@ -36,6 +36,7 @@ KILLING = """
 import os, signal, sys
 from pathlib import Path
 from chaos.judging import masters
+from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import RunInput, Session, judge
 from chaos.law import RunContext
 
@@ -104,6 +105,7 @@ print(verdict.validity, verdict.counts["keys"], verdict.counts["invalid"])
 HUNGRY = """
 import sys
 from chaos.judging import masters
+from chaos.history.run_meta import RunMeta
 from chaos.judging.engine import RunInput, Session, judge
 from chaos.law import RunContext
 

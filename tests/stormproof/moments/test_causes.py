@@ -181,8 +181,8 @@ def test_the_largest_jump_lies_within_one_step_of_the_cause(case: Planted, tmp_p
     judge([run], engine=Engine.LOCAL)
     (tmp_path / "scratch").mkdir()
     found = case_of(run.directory, case.which, tmp_path / "scratch")
-    cause = case.cause(found.rows, found.anomaly, -1).index
-    step = case.step(found.rows, found.anomaly, cause).index
+    cause = case.cause(found.history, found.anomaly, -1).index
+    step = case.step(found.history, found.anomaly, cause).index
     curve = measure(found, tmp_path / "scratch", moments=16, tries=case.tries, processes=0)
     told = "\n".join([*text(curve), f"the cause is row {cause}, the step ends with row {step}"])
     assert curve.jump is not None, told
