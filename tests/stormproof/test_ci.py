@@ -102,6 +102,7 @@ def machine_of_ci(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]
     home = tmp_path_factory.mktemp("ci")
     left_out = shutil.ignore_patterns(".*", "__pycache__", "tests", "benchmarks", "runs", "build", "*.egg-info")
     shutil.copytree(ROOT, home / "stormproof", ignore=left_out)
+    shutil.copytree(ROOT / "tests" / "scenarios", home / "stormproof" / "tests" / "scenarios")  # the package has them
     venv.create(home / "venv", with_pip=False)
     python = home / "venv" / "bin" / "python"
     words = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
