@@ -140,6 +140,7 @@ def single(
 
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
     """Report a run that could not go on. What was recorded may show that the system is to blame, which is a verdict."""
+    from chaos.history.directory import META
     from chaos.judging.outcome import judge, violation
 
     text = in_words(error)
@@ -148,7 +149,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
         _console.err().print(f"the run could not go on: {text}", markup=False)
         return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
     _console.complain_of(text)
-    if directory.exists():
+    if (directory / META).exists():  # nodes that are being ended may make a folder again that was deleted
         _console.err().print(f"what was recorded is in {directory}", markup=False)
     if as_json:
         _console.print_json(error_object(launch.seed, text, directory))

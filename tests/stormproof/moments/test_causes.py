@@ -6,10 +6,9 @@ been made. The largest jump must lie between two moments that follow each other,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from chaos.experiment.reader import load
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.judging.outcome import judge
-from chaos.verdict import Engine
+from chaos.verdict import Anomaly, Engine
 from reports.moments.as_text import text
 from stormproof.launch import SIM, Launch
 from stormproof.moments.search import case_of, measure
@@ -89,7 +88,7 @@ workloads:
   - register: {clients: 4, objects: 1, rate_per_s: 16, writes: 0.7, members: 2}
 """
 #: Finds a row of a run, where this violation was found; the step is asked with the number of the cause's row.
-Find = Callable[[History, Mapping[str, Any], int], Row]
+Find = Callable[[History, Anomaly, int], Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +107,15 @@ class Planted:
 
 def begins(fault: str, time: int = 0) -> Find:
     """The row by which this fault is about to begin, for the so-manieth time."""
-    return lambda rows, anomaly, cause: [row for row in rows.of("fault", fault) if row.type == "invoke"][time]
+    return lambda rows, anomaly, cause: [row for row in rows.each("fault", fault) if row.type == "invoke"][time]
 
 
 def next_row(kind: str, name: str, **columns: object) -> Find:
     """The first row of a kind and name after the cause, with these values in its columns; ``message="its"`` stands for
     the message of the violation."""
 
-    def find(history: History, anomaly: Mapping[str, Any], cause: int) -> Row:
-        wanted = {key: anomaly["message"] if value == "its" else value for key, value in columns.items()}
+    def find(history: History, anomaly: Anomaly, cause: int) -> Row:
+        wanted = {key: anomaly.message if value == "its" else value for key, value in columns.items()}
         found = [row for row in history.each(kind, name) if row.index > cause]
         return next(row for row in found if all(getattr(row, key) == value for key, value in wanted.items()))
 
@@ -126,8 +125,8 @@ def next_row(kind: str, name: str, **columns: object) -> Find:
 def asked(name: str) -> Find:
     """The call behind the last answer that the law names."""
 
-    def find(history: History, anomaly: Mapping[str, Any], cause: int) -> Row:
-        calls = [row.op for row in history.numbered(anomaly["rows"]) if row.f == name and row.op >= 0]
+    def find(history: History, anomaly: Anomaly, cause: int) -> Row:
+        calls = [row.op for row in history.numbered(anomaly.rows) if row.f == name and row.op >= 0]
         return history.numbered([max(calls)])[0]
 
     return find
