@@ -59,8 +59,8 @@ def scenario(planted: Planted) -> str:
 
 
 def run(example: str | Path, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
-    """Run an example, by its name or its file, in the simulator, judge it in this process, and keep nothing on disk. ``draws``: draw
-    the page, too, which may break by itself. Raises as :func:`stormproof.scenario_run.recorded`."""
+    """Run an example, by its name or its file, in the simulator, judge it in this process, and keep nothing on disk.
+    ``draws``: draw the page, too, which may break by itself. Raises as :func:`stormproof.scenario_run.recorded`."""
     file = example if isinstance(example, Path) else EXPERIMENTS[example]
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:

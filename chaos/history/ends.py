@@ -78,7 +78,7 @@ class BegunBy:
         ends = np.flatnonzero(_are_whole(needed["index"], needed["op"], needed["began_value"]))
         return cls(ends[~numbers.among(needed["op"][ends], needed["index"])], needed)
 
-    def constants(self, constants: Mapping[str, int]) -> Mapping[str, int]:
+    def constants(self, constants: dict[str, int]) -> dict[str, int]:
         """Of columns whose rows all have one number return those whose beginnings have it as well."""
         if not len(self.ends):
             return constants
