@@ -167,7 +167,7 @@ PAIRS: dict[str, tuple[Kernel, Kernel, Callable[[Random], pa.Table]]] = {
 WORDLESS = ("durability", "order", "agreement", "reads", "no-rollback", "availability", "consumers", "progress")
 #: Those whose oracles go row by row; the other oracles go queue by queue, or sort everything.
 ROW_BY_ROW = ("durability", "no-rollback")
-RANDOM, MORE = range(40), range(40, 400)
+RANDOM, MORE = range(55), range(55, 400)
 DEPLOYMENTS = ("sim", "process")
 RELAXED = {"flush": "async", "acks": "master"}
 #: Those whose oracles know strict profiles alone.
