@@ -36,7 +36,8 @@ WORDS = ("kind", "type", "f", "process", "node")
 #: JSON object, or "".
 VALUE = "value"
 COLUMNS = (*INTEGERS, *WORDS, VALUE)
-#: What whoever records a row gives. Histories of formats 1 and 2 have no more, nor have those of other programs.
+#: What a caller of the recorder gives for a row. Histories of formats 1 and 2 have no more, nor have those that other
+#: programs recorded.
 GIVEN = tuple(name for name in COLUMNS if name not in REPEATED)
 #: Of shards of less than a queue alone: whether a row stands there beside the shard's own ones.
 BESIDE = "beside"

@@ -77,8 +77,8 @@ def seen_by(context: RunContext, table: pa.Table) -> pa.Table:
 
 class Shard:
     """Implements :class:`chaos.law.Rows` over an Arrow table with the columns of a history, with the beginnings that
-    ends repeat (:mod:`chaos.history.ends`). A row that is there twice (a damaged history) is taken once: nobody did
-    anything twice because of it."""
+    ends repeat (:mod:`chaos.history.ends`). A row that is there twice (a damaged history) is taken once: it does
+    not mean that anything was done twice."""
 
     def __init__(self, table: pa.Table) -> None:
         table, recorded = with_beginnings(table)

@@ -82,11 +82,11 @@ class Recording:
         return lambda row: row["message"] == message and row["f"] == "delivered" and row["op"] >= begin
 
     def table(self) -> pa.Table:
-        """The rows as laws are given them, numbered anew without a gap."""
+        """The rows as laws are given them, numbered from 0 without a gap."""
         return without_beginnings(self.recorded())[0]
 
     def recorded(self) -> pa.Table:
-        """All rows, numbered anew without a gap."""
+        """All rows, numbered from 0 without a gap."""
         place = {row["index"]: number for number, row in enumerate(self.rows) if row["index"] >= 0}
         numbered = [
             {

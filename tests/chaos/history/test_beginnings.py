@@ -1,4 +1,4 @@
-"""The row that ends an operation repeats its beginning, whoever has written it."""
+"""The row that ends an operation repeats its beginning, also where another program recorded it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Retention, segment by segment and deletion by deletion: the oracle of :mod:`checkers._facts.retention`. It tells no
-story: explanations are the kernels' own."""
+"""Retention, segment by segment and deletion by deletion: the oracle of :mod:`checkers._facts.retention`. It
+gives no explanations: these are the kernels' own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Version:
 
     @classmethod
     def of(cls, row: Row) -> Version:
-        told: dict[str, Any] = row.value.get("content") or {}
-        sizes = {int(part["base"]): int(part["bytes"]) for part in told.get("segments") or ()}
-        return cls(row, int(row.value.get("version", -1)), int(told.get("start", 0)), sizes)
+        reported: dict[str, Any] = row.value.get("content") or {}
+        sizes = {int(part["base"]): int(part["bytes"]) for part in reported.get("segments") or ()}
+        return cls(row, int(row.value.get("version", -1)), int(reported.get("start", 0)), sizes)
 
     @property
     def end(self) -> int:
@@ -50,7 +50,7 @@ def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | 
     if manifests is None:
         minimums = [row.value.get("minimums") or {} for row in some(rows, "trace", "retention")]
         lives = some(rows, "trace", "start", "recovered", "role", "retention")
-        return max([0, *(int(told.get(str(queue), 0)) for told in minimums)]), (
+        return max([0, *(int(reported.get(str(queue), 0)) for reported in minimums)]), (
             Evidence.RETENTION in context.evidence and bool(lives)
         )
     floor, is_known, before = 0, True, manifests[0]
@@ -68,12 +68,12 @@ def lawful_floor(rows: Rows, context: RunContext, queue: int, found: Findings | 
 
 
 def _to_keep(rows: Rows, queue: int, number: int) -> int | None:
-    """How many bytes whoever uploaded this version was told to keep."""
+    """Return how many bytes the uploader of this version had to keep; None where its commit does not say."""
     commits = [
         row for row in some(rows, "trace", "tier_commit") if row.queue == queue and row.number("version") == number
     ]
-    told = commits[-1].value.get("retain_bytes") if commits else None
-    return told if isinstance(told, int) else None
+    reported = commits[-1].value.get("retain_bytes") if commits else None
+    return reported if isinstance(reported, int) else None
 
 
 def _may_begin(before: Version, after: Version, to_keep: int) -> bool:
