@@ -15,8 +15,10 @@ from chaos.history import shards
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, VALUE, WORDS
 from chaos.history.ends import with_beginnings, without, without_beginnings
+from chaos.history.prefix import LastSteps, WholeSteps
 from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA
+from chaos.judging.plan import _Keep
 from chaos.judging.shard import Shard
 
 VALUES: tuple[dict[str, Any], ...] = ({}, {"group": "g"}, {"group": "ä", "n": 12}, {"n": 1, "more": [1, {}]})
@@ -147,3 +149,49 @@ def test_what_names_no_earlier_row_is_no_end() -> None:
         sound = with_beginnings(strange)[0]
         assert sound["index"].to_pylist() == strange["index"].to_pylist()
         assert not len(without_beginnings(strange)[1])
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_who_reads_one_block_after_the_other_sees_what_has_begun(
+    in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.history.spool.MOST_ROWS", 0 if in_file else 1 << 20)
+    table = history(4)
+    with Spool(tmp_path) as spool:
+        for at in range(0, table.num_rows, 10):
+            spool.add(table.slice(at, 10))
+        seen: list[int] = []
+        for block in spool.blocks(("index", "op", "kind", "type"), begun=True):
+            here = block.to_pylist()
+            seen += [row["index"] for row in here]
+            for row in here:
+                if in_file and row["kind"] == "op" and row["op"] >= 0 and row["op"] // 10 < row["index"] // 10:
+                    assert row["op"] in seen
+        assert seen
+
+
+def test_an_operation_that_ends_behind_the_cut_has_begun(tmp_path: Path) -> None:
+    table = history(5)
+    rows = table.to_pylist()
+    for row in rows:
+        row |= {"incarnation": 1, "step": row["index"]} if row["kind"] == "trace" else {}
+    last = max(row["index"] for row in rows if row["kind"] == "trace")
+    cut = next(row["index"] for row in rows if row["kind"] == "trace" and row["index"] > 60)
+    for row in rows:
+        row["step"] = cut if row["kind"] == "trace" and row["index"] in (cut, last) else row["step"]
+    whole = pa.Table.from_pylist(rows, SCHEMA)
+    with Spool(tmp_path) as spool:
+        spool.add(whole)
+        steps = LastSteps(of_stream=("n", 1, cut))
+        found = WholeSteps(spool, whole.num_rows, steps).whole()
+    assert found is not None
+    expected = without_beginnings(whole.slice(0, cut))[0]
+    assert found.sort_by("index").to_pylist() == expected.to_pylist()
+    assert any(row["op"] in expected["index"].to_pylist() for row in rows[cut:] if row["began_value"] >= 0)
+
+
+def test_of_an_operation_whose_beginning_is_kept_its_end_is_kept() -> None:
+    ends = without_beginnings(history(6))[0]
+    kept = _Keep(lambda rows: rows.where(kind="op", type="invoke"))(ends)
+    of_ends = [row["index"] for row in ends.to_pylist() if row["began_value"] >= 0]
+    assert of_ends and set(of_ends) <= set(kept.tolist()) <= set(ends["index"].to_pylist())
