@@ -94,10 +94,12 @@ make_environment() {
     printf 'setup: making .venv from requirements.lock with %s\n' "$python" >&2
     rm -rf .venv
     "$python" -m venv .venv
-    # Spark is the largest by far, and everything else takes as long: each by a pip of its own. The lock names all that
-    # either needs, and one entry of it takes several lines.
-    awk '/^[a-z]/ { spark = /^py(spark|4j)==/ } { print >(spark ? ".cache/spark.lock" : ".cache/others.lock") }' \
-        requirements.lock
+    # Spark is the largest by far, and everything else takes as long: each by a pip of its own. Spark is built by
+    # setuptools, which therefore comes first: it must not change meanwhile. The lock names all that either needs, and
+    # one entry of it takes several lines.
+    awk '/^[a-z]/ { part = /^setuptools==/ ? "builder" : /^py(spark|4j)==/ ? "spark" : "others" }
+        { print >(".cache/" part ".lock") }' requirements.lock
+    pip_install --no-deps --require-hashes -r .cache/builder.lock || fail "pip could not install setuptools."
     pip_install --no-deps --require-hashes -r .cache/spark.lock &
     pip_install --no-deps --require-hashes -r .cache/others.lock || fail "pip could not install what requirements.lock names."
     wait $! || fail "pip could not install pyspark."
