@@ -45,7 +45,7 @@ def wanted(index: Ints, all_wanted: Ints) -> Flags:
     ascends too, as that of a block does, only what is wanted of its range is sought in it."""
     if not len(index) or not bool(np.all(index[1:] > index[:-1])):
         return among(index, all_wanted)
-    begin, end = np.searchsorted(all_wanted, [index[0], index[-1] + 1])
+    begin, end = np.searchsorted(all_wanted, index[0]), np.searchsorted(all_wanted, index[-1], side="right")
     few = all_wanted[begin:end]
     place = np.searchsorted(index, few)
     found = np.zeros(len(index), np.bool_)
