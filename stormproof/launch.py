@@ -27,6 +27,7 @@ from chaos.history import directory as store
 from chaos.history.format import FIELD, FORMAT
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
+from chaos.history.seal_traces import seal_traces
 from chaos.machines.healing import marks, state
 from chaos.plugins import PluginKind
 from chaos.version import VERSION
@@ -150,7 +151,7 @@ def start(
     except BaseException as error:
         _note_failure(directory, error)
         raise
-    _seal(directory, store.trace_files(directory))
+    seal_traces(directory)
     store.update_meta(directory, state="finished", rows=len(recorder), summary=dataclasses.asdict(summary))
     if outlives(launch.deployment):
         marks.end(directory)

@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 
 from benchmarks.longer.moving import Moves, content, segment
 from benchmarks.longer.rows import Stream, Template
-from benchmarks.longer.traces import Lines, NodeTrace
+from benchmarks.longer.traces import Lines, NodeTrace, traced_lines
 from chaos.history import manifest
 from chaos.history.columns import VALUE
-from chaos.history.directory import EXPERIMENT, META, TRACES, read_meta, trace_files, write_json
+from chaos.history.directory import EXPERIMENT, META, TRACES, read_meta, write_json
 from chaos.history.manifest import Manifest
+from chaos.history.seal_traces import seal_traces
 from chaos.history.stream import SCHEMA, stream_blocks
 
 SEQUENCE = (1 << 40) - 1
@@ -53,10 +54,9 @@ class Longer:
         self._first = int(np.flatnonzero(sends)[0])
         times = table["time_ns"].to_numpy()
         self._begin_ns = int(times[self._first])
-        self._end_ns = self._rest_ns()
-        self._traces = {
-            Path(name).stem: NodeTrace(run / name, self._begin_ns, self._end_ns) for name in trace_files(run)
-        }
+        traced = traced_lines(run)
+        self._end_ns = self._rest_ns(traced)
+        self._traces = {node: NodeTrace(lines, self._begin_ns, self._end_ns) for node, lines in traced.items()}
         self._lines = {node: Lines(trace, trace.load) for node, trace in self._traces.items()}
         self._moves = self._found()
 
@@ -68,7 +68,8 @@ class Longer:
             self._write_trace(to / TRACES / f"{node}.jsonl", node, times)
         (to / EXPERIMENT).write_bytes((self._run / EXPERIMENT).read_bytes())
         with Manifest(to) as sealing:
-            sealing.seal_files([EXPERIMENT, *trace_files(to)])
+            sealing.seal_files([EXPERIMENT])
+        seal_traces(to)
         write_json(
             to / META, {**read_meta(self._run).json} | {"run": to.name, "directory": str(to), "rows": self._rows}
         )
@@ -88,11 +89,11 @@ class Longer:
         found: npt.NDArray[np.bool_] = pc.equal(self._table["type"], "invoke").to_numpy(zero_copy_only=False)
         return found
 
-    def _rest_ns(self) -> int:
+    def _rest_ns(self, traced: Mapping[str, bytes]) -> int:
         """When the last manifest was known to all."""
         last = 0
-        for name in trace_files(self._run):
-            trace = NodeTrace(self._run / name, 0, 1 << 62)
+        for mine in traced.values():
+            trace = NodeTrace(mine, 0, 1 << 62)
             if trace.load:
                 lines = Lines(trace, trace.load)
                 views = [f == "tier_view" for f in lines.f]

@@ -15,6 +15,7 @@ from benchmarks.longer.moving import HASHED, Ints, Moves, Value
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import GIVEN, INTEGERS, VALUE, WORDS
 from chaos.history.manifest import Batch, Manifest, Sum
+from chaos.history.segments import Segments
 from chaos.history.stream import SCHEMA, STREAM
 
 #: So many rows are sealed together.
@@ -32,16 +33,17 @@ class Stream:
 
     def __init__(self, run: Path) -> None:
         self.rows = self._offset = 0
-        self._file, self._manifest, self._sum = (run / STREAM).open("xb"), Manifest(run), Sum(0, 0)
-        self._writer = pa.ipc.new_stream(self, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
-        self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))
-        self._beginnings = Beginnings()
-        self._seal(0)
+        self._file, self._manifest = (run / STREAM).open("xb"), Manifest(run)
+        self._sum = self._whole = Sum(0, 0)
+        self._beginnings, self._segments = Beginnings(), Segments()
+        self._begin_segment()
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
         self._file.write(view)
-        self._sum = Sum(self._sum.length + view.nbytes, zlib.crc32(view, self._sum.crc))
+        self._sum, self._whole = (
+            Sum(one.length + view.nbytes, zlib.crc32(view, one.crc)) for one in (self._sum, self._whole)
+        )
         return view.nbytes
 
     def flush(self) -> None: ...
@@ -50,15 +52,33 @@ class Stream:
         return True
 
     def add(self, table: pa.Table) -> None:
-        table = self._beginnings.repeat(table.select(GIVEN)).cast(SCHEMA)
+        table, begin = self._beginnings.repeat(table.select(GIVEN)).cast(SCHEMA), 0
+        for end in self._segments.starts(table["op"].to_numpy()):
+            self._add(table.slice(begin, end - begin))
+            self._end_segment()
+            self._begin_segment()
+            begin = end
+        self._add(table.slice(begin))
+
+    def close(self) -> None:
+        self._end_segment()
+        self._file.close()
+        self._manifest.close()
+
+    def _add(self, table: pa.Table) -> None:
         for begin in range(0, table.num_rows, BATCH_ROWS):
-            (batch,) = table.slice(begin, BATCH_ROWS).combine_chunks().to_batches()
+            (batch,) = table.slice(begin, BATCH_ROWS).unify_dictionaries().combine_chunks().to_batches()
             self._writer.write_batch(batch)
             self._seal(batch.num_rows)
 
-    def close(self) -> None:
-        self._file.close()
-        self._manifest.close()
+    def _begin_segment(self) -> None:
+        self._begin, self._first, self._whole = self._offset, self.rows, Sum(0, 0)
+        self._writer = pa.ipc.new_stream(self, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=SCHEMA))
+        self._seal(0)
+
+    def _end_segment(self) -> None:
+        self._manifest.segment(Batch(self._begin, self._whole, self.rows - self._first))
 
     def _seal(self, rows: int) -> None:
         self._manifest.batch(Batch(self._offset, self._sum, rows))

@@ -1,4 +1,4 @@
-"""The trace files of a longer run: the lines of the load again and again."""
+"""The traces of a longer run: the lines of the load again and again."""
 
 from __future__ import annotations
 
@@ -7,21 +7,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.longer.moving import HASHED, Moves, Value, goes_on
-from chaos.history.trace_lines import COLUMNS, HEADER, Form
+from chaos.history import manifest
+from chaos.history.trace_lines import COLUMNS, COMMON, HEADER, Encoder, Form
+from chaos.history.traces import read_traces
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def traced_lines(run: Path) -> dict[str, bytes]:
+    """Return what each node of a run has traced, as the lines that it wrote."""
+    blocks, damage = read_traces(run, 0, manifest.read(run))
+    assert not damage, damage
+    encoders: dict[str, Encoder] = {}
+    lines: dict[str, list[str]] = {}
+    for row in pa.concat_tables(blocks).select(["kind", *COMMON, *COLUMNS, "value"]).to_pylist():
+        row["value"] = json.loads(row["value"] or "{}")
+        encoder = encoders.setdefault(row["node"], Encoder())
+        lines.setdefault(row["node"], []).append(encoder.encode(row))
+    return {node: "".join(mine).encode() for node, mine in lines.items()}
 
 
 class NodeTrace:
     """What one node traced before the load, in it, and after it. Every line must be typed."""
 
-    def __init__(self, path: Path, begin_ns: int, end_ns: int) -> None:
+    def __init__(self, lines: bytes, begin_ns: int, end_ns: int) -> None:
         self.forms: dict[int, Form] = {}
         self.headers: list[bytes] = []
         self.before, self.load, self.after = list[list[bytes]](), list[list[bytes]](), list[list[bytes]]()
-        for line in path.read_bytes().splitlines(keepends=True):
+        for line in lines.splitlines(keepends=True):
             if line.startswith(HEADER):
                 form = Form.parse(line)
                 assert form.number not in self.forms, "a node that lived several times"

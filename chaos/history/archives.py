@@ -41,7 +41,11 @@ FILES = (
     *(directory.META, manifest.FILE, directory.EXPERIMENT, "history.arrows", "undo.jsonl", directory.VERDICT),
     *("junit.xml", "report.html", "moments.json", "perfetto.json", "error.txt"),
 )
-FOLDERS: Mapping[str, str] = {directory.TRACES: ".jsonl", directory.SHARDS: ".parquet", "logs": ".log"}
+FOLDERS: Mapping[str, Sequence[str]] = {
+    directory.TRACES: (directory.LINES, directory.SEGMENTS),
+    directory.SHARDS: (".parquet",),
+    "logs": (".log",),
+}
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
 
@@ -101,7 +105,7 @@ def _by_run(members: Sequence[zipfile.ZipInfo]) -> dict[PurePosixPath, dict[str,
         path = PurePosixPath(member.filename)
         if path.name in FILES:
             found.setdefault(path.parent, {})[path.name] = member
-        if FOLDERS.get(path.parent.name) == path.suffix and RUN_NAME.fullmatch(path.name):
+        if path.suffix in FOLDERS.get(path.parent.name, ()) and RUN_NAME.fullmatch(path.name):
             found.setdefault(path.parent.parent, {})[f"{path.parent.name}/{path.name}"] = member
     return found
 

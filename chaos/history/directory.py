@@ -27,6 +27,8 @@ VERDICT = "verdict.json"
 EXPERIMENT = "experiment.yaml"
 SHARDS = "shards"
 TRACES = "traces"
+#: How the names of files of traces end: as lines while nodes write them, then as segments (``NODE.0000.arrows``, …).
+LINES, SEGMENTS = ".jsonl", ".arrows"
 #: Of a run on hosts: where its nodes are. Nothing is left there once it says that it is ``cleared``.
 HOSTS = "hosts.json"
 #: What a run holds down of a cluster that it did not start: of containers, of programs on hosts.
@@ -122,8 +124,20 @@ def update_meta(run: Path, **changes: object) -> None:
 
 
 def trace_files(run: Path) -> list[str]:
-    """Return the trace files of a run, as paths in its directory."""
-    return guarded.listed(run, TRACES, ".jsonl")
+    """Return the files in which the traces of a run stand, as paths in its directory, in the order of their rows: the
+    lines of a node as long as there are any, else the segments that were made of them."""
+    lines = guarded.listed(run, TRACES, LINES)
+    segments = [(*node_and_number(name), name) for name in guarded.listed(run, TRACES, SEGMENTS)]
+    found = [(name.removesuffix(LINES), 0, name) for name in lines]
+    found += [one for one in segments if f"{one[0]}{LINES}" not in lines]
+    return [name for _, _, name in sorted(found, key=lambda one: (f"{one[0]}{LINES}", *one[1:]))]
+
+
+def node_and_number(segment: str) -> tuple[str, int]:
+    """Return of which node's trace a segment of this name is, and its place among those of that trace, from 0."""
+    stem = segment.removesuffix(SEGMENTS)
+    node, _, number = stem.rpartition(".")
+    return (node, int(number)) if number.isascii() and number.isdecimal() else (stem, 0)
 
 
 def shard_files(run: Path, folder: str = SHARDS) -> list[str]:

@@ -19,7 +19,7 @@ from chaos.history.stream import STREAM
 
 #: What is copied of a run; its shards only where they are all that is left.
 FILES = (directory.META, manifest.FILE, directory.EXPERIMENT, STREAM, "undo.jsonl")
-TRACE = re.compile(rf"{directory.TRACES}/[A-Za-z0-9_][^/\\]*\.jsonl")
+TRACE = re.compile(rf"{directory.TRACES}/[A-Za-z0-9_][^/\\]*\.(jsonl|arrows)")
 SHARD = re.compile(rf"{directory.SHARDS}/[A-Za-z0-9_][^/\\]*\.parquet")
 
 

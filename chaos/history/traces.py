@@ -1,4 +1,5 @@
-"""Reads what nodes that were processes have traced: typed lines, and JSON of which most differs in numbers only."""
+"""Reads what nodes that were processes have traced: segments, and the lines that these are made of once no node writes
+any more. Lines are typed, or JSON of which most differs in numbers only."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ from chaos import guarded
 from chaos.errors import BadInput
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
-from chaos.history.directory import trace_files
+from chaos.history.directory import SEGMENTS, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.masks import MASK, Ints, Masked
 from chaos.history.masks import WORDS as MASK_WORDS
+from chaos.history.trace_segments import segment_blocks
 from chaos.history.typed_lines import NO_ROW, TypedLines, is_typed
 from chaos.history.values import to_json
 
@@ -45,24 +47,37 @@ def read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list
 
 
 def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list[str]) -> Iterator[pa.Table]:
-    """Yield the traces of processes, indexed from ``first_index`` on, some lines at a time. ``damage`` gets a sentence
-    for each line that is no row. A torn last line is how a kill looks, no damage. Of a file that was sealed no more is
-    read than what was sealed."""
+    """Yield the traces of processes, indexed from ``first_index`` on, some rows at a time. ``damage`` gets a sentence
+    for each line that is no row, and for each segment that is none."""
     for name in trace_files(directory):
-        known = sealed.files.get(name)
-        most = manifest.largest([known[-1].length]) if known else LARGEST_TRACE
-        with guarded.opened(guarded.below(directory, name), most) as file:
-            number, typed = 1, TypedLines()
-            for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
-                if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
-                    continue  # it is unknown how long its last number was
-                table, lines, bad = _read(block, typed)
-                table = table.set_column(0, COLUMNS[0], pa.array(np.arange(first_index, first_index + len(table))))
-                first_index += table.num_rows
-                if whole:
-                    damage += [f"{name}:{number + line} is no trace row; it is left out" for line in bad]
-                number += lines
-                yield table
+        if name.endswith(SEGMENTS):
+            blocks = segment_blocks(directory, name, first_index, damage)
+        else:
+            blocks = line_blocks(directory, name, sealed, damage, first_index)
+        for block in blocks:
+            first_index += block.num_rows
+            yield block
+
+
+def line_blocks(
+    directory: Path, name: str, sealed: Sealed, damage: list[str], first_index: int = 0
+) -> Iterator[pa.Table]:
+    """Yield the rows of one trace that stand in lines, as :func:`trace_blocks` does. A torn last line is how a kill
+    looks, no damage. Of a file that was sealed no more is read than what was sealed."""
+    known = sealed.files.get(name)
+    most = manifest.largest([known[-1].length]) if known else LARGEST_TRACE
+    with guarded.opened(guarded.below(directory, name), most) as file:
+        number, typed = 1, TypedLines()
+        for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
+            if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
+                continue  # it is unknown how long its last number was
+            table, lines, bad = _read(block, typed)
+            table = table.set_column(0, COLUMNS[0], pa.array(np.arange(first_index, first_index + len(table))))
+            first_index += table.num_rows
+            if whole:
+                damage += [f"{name}:{number + line} is no trace row; it is left out" for line in bad]
+            number += lines
+            yield table
 
 
 def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:

@@ -23,7 +23,7 @@ AUTO, LOCAL, SPARK = "auto", "local", "spark"
 #: few seconds, after which it uses all cores.
 SPARK_BYTES = 300_000_000
 #: The files of a run that hold rows.
-ROWS = ("*.arrows", "traces/*.jsonl")
+ROWS = ("*.arrows", "traces/*.arrows", "traces/*.jsonl")
 ROWS_ALONE = ("shards/*.parquet",)
 
 

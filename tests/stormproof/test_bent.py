@@ -18,6 +18,7 @@ from chaos.experiment.reader import load
 from chaos.history import directory, manifest
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM, Recorder
+from chaos.history.seal_traces import seal_traces
 from chaos.judging.outcome import judge
 from chaos.judging.run import prepare
 from chaos.run import runner
@@ -27,7 +28,7 @@ from stormproof import cli
 from stormproof.launch import Launch, start
 from tests.stormproof.test_trouble import CALM
 
-TRACE = "traces/broker-0.jsonl"
+TRACE, SEGMENT = "traces/broker-0.jsonl", "traces/broker-1.0000.arrows"
 #: Bytes drawn of what isn't flipped byte by byte.
 DRAWN = 600
 
@@ -56,9 +57,11 @@ def calm(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A VALID run in the simulator, with a sealed trace file of a process beside it; judged."""
+    """A VALID run in the simulator, with sealed traces of two processes beside it, one of them as lines; judged."""
     run = calm(tmp_path_factory.mktemp("bent"))
     (run / TRACE).parent.mkdir(exist_ok=True)
+    (run / "traces/broker-1.jsonl").write_text('{"f": "noise", "node": "broker-1", "step": 2}\n' * 3)
+    seal_traces(run)
     (run / TRACE).write_text('{"f": "noise", "node": "broker-0", "step": 2}\n' * 3)
     with Manifest(run) as sealing:
         sealing.seal_files([TRACE])
@@ -130,10 +133,10 @@ def size(run: Path, name: str) -> range:
 
 def test_a_flipped_bit_anywhere_is_damage_and_named(run: Path) -> None:
     rng = Random(1)
-    names = (directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE)
+    names = (directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE, SEGMENT)
     flipped = [flip for name in names for flip in flips(name, rng.sample(size(run, name), 12), rng)]
     flipped += flips(STREAM, rng.sample(list(headers(run)), 12), rng)
-    assert assert_each_is_named(run, flipped) == 72
+    assert assert_each_is_named(run, flipped) == 84
 
 
 @pytest.mark.full
@@ -143,6 +146,7 @@ def test_every_byte_that_says_what_a_run_is_and_many_of_the_rest(run: Path) -> N
     flipped = [flip for name in names for flip in flips(name, size(run, name), rng)]
     flipped += [Flip(name, at, 0xFF) for name in names for at in size(run, name)[::16]]
     flipped += flips(TRACE, rng.sample(size(run, TRACE), min(DRAWN, len(size(run, TRACE)))), rng)
+    flipped += flips(SEGMENT, size(run, SEGMENT), rng)
     flipped += flips(STREAM, [*headers(run)][::3], rng)
     flipped += flips(STREAM, rng.sample(size(run, STREAM), DRAWN // 2), rng)
     assert_each_is_named(run, flipped)
@@ -155,7 +159,7 @@ def test_every_byte_that_says_what_a_run_is_and_many_of_the_rest(run: Path) -> N
     assert_each_is_named(run, flips(name, rng.sample(size(run, name), DRAWN // 2), rng))
 
 
-@pytest.mark.parametrize("name", [directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE])
+@pytest.mark.parametrize("name", [directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE, SEGMENT])
 def test_what_was_flipped_makes_a_valid_run_unknown(run: Path, name: str) -> None:
     Flip(name, len(size(run, name)) // 2, 1).apply(run)
     verdict = check(run)
@@ -192,6 +196,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no experiment": (lambda run: (run / directory.EXPERIMENT).unlink(), "experiment.yaml is missing"),
     "no trace": (lambda run: (run / TRACE).unlink(), f"{TRACE} is missing"),
     "another trace": (lambda run: (run / "traces/x.jsonl").write_text("{}\n"), "traces/x.jsonl is not in the manifest"),
+    "no segment of a trace": (lambda run: (run / SEGMENT).unlink(), f"{SEGMENT} is missing"),
     "a longer trace": (lambda run: os.truncate(run / TRACE, 3 << 30), f"{TRACE} is not what was written"),
     "a longer history": (lambda run: os.truncate(run / STREAM, 3 << 30), "are not vouched for"),
     "no manifest": (lambda run: (run / manifest.FILE).unlink(), "there is no manifest"),
@@ -284,7 +289,7 @@ def special(path: Path, kind: str) -> None:
             os.truncate(path, 5 << 30)
 
 
-READ = (directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE, "shards/all-0.parquet")
+READ = (directory.META, directory.EXPERIMENT, manifest.FILE, STREAM, TRACE, SEGMENT, "shards/all-0.parquet")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "huge"])

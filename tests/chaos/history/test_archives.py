@@ -107,7 +107,14 @@ def test_every_command_that_reads_a_run_takes_an_archive_of_one(
 def test_only_what_a_run_has_for_its_readers_is_taken_out(run: Path, tmp_path: Path) -> None:
     """Above all not what a run leaves to be healed, by which the victim's own commands would act on hosts."""
     left = ("attached.json", "attached_hosts.json", "hosts.json", "left.json", "launch/broker-0.json", "x.sh")
-    kept = ("logs/broker-0.log", "shards/all-0.parquet", "moments.json", "undo.jsonl", "report.html")
+    kept = (
+        "traces/broker-1.0000.arrows",
+        "logs/broker-0.log",
+        "shards/all-0.parquet",
+        "moments.json",
+        "undo.jsonl",
+        "report.html",
+    )
     odd = ("traces/deep/x.jsonl", "traces/-x.jsonl", "traces/.x.jsonl", "logs/x.sh", "shards/x", "nodes/a/traces/b/c")
     for name in (*left, *kept, *odd):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
@@ -246,6 +253,7 @@ def fuzzed(seed: int, archive: Path, home: Path) -> None:
         "run.json",
         "traces",
         "x.jsonl",
+        "x.0000.arrows",
         "..",
         ".",
         "",
@@ -279,7 +287,7 @@ def fuzzed(seed: int, archive: Path, home: Path) -> None:
     for path in runs.rglob("*"):
         assert path.is_dir() or stat.S_ISREG(path.lstat().st_mode), seed
         inside = str(path.relative_to(runs)).partition("/")[2]
-        assert not inside or path.is_dir() or inside in archives.FILES or inside.endswith(".jsonl"), seed
+        assert not inside or path.is_dir() or inside in archives.FILES or inside.endswith((".jsonl", ".arrows")), seed
 
 
 @pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 6_000), marks=pytest.mark.full)], ids=str)
