@@ -93,7 +93,8 @@ class Sieve:
     time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
     keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, where rows that stand
     in no shard of the part are given to it as if they had one of their own; and for a shard's own rows: then it is
-    given those of all shards.
+    given those of all shards. One that is not ``forward`` may also be asked about pieces by themselves:
+    ``keep(keep(A) + keep(B)) = keep(A + B)``.
 
     ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
     keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.

@@ -42,6 +42,13 @@ class Digest:
         return tree.hexdigest()
 
 
+def segment_digest(rows: pa.Table) -> bytes:
+    """Return what the rows of one segment bring to the digest of their run."""
+    leaf = _Leaf()
+    leaf.add(rows)
+    return leaf.digest()
+
+
 def digest(table: pa.Table) -> str:
     """Return the digest of all rows of a run."""
     whole = Digest()

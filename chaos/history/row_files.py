@@ -7,6 +7,7 @@ more, and what was recorded is read itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from chaos.errors import ChaosError, DamagedHistory
 from chaos.history import manifest
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
-from chaos.history.directory import SHARDS, TRACES, shard_files, trace_files
+from chaos.history.directory import SEGMENTS, SHARDS, TRACES, shard_files, trace_files
 from chaos.history.ends import NEEDED, with_beginnings
 from chaos.history.manifest import Sealed
+from chaos.history.pieces import Piece, pieces
 from chaos.history.row import Keep
-from chaos.history.shards import WHOLE
+from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
 from chaos.history.stream import MOST_ROWS, SCHEMA, STREAM, is_sound, stream_blocks
+from chaos.history.trace_segments import segment_rows
 from chaos.history.traces import trace_blocks
 
 ONE = f"{SHARDS}/{WHOLE}.parquet"
@@ -85,8 +88,8 @@ class RowFiles:
 
     @property
     def is_large(self) -> bool:
-        """Whether the rows stand in several shards, so that nobody should hold all of them."""
-        return self._named != [ONE] and bool(self._shards)
+        """Whether there are so many rows that nobody should hold all of them."""
+        return bool(self._pieces) or (self._named != [ONE] and bool(self._shards))
 
     def rows(
         self, keep: Keep | None = None, columns: Collection[str] = COLUMNS, shape: Shape | None = None
@@ -95,6 +98,10 @@ class RowFiles:
         into files of their own, or few rows of many are wanted. ``columns``: those that ``keep`` and ``shape`` need,
         ``index`` among them."""
         names = [name for name in COLUMNS if name in columns]
+        if self._pieces:
+            with suppress(DamagedHistory):
+                return _in_order(self._of_pieces(_every if keep is None else keep, names), names, shape), []
+            self._broken = True
         is_faster = bool(trace_files(self._run)) if self._named == [ONE] else keep is not None
         if is_faster and self._shards:
             try:
@@ -112,12 +119,30 @@ class RowFiles:
         seen = _Seen(self._promised)
         if self.is_large:
             try:
-                yield from self._of_shards(keep, names, seen)
+                yield from self._of_pieces(keep, names, seen) if self._pieces else self._of_shards(keep, names, seen)
                 return
             except _NO_SHARDS:
                 self._broken = True
         rows = self.recorded(keep)[0].select(names)
         yield rows.filter(pa.array(seen.new(rows["index"].to_numpy()))) if self._broken else rows
+
+    @property
+    def _pieces(self) -> tuple[Piece, ...]:
+        """The segments of a large run, if they can be read apart from one another."""
+        return () if self._broken else self._found_pieces
+
+    @cached_property
+    def _found_pieces(self) -> tuple[Piece, ...]:
+        found = pieces(self._run, self.sealed)
+        return found if sum(piece.rows for piece in found) >= SINGLE_SHARD_ROWS else ()
+
+    def _of_pieces(self, keep: Keep, names: list[str], seen: _Seen | None = None) -> Iterator[pa.Table]:
+        for piece in self._pieces:
+            rows = piece.read(names)
+            wanted = np.array(keep(rows), dtype=np.bool_)
+            if seen is not None:
+                wanted = seen.new(rows["index"].to_numpy(), wanted)
+            yield rows.filter(pa.array(wanted))
 
     def _of_shards(self, keep: Keep, names: list[str], seen: _Seen, held: Any = None) -> Iterator[pa.Table]:
         from chaos.history.bounded.shard_files import batches  # late: few read shards here
@@ -131,22 +156,17 @@ class RowFiles:
     def _from_shards(self, keep: Keep | None, names: list[str], shape: Shape | None) -> pa.Table:
         from chaos.history.bounded.shard_files import Budget
 
-        empty = pa.schema([SCHEMA.field(name) for name in names]).empty_table()
-        tables = [empty if shape is None else shape(empty)]
-        every = (lambda rows: np.ones(rows.num_rows, np.bool_)) if keep is None else keep
         held = Budget(self._run) if keep is None else None
-        found = self._of_shards(every, names, _Seen(self._promised), held)
-        tables += [rows if shape is None else shape(rows) for rows in found]
-        table = pa.concat_tables(tables).unify_dictionaries()
-        index = table["index"].to_numpy()
-        if np.all(index[1:] > index[:-1]):
-            return table.combine_chunks()
-        return table.take(pa.array(np.argsort(index, kind="stable"))).combine_chunks()
+        found = self._of_shards(_every if keep is None else keep, names, _Seen(self._promised), held)
+        return _in_order(found, names, shape)
 
     @cached_property
     def _promised(self) -> int:
-        """How many rows the run may have: those of its batches, and a trace row takes some bytes."""
-        traced = sum(sums[-1].length for name, sums in self.sealed.files.items() if name.startswith(f"{TRACES}/"))
+        """How many rows the run may have: those of its batches and segments, and a line takes some bytes."""
+        lines = {name: sums[-1].length for name, sums in self.sealed.files.items() if name.startswith(f"{TRACES}/")}
+        segments = [name for name in lines if name.endswith(SEGMENTS)]
+        traced = sum(lines[name] for name in lines.keys() - {*segments})
+        traced += sum(segment_rows(self._run, name) for name in segments)
         return min(MOST_ROWS, sum(batch.rows for batch in self.sealed.batches) + traced)
 
     @property
@@ -219,6 +239,21 @@ class RowFiles:
         if is_whole:
             return with_beginnings(table)[0].sort_by("index"), damage
         return Beginnings().repeat(table).cast(SCHEMA), damage
+
+
+def _every(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    return np.ones(rows.num_rows, np.bool_)
+
+
+def _in_order(blocks: Iterator[pa.Table], names: list[str], shape: Shape | None) -> pa.Table:
+    """Return all rows of these blocks, which have the columns ``names``, in the order of their numbers."""
+    empty = pa.schema([SCHEMA.field(name) for name in names]).empty_table()
+    tables = [rows if shape is None else shape(rows) for rows in (empty, *blocks)]
+    table = pa.concat_tables(tables).unify_dictionaries()
+    index = table["index"].to_numpy()
+    if np.all(index[1:] > index[:-1]):
+        return table.combine_chunks()
+    return table.take(pa.array(np.argsort(index, kind="stable"))).combine_chunks()
 
 
 class _Seen:

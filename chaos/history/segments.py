@@ -21,7 +21,9 @@ class Segments:
     """Says where rows are cut, some at a time, in their order. Nothing but the rows decides: those of other formats,
     which were not cut when they were recorded, have segments too."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int | None = None) -> None:
+        """``rows``: in the place of :data:`SEGMENT_ROWS`."""
+        self._full = SEGMENT_ROWS if rows is None else rows
         self._rows, self._last = 0, -1
 
     def starts(self, op: Ints) -> list[int]:
@@ -29,10 +31,10 @@ class Segments:
         before = np.append(self._last, op[:-1]) if len(op) else op
         may = np.flatnonzero((before != op) | (op < 0))
         found: list[int] = []
-        least = SEGMENT_ROWS - self._rows
+        least = self._full - self._rows
         while (at := int(np.searchsorted(may, least))) < len(may):
             found.append(int(may[at]))
-            least = found[-1] + SEGMENT_ROWS
+            least = found[-1] + self._full
         if len(op):
             self._rows = len(op) - found[-1] if found else self._rows + len(op)
             self._last = int(op[-1])

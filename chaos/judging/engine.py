@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
+
 #: How the reason begins why a kernel can't judge, before the evidence that it needs.
 LACKS = "the driver does not report "
 #: A job that fails is tried again in parts until so many jobs have failed: each of them takes its time.
@@ -55,11 +58,13 @@ MOST_FAILED_JOBS = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
     """One run to judge: what is known of it, and its Parquet shards, by their paths or URIs. ``examined``: what
-    :func:`examine` has found in them already, here or in another process."""
+    :func:`examine` has found in them already, here or in another process; ``as_if``: what laws find without accidents,
+    where that is known already."""
 
     context: RunContext
     shards: Sequence[Path | str]
     examined: Examined | None = None
+    as_if: Examined | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def judge(
             examined = _on_spark(own, tasks, on_progress)
     partials: list[Examined] = [list(run.examined or ()) for run in runs]
     for task, found in zip(tasks, examined, strict=True):
-        partials[task.run] += _complete(task, found)
+        partials[task.run] += complete(task.name, task.context, found)
     return [verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
 
 
@@ -118,7 +123,7 @@ def examine_whole(table: pa.Table, context: RunContext) -> Examined:
     try:
         return examine_shard(WHOLE, Shard(table), context)
     except MemoryError:
-        return _gaps(WHOLE, context, "there was no memory left to look at its rows")
+        return gaps(WHOLE, context, "there was no memory left to look at its rows")
 
 
 def _tasks(number: int, run: RunInput) -> list[_Task]:
@@ -136,19 +141,32 @@ def _in_process(tasks: Sequence[_Task], on_progress: OnProgress | None) -> list[
 
 
 def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress | None = None) -> list[Examined]:
-    """Examine the tasks in one job. One that fails as a whole (a worker that is killed each time, say) has examined
-    nothing: no law may look kept.
+    """Examine the tasks in one job, and those of a job that fails in halves."""
+
+    def examine(part: Sequence[_Task]) -> list[Examined]:
+        return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
+
+    return in_halves(tasks, examine, lambda part, reason: [_all_gaps(task, reason) for task in part])
+
+
+def in_halves(
+    tasks: Sequence[T],
+    examine: Callable[[Sequence[T]], list[Examined]],
+    all_gaps: Callable[[Sequence[T], str], list[Examined]],
+) -> list[Examined]:
+    """Return what ``examine`` finds with tasks, in one job. A job that fails as a whole (a worker that is killed each
+    time, say) has examined nothing: no law may look kept.
 
     Its tasks are tried again in two halves, down to the ones that fail, so that a shard that is too large for the
-    workers leaves its own laws undecided and no others; but not for ever.
+    workers leaves its own laws undecided and no others (``all_gaps``); but not for ever.
     """
     failed, lost = count(1), ""
 
-    def examine(part: Sequence[_Task]) -> list[Examined]:
+    def tried(part: Sequence[T]) -> list[Examined]:
         nonlocal lost
         try:
             if not lost:
-                return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
+                return examine(part)
             reason, again = lost, False
         except ChaosError:
             raise
@@ -157,11 +175,11 @@ def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress 
             lost = reason if isinstance(error, JobFailed) and error.lost else ""
             again = not lost and len(part) > 1 and next(failed) < MOST_FAILED_JOBS
         if not again:
-            return [_all_gaps(task, reason) for task in part]
+            return all_gaps(part, reason)
         half = len(part) // 2
-        return [*examine(part[:half]), *examine(part[half:])]
+        return [*tried(part[:half]), *tried(part[half:])]
 
-    return examine(tasks)
+    return tried(tasks)
 
 
 def _serving(shard: str, kernels: Mapping[KernelId, Kernel], context: RunContext) -> list[KernelId]:
@@ -178,19 +196,22 @@ def _lacks(law: Kernel, reported: Set[str]) -> list[str]:
 
 
 def _all_gaps(task: _Task, reason: str, known: Registry | None = None) -> Examined:
-    return _gaps(task.name, task.context, reason, known)
+    return gaps(task.name, task.context, reason, known)
 
 
-def _gaps(shard: str, context: RunContext, reason: str, known: Registry | None = None) -> Examined:
+def gaps(shard: str, context: RunContext, reason: str, known: Registry | None = None) -> Examined:
+    """Return what is found in a shard that could not be examined, for this reason: nothing, of every law that looks at
+    it."""
     kernels = (known or registry()).kernels
     return [(number, Partial(gaps=(reason,))) for number in _serving(shard, kernels, context)]
 
 
-def _complete(task: _Task, found: Examined) -> Examined:
-    """With a gap for each kernel of this process that another process did not have."""
+def complete(shard: str, context: RunContext, found: Examined) -> Examined:
+    """Return what was found in a shard, with a gap for each kernel of this process that another process did not
+    have."""
     there = {number for number, _ in found}
-    missing = f"it was not examined in the shard {task.name}"
-    return [*found, *((number, partial) for number, partial in _all_gaps(task, missing) if number not in there)]
+    missing = gaps(shard, context, f"it was not examined in the shard {shard}")
+    return [*found, *((number, partial) for number, partial in missing if number not in there)]
 
 
 def judge_rows(

@@ -36,10 +36,10 @@ class Remote:
     function: str
     versions: Mapping[str, str]
 
-    def __call__(self, task: Any) -> Any:
+    def __call__(self, *given: Any) -> Any:
         if wrong := differences(tuple(sorted(self.versions.items()))):
             return Unlike(wrong)
-        return getattr(importlib.import_module(self.module), self.function)(task)
+        return getattr(importlib.import_module(self.module), self.function)(*given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from chaos import plugins
 from chaos.errors import BadInput
 from chaos.goal import Goal
+from chaos.history.parted.choosing import Chosen
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.kernel import Reads
@@ -60,6 +62,15 @@ def unseen(goals: Iterable[str], evidence: Iterable[str]) -> list[str]:
         for goal, lacks in lacking.items()
         if lacks
     ]
+
+
+def wanted_rows(goals: Sequence[str]) -> list[Chosen]:
+    """Return the rows that these goals read; those of goals that are broken are none."""
+    found = []
+    for goal in goals:
+        with suppress(BadInput):
+            found += [Chosen(reads.kind, reads.f) for reads in load(goal).needs.rows]
+    return found
 
 
 def look(blocks: Iterable[pa.Table], goals: Sequence[str], context: RunContext) -> tuple[Sighting, ...]:

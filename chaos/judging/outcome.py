@@ -86,7 +86,7 @@ def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
 def _without_accidents(run: RunInput) -> RunInput:
     """Return the same run, to be judged as if it had had no accident."""
     context = replace(run.context, without_accidents=True)
-    return replace(run, context=context, examined=None)
+    return replace(run, context=context, examined=run.as_if, as_if=None)
 
 
 def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequence[Verdict]) -> Iterator[Verdict]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from chaos.history import sharding, shards
 from chaos.history.bounded.shard_files import repeats
 from chaos.history.digests import Digest
 from chaos.history.history import History
+from chaos.history.pieces import pieces
 from chaos.history.rare import Rare
 from chaos.history.run_meta import RUNNING, RunMeta
 from chaos.history.shards import Part
@@ -25,11 +26,13 @@ from chaos.history.spool import Spool
 from chaos.history.stream import STREAM
 from chaos.judging import evidence
 from chaos.judging.evidence import PROBE
+from chaos.judging.spark_errors import JobFailed
 from chaos.law import RunContext
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput
     from chaos.judging.goals import Sighting
+    from chaos.judging.spark import Session
 
 #: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
 REPLANNED = "shards.judged"
@@ -38,8 +41,9 @@ REPLANNED = "shards.judged"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for; ``goals`` are those of
-    the experiment; ``accidents`` say what befell which nodes. It travels between processes."""
+    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for, and ``as_if`` what they
+    find as if there had been no accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which
+    nodes. It travels between processes."""
 
     directory: Path
     meta: RunMeta
@@ -50,6 +54,7 @@ class Prepared:
     goals: tuple[Sighting, ...] = ()
     accidents: tuple[str, ...] = ()
     examined: Examined | None = None
+    as_if: Examined | None = None
     seconds: float = 0.0
 
     @property
@@ -57,10 +62,11 @@ class Prepared:
         return RunContext(run=self.directory.name, seed=self.meta.seed, meta=self.meta, damage=self.damage)
 
 
-def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> Prepared:
+def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, session: Session | None = None) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
     nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
-    small run now, in this process, which has its rows in memory.
+    small run now, in this process, which has its rows in memory. ``session``: have them look at a large run now, on
+    this Spark, which reads what was recorded itself; then there are no shards.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
@@ -71,6 +77,10 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
         meta = history.meta
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
+        if session is not None and apart is None and not damage:
+            ready = _on_spark(run, meta, history, session)
+            if ready is not None:
+                return ready
         with Spool(run) as rows:
             read = _read(history, rows, damage)
             ready = _prepared(run, meta, rows, read, damage, apart)
@@ -78,6 +88,48 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False) -> P
     except DamagedHistory as error:
         whole, goals = (*sealed.damage, str(error)), _sightings(None, None, meta)
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
+
+
+def _on_spark(run: Path, meta: RunMeta, history: History, session: Session) -> Prepared | None:
+    """Return a large run that was examined in Spark; None for any other, for one whose rows can't be read apart, and
+    where no job came to anything."""
+    from chaos.judging.divided import Divided
+    from chaos.judging.goals import wanted_rows
+
+    began, found = time.perf_counter(), pieces(run, history.sealed)
+    rows = sum(piece.rows for piece in found)
+    if rows < shards.SINGLE_SHARD_ROWS or not session.shares_files:
+        return None
+    context = RunContext(run=run.name, seed=meta.seed, meta=meta)
+    try:
+        divided = Divided(session, found, context, wanted_rows(meta.reach))
+    except (DamagedHistory, JobFailed):
+        return None
+    rare = divided.survey.rare
+    damage = _lost(meta, rows, rare)
+    context = replace(context, damage=tuple(damage))
+    accidents = evidence.accidents(rare)
+    examined = divided.examine(context)
+    return Prepared(
+        directory=run,
+        meta=meta,
+        shards=(),
+        digest=divided.survey.digest,
+        damage=tuple(damage),
+        why=(*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)),
+        goals=_sightings([divided.rows_of_all], rare, meta),
+        accidents=accidents,
+        examined=examined,
+        as_if=divided.examine(replace(context, without_accidents=True)) if accidents else None,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _lost(meta: RunMeta, rows: int, rare: pa.Table) -> list[str]:
+    """Return what is missing of a run of which so many rows were read, and what of it says nothing."""
+    expected = meta.rows
+    lost = [f"only {rows} of {expected} recorded rows are left"] if expected is not None and expected > rows else []
+    return [*lost, *evidence.odd_values(rare)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +165,8 @@ def _read(history: History, rows: Spool, damage: list[str]) -> _Read:
 
 
 def _prepared(run: Path, meta: RunMeta, rows: Spool, read: _Read, damage: list[str], apart: Path | None) -> Prepared:
-    expected, rare = meta.rows, read.rare.table()
-    if expected is not None and expected > rows.num_rows:
-        damage = [*damage, f"only {rows.num_rows} of {expected} recorded rows are left"]
-    damage = [*damage, *evidence.odd_values(rare)]
+    rare = read.rare.table()
+    damage = [*damage, *_lost(meta, rows.num_rows, rare)]
     parts = _plan(rows, meta)
     made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
     why = [*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)]
@@ -127,7 +177,7 @@ def _prepared(run: Path, meta: RunMeta, rows: Spool, read: _Read, damage: list[s
         digest=read.digest.hexdigest(),
         damage=tuple(damage),
         why=tuple(why),
-        goals=_sightings(rows, rare, meta),
+        goals=_sightings(rows.blocks(), rare, meta),
         accidents=evidence.accidents(rare),
     )
 
@@ -152,16 +202,16 @@ def _refuse_trimmed(run: Path, meta: RunMeta) -> None:
         )
 
 
-def _sightings(rows: Spool | None, rare: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
+def _sightings(blocks: Iterable[pa.Table] | None, rare: pa.Table | None, meta: RunMeta) -> tuple[Sighting, ...]:
     """Return which of the experiment's goals these rows show, and which faults that the seed drew from a swarm had an
     effect: among many some find no moment. Without rows that is unknown."""
     from chaos.judging.goals import Sighting, look
 
     wanted = meta.reach
     drawn = {name: f"effect of {name}" for name in meta.drawn_faults}
-    if rows is None or rare is None:
+    if blocks is None or rare is None:
         return tuple(Sighting(goal=goal, why="the history can't be read") for goal in (*wanted, *drawn.values()))
-    seen = look(rows.blocks(), wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
+    seen = look(blocks, wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
     effective = evidence.effective_faults(rare) if drawn else Counter()
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
 
@@ -204,4 +254,4 @@ def examine(run: Prepared) -> Prepared:
 def run_input(run: Prepared) -> RunInput:
     from chaos.judging import engine as _engine
 
-    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined)
+    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined, as_if=run.as_if)

@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +19,7 @@ from chaos.judging.masters import LOCALHOST, Master, MasterKind
 from chaos.judging.registry import registry
 from chaos.judging.spark_errors import sentence
 from chaos.judging.spark_job import OnProgress
+from chaos.judging.spark_shuffle import Bring, Shuffled
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -70,6 +71,11 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def shares_files(self) -> bool:
+        """Whether its executors read the same files as this process."""
+        return self.master.kind is MasterKind.LOCAL or self.master.on_loopback
+
     def wait(self) -> None:
         """Wait until Spark is up. Raises :class:`ChaosError` when it could not be started, or when its executors can't
         be trusted with our tasks."""
@@ -93,15 +99,25 @@ class Session:
         if not tasks:
             return []
         slices = min(len(tasks), self._context.defaultParallelism * TASKS_PER_CORE)
-        called: Callable[[S], Any] = work
-        if self.master.kind is not MasterKind.LOCAL:
-            called = Remote(work.__module__, work.__qualname__, versions())
-        rdd = self._context.parallelize(tasks, slices).map(called)
+        rdd = self._context.parallelize(tasks, slices).map(self._called(work))
         results = spark_job.collect(self._context, rdd, on_progress, len(tasks), self._patience())
         for one in results:
             if isinstance(one, Unlike):
                 raise MachineError(one.sentence)
         return results
+
+    def shuffled(self, work: Callable[[S], Iterable[tuple[int, Any]]], tasks: Sequence[S], buckets: int) -> Shuffled:
+        """Return so many buckets, to which ``work(task)`` of each task brings blocks: (bucket, block). Nothing is done
+        before somebody asks about a bucket."""
+        self.wait()
+        rdd = self._context.parallelize(tasks, len(tasks)).flatMap(Bring(self._called(work)))
+        return Shuffled(self._context, rdd.partitionBy(buckets, int), self._called, self._patience())
+
+    def _called(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what workers call for a function of a module of ours."""
+        if self.master.kind is MasterKind.LOCAL:
+            return work
+        return Remote(work.__module__, work.__qualname__, versions())
 
     @classmethod
     def open_jvm(cls) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -22,20 +22,25 @@ _numbers = count(1)
 
 
 class _Job(threading.Thread):
-    """Collects an RDD under a group of its own, by which it can be followed and cancelled."""
+    """Collects an RDD, or some of its partitions, under a group of its own, by which it can be followed and
+    cancelled."""
 
-    def __init__(self, context: Any, rdd: Any) -> None:
+    def __init__(self, context: Any, rdd: Any, partitions: Sequence[int] | None) -> None:
         self.group = f"stormproof-{next(_numbers)}"
         super().__init__(name=self.group, daemon=True)
         self._context = context
         self._rdd = rdd
+        self._partitions = partitions
         self.results: list[Any] = []
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
             self._context.setJobGroup(self.group, "stormproof", interruptOnCancel=True)
-            self.results = self._rdd.collect()
+            if self._partitions is None:
+                self.results = self._rdd.collect()
+            else:
+                self.results = list(self._context.runJob(self._rdd, iter, [*self._partitions]))
         except Exception as error:
             self.error = error
 
@@ -58,14 +63,21 @@ class _Job(threading.Thread):
         self.join(CANCEL_S)
 
 
-def collect(context: Any, rdd: Any, on_progress: OnProgress | None, tasks: int, patience_s: float | None) -> list[Any]:
-    """Return all elements of an RDD, in order. ``on_progress`` is called with how many of the ``tasks`` that its parts
-    hold are done.
+def collect(
+    context: Any,
+    rdd: Any,
+    on_progress: OnProgress | None,
+    tasks: int,
+    patience_s: float | None,
+    partitions: Sequence[int] | None = None,
+) -> list[Any]:
+    """Return all elements of an RDD, or of these ``partitions`` of it, in order. ``on_progress`` is called with how
+    many of the ``tasks`` that its parts hold are done.
 
     The job is cancelled when anything is raised here meanwhile, Ctrl-C above all. Raises :class:`JobFailed` when it
     fails, or when no executor works on any part of it for ``patience_s``.
     """
-    job = _Job(context, rdd)
+    job = _Job(context, rdd, partitions)
     job.start()
     try:
         _follow(job, on_progress, tasks, patience_s)

@@ -71,7 +71,7 @@ def check(
         prepared = []
         with _progress.judging_progress("runs read") as progress:
             for done, run in enumerate(directories, start=1):
-                prepared.append(prepare(run, at_once=Engine(chosen) is Engine.LOCAL))
+                prepared.append(prepare(run, at_once=Engine(chosen) is Engine.LOCAL, session=session))
                 progress(done, len(directories))
         with _progress.judging_progress() as progress:
             verdicts = judge(
@@ -127,7 +127,7 @@ def _follow(
         if apart:
             verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
-            found = prepare(run, at_once=Engine(chosen) is Engine.LOCAL)
+            found = prepare(run, at_once=Engine(chosen) is Engine.LOCAL, session=session)
             verdict = judge([found], engine=Engine(chosen), session=session, no_loss_by_policy=no_loss_by_policy)[0]
     if not apart:
         _render(run)

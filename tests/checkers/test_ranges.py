@@ -389,9 +389,9 @@ def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
             assert {one.key for one in part.split} == {"queue", "offset", "message", "call"}
 
 
-def verdicts(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> list[dict[str, object]]:
+def told_of(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> list[dict[str, Any]]:
     """What all laws say. Of more of one name than are told one by one, which ones are told is left open."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for verdict in judge_rows(tables, context):
         numbers: dict[str, int] = {}
         for anomaly in verdict.anomalies:
@@ -417,9 +417,9 @@ def check_together(seeds: range, sizes: Sequence[int] = MOST) -> None:
         parts = list(shards.parts(table, kernels, most, rng.choice(OFFSETS)))
         beside += sum(int(pc.sum(rows[BESIDE]).as_py() or 0) for _, rows in parts if BESIDE in rows.column_names)
         whole, queues = (
-            verdicts(tables, context) for tables in ([(shards.WHOLE, table)], shards.parts(table, unsplit, most))
+            told_of(tables, context) for tables in ([(shards.WHOLE, table)], shards.parts(table, unsplit, most))
         )
-        for found, one, other in zip(verdicts(parts, context), whole, queues, strict=True):
+        for found, one, other in zip(told_of(parts, context), whole, queues, strict=True):
             assert found == (other if found["law"] in of_queues else one), seed
     assert beside > 20 * len(seeds)
 

@@ -47,7 +47,8 @@ class Sieve:
     ``Part.sifted`` those of all: the last ones first, or the first ones if it is ``forward``, and those that must be
     known ``before`` ahead of all others. ``remember`` and ``sure`` are for sieves of nodes' rows
     (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known of these rows to choose among
-    later ones, and of what is kept whatever these are."""
+    later ones, and of what is kept whatever these are. ``streamed``: what it keeps of what it has kept of some rows and
+    of others is what it keeps of all of them."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
@@ -56,6 +57,7 @@ class Sieve:
     sure: Callable[[pa.Table], Ints] | None = None
     forward: bool = False
     before: tuple[Chosen, ...] = ()
+    streamed: bool = False
 
     @property
     def reads(self) -> frozenset[str]:

@@ -12,10 +12,10 @@ import pytest
 
 from chaos.history import manifest, shards, stream
 from chaos.history.bounded import shard_files
-from chaos.history.directory import trace_files
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM
 from chaos.history.row_files import RowFiles
+from chaos.history.seal_traces import seal_traces
 from tests.chaos.history.test_blocks import PLAN, plain, record
 
 
@@ -30,10 +30,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judged(run: Path, seed: int = 3) -> Path:
-    """A run whose traces are sealed, with shards."""
+    """A run whose traces are sealed, one of them as lines, with shards."""
     record(run, seed)
+    lines = (run / "traces" / "broker-0.jsonl").rename(run / "lines")
+    seal_traces(run)
+    lines.rename(run / "traces" / "broker-0.jsonl")
     with Manifest(run) as sealing:
-        sealing.seal_files(trace_files(run))
+        sealing.seal_files(["traces/broker-0.jsonl"])
     shards.write(run, RowFiles(run).recorded()[0], PLAN)
     return run
 
@@ -100,7 +103,7 @@ def _write_unsealed(run: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        *map(_flip, ("traces/*.jsonl", "shards/*.parquet", STREAM, manifest.FILE)),
+        *map(_flip, ("traces/*.jsonl", "traces/*.arrows", "shards/*.parquet", STREAM, manifest.FILE)),
         _go_on, _add_trace, _add_sealed_trace, _lose_shard, _write_unsealed,
     ],
 )  # fmt: skip
