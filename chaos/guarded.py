@@ -110,6 +110,11 @@ def appended(path: Path) -> int:
     raise MachineError(f"{path} is no regular file; only such a one is written to")
 
 
+def created(path: Path) -> BinaryIO:
+    """Make a file that isn't there yet, to be written. Raises ``OSError``, where anything has its name too."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb")
+
+
 def opened(path: Path, most: int, *, links: bool = False) -> BinaryIO:
     """Open a regular file of at most ``most`` bytes. ``links``: a link that leads to such a file will do too. Raises
     :class:`BadInput` for anything else, ``OSError`` for what can't be opened."""

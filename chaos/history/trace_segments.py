@@ -40,7 +40,7 @@ def write_segment(path: Path, rows: pa.Table, damage: Sequence[str]) -> None:
     ``OSError``, and leaves nothing then."""
     schema = _SCHEMA.with_metadata({_ROWS: str(rows.num_rows), _DAMAGE: json.dumps([*damage])})
     table = rows.select(_SCHEMA.names).unify_dictionaries().combine_chunks().cast(schema)
-    with path.open("xb") as file:
+    with guarded.created(path) as file:
         try:
             with pa.ipc.new_stream(file, schema, options=_WRITTEN) as writer:
                 writer.write_table(table, max_chunksize=BATCH_ROWS)
