@@ -146,7 +146,7 @@ def test_every_byte_that_says_what_a_run_is_and_many_of_the_rest(run: Path) -> N
     flipped = [flip for name in names for flip in flips(name, size(run, name), rng)]
     flipped += [Flip(name, at, 0xFF) for name in names for at in size(run, name)[::16]]
     flipped += flips(TRACE, rng.sample(size(run, TRACE), min(DRAWN, len(size(run, TRACE)))), rng)
-    flipped += flips(SEGMENT, size(run, SEGMENT), rng)
+    flipped += flips(SEGMENT, rng.sample(size(run, SEGMENT), 100), rng)
     flipped += flips(STREAM, [*headers(run)][::3], rng)
     flipped += flips(STREAM, rng.sample(size(run, STREAM), DRAWN // 2), rng)
     assert_each_is_named(run, flipped)

@@ -166,18 +166,3 @@ def test_a_piece_that_changes_meanwhile_is_damage(run: Path) -> None:
     (run / STREAM).write_bytes(b"something else")
     with pytest.raises(DamagedHistory, match=r"history\.arrows"):
         first.read()
-
-
-@pytest.mark.full
-def test_an_executor_that_is_killed_in_each_stage_changes_nothing(
-    recorded: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, stages = recorded["ack-before-replication"], ("survey", "divide", "choose", "examine_bucket")
-    wanted = told(prepare(run))
-    (tmp_path / "killed").mkdir()
-    for stage in stages:
-        monkeypatch.setattr(divided, stage, getattr(spark_work, stage))
-    conf = {"spark.executorEnv.KILLED": str(tmp_path / "killed"), "spark.deploy.maxExecutorRetries": "-1"}
-    with Session(masters.parse("local-cluster[2,1,1024]"), conf=conf) as cluster:
-        assert told(without_shards(run, cluster), cluster) == wanted
-    assert {path.name for path in (tmp_path / "killed").iterdir()} == {*stages}
