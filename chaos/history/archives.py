@@ -92,6 +92,7 @@ def _unpack(archive: zipfile.ZipFile, path: Path, parent: Path, most: int) -> li
         for files, place in zip(runs.values(), places, strict=True):
             for name, member in files.items():
                 _write(archive, member, fresh / place.name / name)
+        for place in places:  # only once all could be written
             (fresh / place.name).rename(place)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
