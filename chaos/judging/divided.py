@@ -1,4 +1,5 @@
-"""Judges a large run in Spark from its first byte on: its pieces are surveyed, divided among shards, and examined."""
+"""Judges a large run from its first byte on, in Spark or task by task in this process: its pieces are surveyed, divided
+among shards, and examined."""
 
 from __future__ import annotations
 
@@ -20,17 +21,18 @@ from chaos.judging.surveying import Survey, Task, summed, survey
 from chaos.law import RunContext
 
 if TYPE_CHECKING:
+    from chaos.judging.in_process import InProcess
     from chaos.judging.spark import Session
     from chaos.judging.spark_job import OnProgress
 
 
 class Divided:
-    """A run whose pieces were divided among the tasks of a Spark. Raises :class:`chaos.errors.DamagedHistory` where a
+    """A run whose pieces were divided among tasks. Raises :class:`chaos.errors.DamagedHistory` where a
     piece can't be read apart from the others, and :class:`chaos.judging.spark_errors.JobFailed` where a job comes to
     nothing."""
 
     def __init__(
-        self, session: Session, pieces: Sequence[Piece], context: RunContext, goals: Sequence[Chosen] = ()
+        self, session: Session | InProcess, pieces: Sequence[Piece], context: RunContext, goals: Sequence[Chosen] = ()
     ) -> None:
         self._session = session
         meta, most = context.meta, surveying.TASK_ROWS

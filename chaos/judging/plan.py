@@ -123,7 +123,18 @@ def columns(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     return tuple(sorted({name for law in kernels for name in law.needs.columns}))
 
 
+#: Those of kernels that were asked about before, by who they are; and the kernels, so that nobody else ever is.
+_KNOWN: dict[tuple[tuple[KernelId, int], ...], tuple[list[_Family], list[Kernel]]] = {}
+
+
 def _families(kernels: Mapping[KernelId, Kernel]) -> list[_Family]:
+    key = tuple((number, id(law)) for number, law in kernels.items())
+    if key not in _KNOWN:
+        _KNOWN[key] = _found_families(kernels), [*kernels.values()]
+    return _KNOWN[key][0]
+
+
+def _found_families(kernels: Mapping[KernelId, Kernel]) -> list[_Family]:
     found: list[_Family] = []
     for number, law in kernels.items():
         family = next((one for one in found if one.takes(law.needs)), None)

@@ -18,7 +18,7 @@ from chaos.history import sharding, shards
 from chaos.history.bounded.shard_files import repeats
 from chaos.history.digests import Digest
 from chaos.history.history import History
-from chaos.history.pieces import pieces
+from chaos.history.pieces import Piece, pieces
 from chaos.history.rare import Rare
 from chaos.history.run_meta import RUNNING, RunMeta
 from chaos.history.shards import Part
@@ -32,6 +32,7 @@ from chaos.law import RunContext
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, RunInput
     from chaos.judging.goals import Sighting
+    from chaos.judging.in_process import InProcess
     from chaos.judging.spark import Session
 
 #: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
@@ -65,8 +66,8 @@ class Prepared:
 def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, session: Session | None = None) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
     nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
-    small run now, in this process, which has its rows in memory. ``session``: have them look at a large run now, on
-    this Spark, which reads what was recorded itself; then there are no shards.
+    run now, in this process. ``session``: have them look at a large run now, on this Spark. Then there are no shards of
+    a large run.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
@@ -77,8 +78,8 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, sess
         meta = history.meta
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
-        if session is not None and apart is None and not damage:
-            ready = _on_spark(run, meta, history, session)
+        if apart is None and not damage:
+            ready = _large(run, meta, history, session, at_once=at_once)
             if ready is not None:
                 return ready
         with Spool(run) as rows:
@@ -90,21 +91,30 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, sess
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
 
 
-def _on_spark(run: Path, meta: RunMeta, history: History, session: Session) -> Prepared | None:
-    """Return a large run that was examined in Spark; None for any other, for one whose rows can't be read apart, and
-    where no job came to anything."""
+def _large(run: Path, meta: RunMeta, history: History, session: Session | None, *, at_once: bool) -> Prepared | None:
+    """Return a large run that was examined, in Spark or in this process; None for any other, for one whose rows can't
+    be read apart, and where that came to nothing."""
+    from chaos.judging.in_process import InProcess
+
+    found = pieces(run, history.sealed) if at_once or (session is not None and session.shares_files) else ()
+    if sum(piece.rows for piece in found) < shards.SINGLE_SHARD_ROWS:
+        return None
+    try:
+        if session is not None:
+            return _divided(run, meta, found, session)
+        with InProcess(run) as tasks:
+            return _divided(run, meta, found, tasks)
+    except (DamagedHistory, JobFailed, OSError, MemoryError):
+        return None
+
+
+def _divided(run: Path, meta: RunMeta, found: Sequence[Piece], tasks: Session | InProcess) -> Prepared:
     from chaos.judging.divided import Divided
     from chaos.judging.goals import wanted_rows
 
-    began, found = time.perf_counter(), pieces(run, history.sealed)
-    rows = sum(piece.rows for piece in found)
-    if rows < shards.SINGLE_SHARD_ROWS or not session.shares_files:
-        return None
+    began, rows = time.perf_counter(), sum(piece.rows for piece in found)
     context = RunContext(run=run.name, seed=meta.seed, meta=meta)
-    try:
-        divided = Divided(session, found, context, wanted_rows(meta.reach))
-    except (DamagedHistory, JobFailed):
-        return None
+    divided = Divided(tasks, found, context, wanted_rows(meta.reach))
     rare = divided.survey.rare
     damage = _lost(meta, rows, rare)
     context = replace(context, damage=tuple(damage))

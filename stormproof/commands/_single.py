@@ -129,7 +129,8 @@ def single(
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
-        verdict = judge([prepare(directory, session=session)], engine=engine, session=session)[0]
+        prepared = prepare(directory, at_once=engine is Engine.LOCAL, session=session)
+        verdict = judge([prepared], engine=engine, session=session)[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise

@@ -16,7 +16,7 @@ from chaos.history.history import History
 from chaos.history.pieces import pieces
 from chaos.history.seal_traces import seal_traces
 from chaos.history.stream import STREAM
-from chaos.judging import divided, masters, surveying
+from chaos.judging import divided, in_process, masters, surveying
 from chaos.judging.outcome import judge
 from chaos.judging.run import Prepared, prepare
 from chaos.judging.spark import Session
@@ -117,6 +117,28 @@ def test_the_verdict_is_that_of_shards(
     assert found == wanted
     assert found.digest and [*found.reached] == ["replica damaged", "send of unknown outcome"]
     assert found.validity is (Validity.INVALID if mutant else Validity.VALID)
+
+
+@pytest.mark.parametrize("mutant", ["", "ack-before-replication"])
+def test_in_this_process_the_verdict_is_the_same(
+    recorded: dict[str, Path], mutant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((surveying, "TASK_ROWS"), (shards, "SHARD_ROWS"), (in_process, "MOST_HELD")):
+        monkeypatch.setattr(module, name, 300)
+    run = recorded[mutant]
+    shutil.rmtree(run / "shards", ignore_errors=True)
+    before = {path.name for path in run.iterdir()}
+    prepared = prepare(run, at_once=True)
+    assert prepared.shards == () and {path.name for path in run.iterdir()} == before
+    assert told(prepared) == told(prepare(run))
+
+
+def test_without_room_for_blocks_there_are_shards(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(in_process, "SpooledTemporaryFile", full)
+    assert prepare(run, at_once=True).shards
 
 
 def test_what_is_read_of_a_run_without_shards_is_what_was_recorded(run: Path) -> None:
