@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,9 +78,10 @@ class TierMetadata:
             return Partial()
         found = Findings(PROMISE)
         found.count("manifest_versions", sum(map(len, rows.memo(tier.manifests).values())))
-        for at in rows.where(kind="trace", f="tier_view"):
-            found.count("views", 1)
-            _equals_store(rows, found, int(at))
+        views = rows.where(kind="trace", f="tier_view")
+        found.count("views", len(views))
+        for at in _doubtful(rows, views).tolist():
+            _equals_store(rows, found, at)
         newest = _Newest.of(rows, context)
         if newest.lost:
             found.count("lost_queues", len(newest.lost))
@@ -110,6 +112,22 @@ class TierMetadata:
                 found.gap(NO_VIEWS)
         known = replace(partial, counts=counts).merge(found.partial())
         return tier.judge(PROMISE, known, context, [("views", "no replica reported its view of a manifest")])
+
+
+def _doubtful(rows: Rows, views: Ints) -> Ints:
+    """Return the views that may differ from what the store had. Of all others whole columns say that they don't."""
+    queue, hashes, ends = (rows.column(name)[views] for name in ("queue", "hash", "offset"))
+    number, is_known = np.full(len(views), -1, np.int64), np.zeros(len(views), np.bool_)
+    for form in rows.forms(views):
+        with suppress(TypeError, ValueError):
+            number[form.at] = form.whole(form.value.get("version", -1))
+            is_known[form.at] = True
+    for one, versions in rows.memo(tier.manifests).items():
+        mine = np.flatnonzero(is_known & (queue == one))
+        is_known[mine] = versions.have(number[mine], hashes[mine], ends[mine])
+    is_known &= np.isin(queue, [*rows.memo(tier.manifests)])
+    found: Ints = views[~is_known]
+    return found
 
 
 def _equals_store(rows: Rows, found: Findings, at: int) -> None:

@@ -48,7 +48,7 @@ class Divided:
 
     @property
     def rows_of_all(self) -> pa.Table:
-        """The rows that all shards may need, and those of the goals, in ``index`` order."""
+        """The rows that all shards may need, and those of the goals, in any order."""
         return self._shared.rows
 
     def examine(self, context: RunContext, on_progress: OnProgress | None = None) -> Examined:

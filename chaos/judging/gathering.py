@@ -70,8 +70,8 @@ class Shared:
 
 
 def gathered(shared: Shared, bucket: int, blocks: Iterable[bytes]) -> pa.Table:
-    """Return the rows of a shard, in ``index`` order. ``blocks``: what pieces brought to its bucket, in the order of
-    their rows."""
+    """Return the rows of a shard, in any order. ``blocks``: what pieces brought to its bucket, in the order of their
+    rows."""
     layout = shared.layout
     number, shard = layout.shards[bucket - layout.first_shard]
     part = layout.parts[number]
@@ -160,15 +160,18 @@ def _at(rows: pa.Table, index: Ints) -> pa.Table:
 
 
 def _once(rows: pa.Table) -> pa.Table:
-    """Return rows in ``index`` order, each once: as its own one where a row of a shard stands beside it too."""
-    rows = rows.unify_dictionaries().combine_chunks()
-    index = _index(rows)
+    """Return rows, each once: as its own one where a row of a shard stands beside it too."""
+    rows, index = rows.unify_dictionaries().combine_chunks(), _index(rows)
     if np.all(index[1:] > index[:-1]):
         return rows
     beside = rows[BESIDE].to_numpy() if BESIDE in rows.column_names else np.zeros(len(index), np.bool_)
     order = np.lexsort((beside, index))
-    first = np.append(True, index[order][1:] != index[order][:-1])[: len(order)]
-    return rows.take(pa.array(order[first]))
+    again = order[1:][index[order][1:] == index[order][:-1]]
+    if not len(again):
+        return rows
+    left = np.ones(len(index), np.bool_)
+    left[again] = False
+    return rows.filter(pa.array(left))
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:

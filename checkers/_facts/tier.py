@@ -19,6 +19,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Validity, Verdict
 from checkers import _facts as facts
 from checkers._facts import retention
+from checkers._facts.arrays import Flags, Ints
 from checkers._facts.manifests.restored import Manifests
 from checkers._facts.manifests.segments import Named, name_of
 
@@ -77,6 +78,10 @@ class Version:
     segments: Named
 
 
+#: So many versions of a queue are kept as they were made: laws pass over all of them a dozen times.
+MOST_MADE = 1 << 15
+
+
 class Versions(Sequence[Version]):
     """The manifest versions of one queue, in order, in columns. Each is made when it is asked for: a long run has
     many."""
@@ -92,6 +97,7 @@ class Versions(Sequence[Version]):
         )
         self.writers, self._manifests = [*writers], rows.memo(Manifests)
         self._order = np.argsort(self.numbers, kind="stable")
+        self._made: dict[int, Version] = {}
 
     def __len__(self) -> int:
         return len(self.at)
@@ -103,6 +109,13 @@ class Versions(Sequence[Version]):
     def __getitem__(self, place: int | slice) -> Version | Sequence[Version]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
+        if (made := self._made.get(place)) is None:
+            made = self._version(place)
+            if len(self) <= MOST_MADE:
+                self._made[place] = made
+        return made
+
+    def _version(self, place: int) -> Version:
         at = int(self.at[place])
         segments = self._manifests.named(self.queue, at)
         assert segments is not None, "such a version is not made"
@@ -128,6 +141,14 @@ class Versions(Sequence[Version]):
         place = bisect_left(self._order, number, key=lambda one: self.numbers[one])
         found = place < len(self) and self.numbers[self._order[place]] == number
         return self[self._order[place]] if found else None
+
+    def have(self, numbers: Ints, hashes: Ints, ends: Ints) -> Flags:
+        """Which of these versions there are, with this content and this end: as :meth:`find` would find each."""
+        in_order = self.numbers[self._order]
+        slot = np.minimum(np.searchsorted(in_order, numbers), len(self) - 1)
+        place = self._order[slot]
+        found: Flags = (in_order[slot] == numbers) & (self._hash[place] == hashes) & (self.end[place] == ends)
+        return found
 
     def out_of_order(self) -> Iterator[Version]:
         """Versions whose segments may not follow one another from where the version begins to where it ends."""
