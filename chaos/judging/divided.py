@@ -55,10 +55,12 @@ class Divided:
         """Return what the laws find in all shards. What a shard that can't be examined leaves undecided, no law takes
         for kept."""
         buckets = range(self._layout.first_shard, self._layout.count)
+        largest_first = [bucket for _, bucket in sorted(zip(self.survey.sizes, buckets, strict=True), reverse=True)]
         given = _Given(self._shared, context)
+        examined = dict(zip(largest_first, self._each(given, largest_first, on_progress), strict=True))
         found: Examined = []
-        for bucket, examined in zip(buckets, self._each(given, buckets, on_progress), strict=True):
-            found += engine.complete(self._layout.name(bucket), context, examined)
+        for bucket in buckets:
+            found += engine.complete(self._layout.name(bucket), context, examined[bucket])
         return found
 
     def _each(self, given: _Given, buckets: Sequence[int], on_progress: OnProgress | None) -> list[Examined]:

@@ -24,7 +24,7 @@ class InProcess:
     shares_files = True
 
     def __init__(self, folder: Path) -> None:
-        self._file = SpooledTemporaryFile(MOST_HELD, dir=folder)  # noqa: SIM115 (closed with this object)
+        self._file = SpooledTemporaryFile(max_size=MOST_HELD, dir=str(folder))  # noqa: SIM115 (closed with this object)
 
     def __enter__(self) -> InProcess:
         return self

@@ -97,9 +97,10 @@ def _refuse_halves(rows: pa.Table) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What all pieces of a run have together, in their order."""
+    """What all pieces of a run have together, in their order. ``sizes``: how many rows each shard may have."""
 
     layout: Layout
+    sizes: tuple[int, ...]
     rare: pa.Table
     digest: str
 
@@ -130,7 +131,12 @@ def summed(found: Sequence[Surveyed], meta: RunMeta, goals: Sequence[Chosen], mo
     every = ordered(_every(parts))
     known = [_known(sieve, [one.before[every.index(sieve)] for one in found]) for sieve in ordered(layout.parts)]
     tree = hashlib.sha256(b"".join(one.digest for one in found)).hexdigest()
-    return Survey(replace(layout, known_before=tuple(known)), rare.table(), tree)
+    sizes = [
+        int(rows[buckets.number == one].sum())
+        for buckets, (_, rows) in zip(layout.buckets, counts, strict=True)
+        for one in buckets.filled
+    ]
+    return Survey(replace(layout, known_before=tuple(known)), tuple(sizes), rare.table(), tree)
 
 
 def _known(sieve: Sieve, packed: Sequence[bytes]) -> bytes:
