@@ -67,7 +67,8 @@ class Divided:
         """In one job. If it fails, in two halves, down to the shards that fail: but not for ever."""
 
         def examine(part: Sequence[int]) -> list[Examined]:
-            return self._shuffled.collect(examine_bucket, given, part, on_progress if part is buckets else None)
+            progress = on_progress if len(part) == len(buckets) else None
+            return self._shuffled.collect(examine_bucket, given, part, progress)
 
         def gaps(part: Sequence[int], reason: str) -> list[Examined]:
             return [engine.gaps(self._layout.name(bucket), given.context, reason) for bucket in part]

@@ -30,7 +30,7 @@ from chaos.judging.spark_errors import JobFailed
 from chaos.law import RunContext
 
 if TYPE_CHECKING:
-    from chaos.judging.engine import Examined, RunInput
+    from chaos.judging.engine import Examined, OnProgress, RunInput
     from chaos.judging.goals import Sighting
     from chaos.judging.in_process import InProcess
     from chaos.judging.spark import Session
@@ -63,11 +63,18 @@ class Prepared:
         return RunContext(run=self.directory.name, seed=self.meta.seed, meta=self.meta, damage=self.damage)
 
 
-def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, session: Session | None = None) -> Prepared:
+def prepare(
+    run: Path,
+    apart: Path | None = None,
+    *,
+    at_once: bool = False,
+    session: Session | None = None,
+    on_progress: OnProgress | None = None,
+) -> Prepared:
     """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
     nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
     run now, in this process. ``session``: have them look at a large run now, on this Spark. Then there are no shards of
-    a large run.
+    a large run; ``on_progress`` is called with how many tasks of how many have examined theirs.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
@@ -79,7 +86,7 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, sess
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
         if apart is None and not damage:
-            ready = _large(run, meta, history, session, at_once=at_once)
+            ready = _large(run, meta, history, session, on_progress, at_once=at_once)
             if ready is not None:
                 return ready
         with Spool(run) as rows:
@@ -91,7 +98,15 @@ def prepare(run: Path, apart: Path | None = None, *, at_once: bool = False, sess
         return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
 
 
-def _large(run: Path, meta: RunMeta, history: History, session: Session | None, *, at_once: bool) -> Prepared | None:
+def _large(
+    run: Path,
+    meta: RunMeta,
+    history: History,
+    session: Session | None,
+    on_progress: OnProgress | None,
+    *,
+    at_once: bool,
+) -> Prepared | None:
     """Return a large run that was examined, in Spark or in this process; None for any other, for one whose rows can't
     be read apart, and where that came to nothing."""
     from chaos.judging.in_process import InProcess
@@ -101,14 +116,16 @@ def _large(run: Path, meta: RunMeta, history: History, session: Session | None, 
         return None
     try:
         if session is not None:
-            return _divided(run, meta, found, session)
+            return _divided(run, meta, found, session, on_progress)
         with InProcess(run) as tasks:
-            return _divided(run, meta, found, tasks)
+            return _divided(run, meta, found, tasks, on_progress)
     except (DamagedHistory, JobFailed, OSError, MemoryError):
         return None
 
 
-def _divided(run: Path, meta: RunMeta, found: Sequence[Piece], tasks: Session | InProcess) -> Prepared:
+def _divided(
+    run: Path, meta: RunMeta, found: Sequence[Piece], tasks: Session | InProcess, on_progress: OnProgress | None
+) -> Prepared:
     from chaos.judging.divided import Divided
     from chaos.judging.goals import wanted_rows
 
@@ -119,7 +136,7 @@ def _divided(run: Path, meta: RunMeta, found: Sequence[Piece], tasks: Session | 
     damage = _lost(meta, rows, rare)
     context = replace(context, damage=tuple(damage))
     accidents = evidence.accidents(rare)
-    examined = divided.examine(context)
+    examined = divided.examine(context, on_progress)
     return Prepared(
         directory=run,
         meta=meta,

@@ -69,10 +69,13 @@ def check(
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         prepared = []
-        with _progress.judging_progress("runs read") as progress:
+        in_process, is_one = Engine(chosen) is Engine.LOCAL, len(directories) == 1
+        with _progress.judging_progress("shards judged" if is_one else "runs read") as progress:
             for done, run in enumerate(directories, start=1):
-                prepared.append(prepare(run, at_once=Engine(chosen) is Engine.LOCAL, session=session))
-                progress(done, len(directories))
+                of_one = progress if is_one else None
+                prepared.append(prepare(run, at_once=in_process, session=session, on_progress=of_one))
+                if not is_one:
+                    progress(done, len(directories))
         with _progress.judging_progress() as progress:
             verdicts = judge(
                 prepared,

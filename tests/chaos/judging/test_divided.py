@@ -128,7 +128,9 @@ def test_in_this_process_the_verdict_is_the_same(
     run = recorded[mutant]
     shutil.rmtree(run / "shards", ignore_errors=True)
     before = {path.name for path in run.iterdir()}
-    prepared = prepare(run, at_once=True)
+    seen: list[tuple[int, int]] = []
+    prepared = prepare(run, at_once=True, on_progress=lambda *progress: seen.append(progress))
+    assert [done for done, _ in seen] == [*range(1, seen[-1][1] + 1)] and len(seen) > 5
     assert prepared.shards == () and {path.name for path in run.iterdir()} == before
     assert told(prepared) == told(prepare(run))
 
