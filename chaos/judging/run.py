@@ -112,7 +112,7 @@ def _large(
     from chaos.judging.in_process import InProcess
 
     found = pieces(run, history.sealed) if at_once or (session is not None and session.shares_files) else ()
-    if sum(piece.rows for piece in found) < shards.SINGLE_SHARD_ROWS:
+    if not found or sum(piece.rows for piece in found) < shards.SINGLE_SHARD_ROWS:
         return None
     try:
         if session is not None:
