@@ -1,4 +1,4 @@
-"""Judging a large recording, the page included: in this process's stead, and on Spark with one core and with two.
+"""Judging a large recording, the page included: in process, and on Spark with one core and with two.
 
 ``python -m benchmarks.check [RUN]``: RUN is a run of the reference system on processes without any fault; without one
 it is recorded (``benchmarks/longer/load.yaml``, half a minute). It is made longer (:mod:`benchmarks.longer`), once and
@@ -47,8 +47,8 @@ def timed(run: Path, words: Sequence[str]) -> Took:
         os.write(write, repr(_timed(run, words)).encode())
         os._exit(0)
     os.close(write)
-    with os.fdopen(read) as told:
-        figures = told.read()
+    with os.fdopen(read) as pipe:
+        figures = pipe.read()
     os.waitpid(child, 0)
     return Took(*map(float, figures.strip("()").split(",")))
 

@@ -123,7 +123,8 @@ def columns(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     return tuple(sorted({name for law in kernels for name in law.needs.columns}))
 
 
-#: Those of kernels that were asked about before, by who they are; and the kernels, so that nobody else ever is.
+#: The families of kernels that were asked about before, by the identity of these; and the kernels, which keeps each
+#: identity from being another kernel's later.
 _KNOWN: dict[tuple[tuple[KernelId, int], ...], tuple[list[_Family], list[Kernel]]] = {}
 
 
