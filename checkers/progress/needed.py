@@ -34,7 +34,8 @@ def needed(rows: Rows) -> Ints:
     * what has not ended yet;
     * pulls in vain: those that were given nothing although the queue was known to go further, or whose answer said so;
       and questions for the committed offset that failed; of each, the poll of the same reader that came next;
-    * pulls that asked a certain replica, and were given nothing by an answer which said that the queue goes further;
+    * pulls that asked a certain replica, and were given nothing by an answer which said that the queue goes further, or
+      did not say how far;
     * pulls that were sent on to another offset than what was due;
     * of each reader of a queue the last poll, also the last one but for questions that have not ended yet; the first
       pull; and the one that asked for the highest offset;
@@ -48,7 +49,7 @@ def needed(rows: Rows) -> Ints:
     pulls, asks, sends = Pulls.of(rows), facts.calls(rows, "committed"), rows.memo(facts.sends)
     tops, queue = Tops.of(rows), rows.column("queue")
     known = tops.known_before(pulls.queue, pulls.invoke, len(rows))
-    more = pulls.of_master & ((known > pulls.asked) | (pulls.done < 0))
+    more = (pulls.of_master | (pulls.maximum < 0)) & ((known > pulls.asked) | (pulls.done < 0))
     vain = (pulls.count == 0) & ((pulls.maximum > pulls.asked) | more)
     odd = pulls.answered & (pulls.following >= 0) & (pulls.following != pulls.due)
     refused = np.flatnonzero(~asks.ok)
