@@ -100,7 +100,7 @@ class Forgotten:
         if Evidence.RETENTION not in context.evidence or context.unfinished or until_ns < 0:
             return found.partial()
         confirms = rows.where(kind="trace", f="confirm")
-        for node in sorted({rows.text("node", at) for at in confirms}):
+        for node in facts.nodes_of(rows, confirms):
             for log in _logs(rows, node):
                 if _report_long_log(rows, found, context, log, until_ns):
                     break
