@@ -78,23 +78,6 @@ class BegunBy:
         ends = np.flatnonzero(_are_whole(needed["index"], needed["op"], needed["began_value"]))
         return cls(ends[~numbers.among(needed["op"][ends], needed["index"])], needed)
 
-    def constants(self, constants: dict[str, int]) -> dict[str, int]:
-        """Of columns whose rows all have one number return those whose beginnings have it as well."""
-        if not len(self.ends):
-            return constants
-        return {
-            name: number
-            for name, number in constants.items()
-            if name in SAME or (number == -1 and name in (*EMPTY, *REPEATED))
-        }
-
-    def joined(self, name: str, column: pa.ChunkedArray) -> pa.Array:
-        """Return a column of all rows with that of the beginnings, which follow."""
-        if not len(self.ends):
-            return column.combine_chunks()
-        both = pa.chunked_array([*column.chunks, *_chunks(self.column(name, column))], column.type)
-        return both.unify_dictionaries().combine_chunks()
-
     def rows(self, rows: pa.Table) -> pa.Table:
         """Return the beginnings as rows with the same columns."""
         arrays = [self.column(name, rows[name]) for name in rows.column_names]

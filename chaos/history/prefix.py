@@ -7,7 +7,7 @@ ahead of one another, each as far as its file went when it was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 from chaos.errors import DamagedHistory
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, Kind
-from chaos.history.ends import NEEDED, BegunBy
+from chaos.history.made import Made
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import coded
-from chaos.history.spool import Spool
+from chaos.history.pieces import Piece
 from chaos.history.stream import stream_blocks
 from chaos.history.traces import trace_blocks
 
@@ -35,17 +35,24 @@ _STEP = ("index", "kind", "node", "incarnation", "step")
 class Prefix:
     """What a run has recorded so far.
 
-    ``rows``: the wanted ones of it, without steps that may not be whole, and numbered as ``check`` would number them
-    now; those below ``of_stream`` keep their numbers for ever. ``recorded``: how many rows were read in all;
-    ``until_ns``: the time of the harness's last row, up to which they are complete, -1 before the first. ``damage``:
-    one sentence for each part that isn't what was written.
+    Its rows are the wanted ones, without steps that may not be whole, and numbered as ``check`` would number them now;
+    those below ``of_stream`` keep their numbers for ever. They are in ``table``, or in ``pieces`` where they are many.
+    ``recorded``: how many rows were read in all; ``until_ns``: the time of the harness's last row, up to which they
+    are complete, -1 before the first. ``damage``: one sentence for each part that isn't what was written.
     """
 
-    rows: WholeSteps
+    table: pa.Table | None
+    pieces: tuple[WholeSteps, ...]
     of_stream: int
     recorded: int
     until_ns: int
     damage: tuple[str, ...] = ()
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """Yield all rows, some at a time."""
+        if self.table is not None:
+            yield self.table
+        yield from (piece.read() for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -65,61 +72,68 @@ class LastSteps:
         self.of_nodes.update({step[0]: step for step in _last_steps(rows)})
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """Which rows of a run that goes on stand in steps that are whole: of the one history those before the number
+    ``end``; of the traces of nodes, which have the numbers from ``of_stream`` on, all but those that are ``left``
+    out, ascending."""
+
+    of_stream: int
+    end: int
+    left: Ints
+
+    @classmethod
+    def of(cls, blocks: Iterable[pa.Table], of_stream: int, last: LastSteps) -> Cut:
+        """Of the one history everything from its last step on is left out: more rows of that step may follow. Of the
+        traces the last step of each node."""
+        end, left = of_stream, [np.empty(0, np.int64)]
+        for rows in blocks:
+            index = rows["index"].to_numpy()
+            is_traced = index >= of_stream
+            if last.of_stream is not None and not is_traced.all():
+                same = ~is_traced & _of(rows, "kind", str(Kind.TRACE)) & _of_step(rows, last.of_stream)
+                end = min(end, int(index[same].min(initial=end)))
+            if is_traced.any():
+                codes, texts = coded(rows, "node")
+                for code in np.unique(codes[is_traced]).tolist():
+                    step = last.of_nodes[texts[code] if code >= 0 else ""]
+                    left.append(index[is_traced & _of_step(rows, step)])
+        return cls(of_stream, end, numbers.distinct(np.concatenate(left)))
+
+    def whole(self, rows: pa.Table) -> pa.Table:
+        """Return those of these rows that stand in whole steps."""
+        index = rows["index"].to_numpy()
+        found = (index < self.end) | ((index >= self.of_stream) & ~numbers.wanted(index, self.left))
+        return rows if found.all() else rows.filter(pa.array(found))
+
+
+@dataclass(frozen=True, slots=True)
 class WholeSteps:
-    """The rows that were read of a run that goes on, without steps that may not be whole. Those with numbers from
-    ``of_stream`` on are of the traces of nodes."""
+    """A piece without the steps that may not be whole: fewer rows than the piece has."""
 
-    def __init__(self, rows: Spool, of_stream: int, last: LastSteps) -> None:
-        self._rows = rows
-        self._of_stream = of_stream
-        self._end, self._left = of_stream, np.empty(0, np.int64)
-        for block in rows.blocks(_STEP):
-            self._leave_out(block, last)
-        self._left = numbers.distinct(self._left)
-        rows.refine(self._cut)
+    piece: Piece
+    cut: Cut
 
-    def _leave_out(self, rows: pa.Table, last: LastSteps) -> None:
-        """Of the one history everything from its last step on: more rows of that step may follow. Of the traces the
-        last step of each node."""
-        index = rows["index"].to_numpy()
-        of_stream = index < self._of_stream
-        if last.of_stream is not None and (of_stream.any()):
-            same = of_stream & _of(rows, "kind", str(Kind.TRACE)) & _of_step(rows, last.of_stream)
-            self._end = min(self._end, int(index[same].min(initial=self._end)))
-        if not of_stream.all():
-            codes, texts = coded(rows, "node")
-            for code in np.unique(codes[~of_stream]).tolist():
-                step = last.of_nodes[texts[code] if code >= 0 else ""]
-                self._left = np.append(self._left, index[~of_stream & _of_step(rows, step)])
+    @property
+    def first_index(self) -> int:
+        return self.piece.first_index
 
-    def whole(self) -> pa.Table | None:
-        """All of them, if they are held in memory."""
-        return self._rows.whole()
+    @property
+    def rows(self) -> int:
+        return self.piece.rows
 
-    def blocks(
-        self, columns: Collection[str] = COLUMNS, *, backwards: bool = False, begun: bool = False
-    ) -> Iterator[pa.Table]:
-        """As :meth:`chaos.history.spool.Spool.blocks`."""
-        for block in self._rows.blocks({*columns, *NEEDED}, backwards=backwards, begun=begun):
-            yield self._cut(block).select([name for name in COLUMNS if name in columns])
+    @property
+    def is_of_stream(self) -> bool:
+        return False
 
-    def _cut(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that are whole. An operation that began before the cut and ends behind it has only begun."""
-        index = rows["index"].to_numpy()
-        found = (index < self._end) | ((index >= self._of_stream) & ~numbers.wanted(index, self._left))
-        if found.all():
-            return rows
-        begun = _begun(rows.filter(pa.array(~found)))
-        begun = begun.filter(pa.array(begun["index"].to_numpy() < self._end))
-        return pa.concat_tables([rows.filter(pa.array(found)), begun]).unify_dictionaries()
+    def read(self, columns: Collection[str] = COLUMNS) -> pa.Table:
+        """As :meth:`chaos.history.pieces.Piece.read`."""
+        return self.cut.whole(self.piece.read({*columns, "index"})).select(
+            [name for name in COLUMNS if name in columns]
+        )
 
 
-def _begun(rows: pa.Table) -> pa.Table:
-    """Return the beginnings that these rows repeat, as rows that are repeated by none."""
-    return BegunBy.of(rows).rows(rows)
-
-
-def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Spool) -> Prefix | None:
+def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Made) -> Prefix | None:
     """Read what a run that goes on has recorded so far into ``rows``, which must be empty; None before there is
     anything. ``wanted`` says which of some rows are kept. Raises ``FileNotFoundError`` when files of it are removed
     meanwhile, :class:`chaos.errors.BadInput` for what is no regular file of a size to read, and
@@ -152,9 +166,19 @@ def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Spool) -> 
     return _prefix(rows, recorded, recorded, until_ns, damage, last)
 
 
-def _prefix(rows: Spool, of_stream: int, recorded: int, until_ns: int, damage: list[str], last: LastSteps) -> Prefix:
-    whole = WholeSteps(rows, of_stream, last)
-    return Prefix(rows=whole, of_stream=of_stream, recorded=recorded, until_ns=until_ns, damage=tuple(damage))
+def _prefix(rows: Made, of_stream: int, recorded: int, until_ns: int, damage: list[str], last: LastSteps) -> Prefix:
+    table = rows.table
+    pieces = rows.pieces if table is None else ()
+    blocks = (piece.read(_STEP) for piece in pieces) if table is None else [table]
+    cut = Cut.of(blocks, of_stream, last)
+    return Prefix(
+        table=None if table is None else cut.whole(table),
+        pieces=tuple(WholeSteps(piece, cut) for piece in pieces),
+        of_stream=of_stream,
+        recorded=recorded,
+        until_ns=until_ns,
+        damage=tuple(damage),
+    )
 
 
 def end_of_whole_steps(stream: pa.Table) -> int:

@@ -1,51 +1,49 @@
-"""The files of a run that hold its rows: what was recorded, and shards that were made of all of it.
-
-Shards need no parsing. They stand in for the history only as long as they are all of it; its first bad byte, or a byte
-more, and what was recorded is read itself.
-"""
+"""The files of a run that hold its rows, read in the order of these, or in pieces where they are many."""
 
 from __future__ import annotations
 
+import tempfile
+import weakref
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaos import guarded
 from chaos.errors import ChaosError, DamagedHistory
 from chaos.history import manifest
+from chaos.history import pieces as _pieces
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
-from chaos.history.directory import SEGMENTS, SHARDS, TRACES, shard_files, trace_files
-from chaos.history.ends import NEEDED, with_beginnings
+from chaos.history.directory import LINES, SHARDS, shard_files, trace_files
+from chaos.history.ends import with_beginnings
+from chaos.history.made import Made
 from chaos.history.manifest import Sealed
-from chaos.history.pieces import Piece, pieces
+from chaos.history.pieces import Piece, pieces, rows_of
 from chaos.history.row import Keep
-from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
-from chaos.history.stream import MOST_ROWS, SCHEMA, STREAM, is_sound, stream_blocks
-from chaos.history.trace_segments import segment_rows
+from chaos.history.stream import SCHEMA, STREAM, stream_blocks
 from chaos.history.traces import trace_blocks
-
-ONE = f"{SHARDS}/{WHOLE}.parquet"
 
 #: Makes of wanted rows what is held: other columns, but no other rows.
 Shape = Callable[[pa.Table], pa.Table]
-#: What goes wrong with shards: whatever it is, the reader of what was recorded says it better.
-_NO_SHARDS = (ChaosError, OSError, pa.ArrowException, ValueError)
+#: Lines of traces hardly ever take fewer bytes; those of ours take twice as many.
+LINE_BYTES = 64
 
 
 class RowFiles:
-    """The rows of one run directory. ``sealed``: what its manifest vouches for. What vouches for the shards is checked
-    once."""
+    """The rows of one run directory. ``sealed``: what its manifest vouches for."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
         self.sealed: Sealed = manifest.read(run)
+        self._damage: list[str] = []
         self._broken = False
 
     def recorded_blocks(self, damage: list[str], *, most: int | None = None) -> Iterator[pa.Table]:
@@ -89,121 +87,80 @@ class RowFiles:
     @property
     def is_large(self) -> bool:
         """Whether there are so many rows that nobody should hold all of them."""
-        return bool(self._pieces) or (self._named != [ONE] and bool(self._shards))
+        return bool(self._pieces)
 
     def rows(
         self, keep: Keep | None = None, columns: Collection[str] = COLUMNS, shape: Shape | None = None
     ) -> tuple[pa.Table, list[str]]:
-        """Return as :meth:`recorded` does, with these columns, from the shards if that is faster: where nodes traced
-        into files of their own, or few rows of many are wanted. ``columns``: those that ``keep`` and ``shape`` need,
+        """Return as :meth:`recorded` does, with these columns. ``columns``: those that ``keep`` and ``shape`` need,
         ``index`` among them."""
         names = [name for name in COLUMNS if name in columns]
         if self._pieces:
             with suppress(DamagedHistory):
-                return _in_order(self._of_pieces(_every if keep is None else keep, names), names, shape), []
+                return _in_order(self._of_pieces(_every if keep is None else keep, names), names, shape), self._damage
             self._broken = True
-        is_faster = bool(trace_files(self._run)) if self._named == [ONE] else keep is not None
-        if is_faster and self._shards:
-            try:
-                return self._from_shards(keep, names, shape), []
-            except _NO_SHARDS:
-                self._broken = True
         table, damage = self.recorded(keep)
         table = table.select(names)
         return table if shape is None else shape(table), damage
 
     def blocks(self, keep: Keep, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
-        """Yield the wanted rows with these columns, ``index`` among them, some at a time, in any order, each once. For
-        runs that are large: one shard after the other. Raises as :meth:`recorded`."""
+        """Yield the wanted rows with these columns, ``index`` among them, some at a time, in any order, each once.
+        Raises as :meth:`recorded`."""
         names = [name for name in COLUMNS if name in columns]
-        seen = _Seen(self._promised)
-        if self.is_large:
+        given = -1
+        if self._pieces:
             try:
-                yield from self._of_pieces(keep, names, seen) if self._pieces else self._of_shards(keep, names, seen)
+                for block in self._of_pieces(keep, names):
+                    yield block
+                    given = max(given, int(block["index"].to_numpy().max(initial=-1)))
                 return
-            except _NO_SHARDS:
+            except DamagedHistory:
                 self._broken = True
         rows = self.recorded(keep)[0].select(names)
-        yield rows.filter(pa.array(seen.new(rows["index"].to_numpy()))) if self._broken else rows
+        yield rows.filter(pc.greater(rows["index"], given))
 
     @property
     def _pieces(self) -> tuple[Piece, ...]:
-        """The segments of a large run, if they can be read apart from one another."""
+        """The pieces of a large run, in the order of their rows; nothing where they are not what was recorded."""
         return () if self._broken else self._found_pieces
 
     @cached_property
     def _found_pieces(self) -> tuple[Piece, ...]:
         found = pieces(self._run, self.sealed)
-        return found if sum(piece.rows for piece in found) >= SINGLE_SHARD_ROWS else ()
+        if found or self._may_have < _pieces.LARGE_ROWS:
+            return found if rows_of(found) >= _pieces.LARGE_ROWS else ()
+        return self._made_pieces()
 
-    def _of_pieces(self, keep: Keep, names: list[str], seen: _Seen | None = None) -> Iterator[pa.Table]:
-        for piece in self._pieces:
-            rows = piece.read(names)
-            wanted = np.array(keep(rows), dtype=np.bool_)
-            if seen is not None:
-                wanted = seen.new(rows["index"].to_numpy(), wanted)
-            yield rows.filter(pa.array(wanted))
-
-    def _of_shards(self, keep: Keep, names: list[str], seen: _Seen, held: Any = None) -> Iterator[pa.Table]:
-        from chaos.history.bounded.shard_files import batches  # late: few read shards here
-
-        for name in self._shards:
-            for ends in batches(self._run / name, {*names, *NEEDED}, held):
-                rows = with_beginnings(ends)[0].select(names)
-                wanted = np.array(keep(rows), dtype=np.bool_)
-                yield rows.filter(pa.array(seen.new(rows["index"].to_numpy(), wanted)))
-
-    def _from_shards(self, keep: Keep | None, names: list[str], shape: Shape | None) -> pa.Table:
-        from chaos.history.bounded.shard_files import Budget
-
-        held = Budget(self._run) if keep is None else None
-        found = self._of_shards(_every if keep is None else keep, names, _Seen(self._promised), held)
-        return _in_order(found, names, shape)
-
-    @cached_property
-    def _promised(self) -> int:
-        """How many rows the run may have: those of its batches and segments, and a line takes some bytes."""
-        lines = {name: sums[-1].length for name, sums in self.sealed.files.items() if name.startswith(f"{TRACES}/")}
-        segments = [name for name in lines if name.endswith(SEGMENTS)]
-        traced = sum(lines[name] for name in lines.keys() - {*segments})
-        traced += sum(segment_rows(self._run, name) for name in segments)
-        return min(MOST_ROWS, sum(batch.rows for batch in self.sealed.batches) + traced)
-
-    @property
-    def _named(self) -> list[str]:
-        """The shards that the manifest names."""
-        return sorted(name for name in self.sealed.files if name.startswith(f"{SHARDS}/"))
-
-    @property
-    def _shards(self) -> list[str]:
-        """The shards if they are the whole history."""
-        return [] if self._broken else self._vouched
-
-    @cached_property
-    def _vouched(self) -> list[str]:
+    def _made_pieces(self) -> tuple[Piece, ...]:
+        """Return the pieces that are made of a large run that can't be read apart as it stands, for as long as this
+        object lives."""
+        self._made = made = Made(Path(tempfile.gettempdir()))
+        weakref.finalize(self, made.forget)
         try:
-            return self._whole_in_shards()
-        except _NO_SHARDS:
-            return []
+            for block in self.recorded_blocks(self._damage):
+                made.add(block)
+            if made.in_order and made.table is None:
+                return made.pieces
+        except (ChaosError, OSError):
+            pass
+        made.forget()
+        return ()
 
-    def _whole_in_shards(self) -> list[str]:
-        """Return the shards if they were made, without any damage, from all that is there now: only then are they
-        sealed, and after all the rest. Empty where that isn't so, or where they hold more than that can be."""
-        from chaos.history.bounded.shard_files import measured, repeats
+    @cached_property
+    def _may_have(self) -> int:
+        """How many rows the run may have: those of its batches, and a line takes some bytes."""
+        lines = [self._run / name for name in trace_files(self._run) if name.endswith(LINES)]
+        of_stream = sum(batch.rows for batch in self.sealed.batches)
+        return of_stream + sum(path.lstat().st_size for path in lines) // LINE_BYTES
 
-        run, sealed, shards = self._run, self.sealed, self._named
-        traces = trace_files(run)
-        if sealed.damage or not shards or not guarded.is_there(run / STREAM) or not set(traces) <= sealed.files.keys():
-            return []
-        sealed_traces = [name for name in sealed.files if name.startswith(f"{TRACES}/")]
-        last = max([sealed.last_batch, *(sealed.lines[name] for name in sealed_traces)])
-        if min(sealed.lines[name] for name in shards) < last or not is_sound(run, sealed):
-            return []
-        if any(manifest.altered(run, sealed, name) for name in [*shards, *sealed_traces]):
-            return []
-        if any(measured(run / name).rows > self._promised for name in shards):
-            return []
-        return shards if all(repeats(run / name) for name in shards) else []
+    def _of_pieces(self, keep: Keep, names: list[str]) -> Iterator[pa.Table]:
+        with ThreadPoolExecutor(1) as reader:  # to decode a piece needs no interpreter: it is done ahead
+            pieces = iter(self._pieces)
+            ahead = [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
+            while ahead:
+                rows = ahead.pop().result()
+                ahead += [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
+                yield rows.filter(pa.array(np.array(keep(rows), dtype=np.bool_)))
 
     def _left_shards(self) -> tuple[pa.Table, list[str]]:
         """Read the shards where they are all that is left of the history."""
@@ -254,29 +211,6 @@ def _in_order(blocks: Iterator[pa.Table], names: list[str], shape: Shape | None)
     if np.all(index[1:] > index[:-1]):
         return table.combine_chunks()
     return table.take(pa.array(np.argsort(index, kind="stable"))).combine_chunks()
-
-
-class _Seen:
-    """Which rows were taken already, a bit for each of at most so many: some stand in several shards."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._taken = np.zeros(0, np.uint8)
-
-    def new(
-        self, index: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_] | np.bool_ = np.True_
-    ) -> npt.NDArray[np.bool_]:
-        """Return those of the wanted rows that are taken now. Rows of a sound history are numbered from 0 on."""
-        most = int(index.max(initial=-1)) + 1
-        if most > self._rows or index.min(initial=0) < 0:
-            raise ValueError("rows are numbered otherwise")
-        place, bit = index >> 3, np.left_shift(1, index & 7).astype(np.uint8)
-        if most > 8 * len(self._taken):
-            more = max(most // 8 + 1, 2 * len(self._taken)) - len(self._taken)
-            self._taken = np.append(self._taken, np.zeros(more, np.uint8))
-        found: npt.NDArray[np.bool_] = wanted & (self._taken[place] & bit == 0)
-        np.bitwise_or.at(self._taken, place[found], bit[found])
-        return found
 
 
 def _numbered(table: pa.Table, damage: list[str]) -> tuple[pa.Table, list[str]]:

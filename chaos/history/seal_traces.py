@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from chaos import guarded
 from chaos.errors import ChaosError
-from chaos.history import manifest
+from chaos.history import manifest, segments
 from chaos.history.directory import LINES, TRACES, trace_files
 from chaos.history.manifest import Manifest, Sealed
-from chaos.history.segments import SEGMENT_ROWS
 from chaos.history.stream import SCHEMA
 from chaos.history.trace_segments import segment_name, write_segment
 from chaos.history.traces import line_blocks
@@ -63,7 +62,7 @@ def _joined(blocks: Iterator[pa.Table]) -> Iterator[pa.Table]:
     for block in blocks:
         held.append(block)
         rows, size = rows + block.num_rows, size + block.nbytes
-        if rows >= SEGMENT_ROWS or size >= SEGMENT_BYTES:
+        if rows >= segments.SEGMENT_ROWS or size >= SEGMENT_BYTES:
             yield pa.concat_tables(held)
             held, rows, size, count = [], 0, 0, count + 1
     if held or not count:

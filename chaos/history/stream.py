@@ -46,7 +46,7 @@ def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int 
     with guarded.opened(directory / STREAM, most or manifest.largest([sealed.stream_bytes])) as file:
         if not sealed.batches:
             raise DamagedHistory(f"{directory / manifest.FILE} seals no batch: nothing vouches for {STREAM}")
-        sound = _Sound(file, sealed, damage, is_decoded=True)
+        sound = _Sound(file, sealed, damage)
         if not sound.next_segment():
             raise DamagedHistory("; ".join(damage) or f"{directory / STREAM} is empty")
         rows, beginnings, is_more = 0, Beginnings(), True
@@ -77,16 +77,6 @@ def _columns(reader: pa.RecordBatchStreamReader) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in reader.schema)[:200]
 
 
-def is_sound(directory: Path, sealed: Sealed) -> bool:
-    """Return whether the stream is all that was sealed, and no more. Raises as :func:`stream_blocks`."""
-    damage: list[str] = []
-    with guarded.opened(directory / STREAM, manifest.largest([sealed.stream_bytes])) as file:
-        sound = _Sound(file, sealed, damage)
-        while sound.next_segment():
-            pass
-    return bool(sealed.batches) and not damage
-
-
 def _blocks(reader: pa.RecordBatchStreamReader) -> Iterator[pa.Table]:
     """Yield at least one block."""
     batches: list[pa.RecordBatch] = []
@@ -108,15 +98,14 @@ def _block(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 class _Sound:
     """A file of the bytes of one segment after the other that a manifest vouches for; the last one ends before the
-    first batch that isn't what was sealed. ``rows``: how many rows the batches promise that were read. ``is_decoded``:
-    what is read is to be decoded, so that the first batch that would become too large is refused (:class:`BadInput`).
+    first batch that isn't what was sealed. ``rows``: how many rows the batches promise that were read. The first batch
+    that would become too large once it is decoded is refused (:class:`BadInput`).
     """
 
     closed = False
 
-    def __init__(self, file: BinaryIO, sealed: Sealed, damage: list[str], *, is_decoded: bool = False) -> None:
+    def __init__(self, file: BinaryIO, sealed: Sealed, damage: list[str]) -> None:
         self._file = file
-        self._is_decoded = is_decoded
         self._size = os.fstat(file.fileno()).st_size
         self._batches = sealed.batches
         self._damage = damage
@@ -171,7 +160,7 @@ class _Sound:
             return f"is cut off ({self._size - self._end} of {length} bytes)"
         if zlib.crc32(data) != batch.sum.crc:
             return "has a wrong checksum"
-        return self._undecodable(data) if self._is_decoded else ""
+        return self._undecodable(data)
 
     def _undecodable(self, data: bytes) -> str:
         """Return why a batch isn't decoded; "" if it may be."""

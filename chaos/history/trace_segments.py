@@ -4,7 +4,7 @@ read in a tenth of the time that the lines take of which it was made."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,23 +63,25 @@ def segment_rows(run: Path, name: str) -> int:
         return 0
 
 
-def segment_blocks(run: Path, name: str, first_index: int, damage: list[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a segment of a run, indexed from ``first_index`` on, some at a time. ``damage`` gets the
-    sentences of its lines, and one for a segment that is none, whose rows are left out from there on. Raises
-    :class:`chaos.errors.BadInput` for what is no regular file, or is too large."""
-    data = guarded.read(guarded.below(run, name), LARGEST_SEGMENT)
-    rows = 0
+def segment_blocks(
+    data: bytes, name: str, first_index: int, damage: list[str], columns: Collection[str] = COLUMNS
+) -> Iterator[pa.Table]:
+    """Yield the rows of a segment with these columns, indexed from ``first_index`` on, some at a time. ``damage`` gets
+    the sentences of its lines, and one for a segment that is none, whose rows are left out from there on."""
+    rows, names = 0, [name for name in COLUMNS if name in columns]
+    wanted = [place for place, name in enumerate(_SCHEMA.names) if name in names] or [0]
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted)
     try:
         _refuse_large(data)
-        with pa.ipc.open_stream(pa.BufferReader(data), options=_READ) as reader:
-            if reader.schema != _SCHEMA:
+        with pa.ipc.open_stream(pa.BufferReader(data), options=options) as reader:
+            if reader.schema != pa.schema([_SCHEMA.field(place) for place in wanted]):
                 raise ValueError("it has other columns")
             damage += _sentences(reader.schema)
             for batch in reader:
                 batch.validate(full=True)
                 if any(column.null_count for column in batch.columns):
                     raise ValueError("a row lacks something")
-                yield _numbered(batch, first_index + rows)
+                yield _numbered(batch, first_index + rows, names)
                 rows += batch.num_rows
             if rows != _said_rows(reader.schema):
                 raise ValueError(f"it has {rows:,} rows, and says that they are {_said_rows(reader.schema):,}")
@@ -87,14 +89,14 @@ def segment_blocks(run: Path, name: str, first_index: int, damage: list[str]) ->
         damage.append(f"{name} is no segment of a trace: {error}; what is missing of its rows is left out")
 
 
-def _numbered(batch: pa.RecordBatch, first_index: int) -> pa.Table:
+def _numbered(batch: pa.RecordBatch, first_index: int, names: Sequence[str]) -> pa.Table:
     rows = batch.num_rows
     made = {
         "index": pa.array(np.arange(first_index, first_index + rows)),
         "kind": pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([str(Kind.TRACE)])),
     }
-    arrays = [made[name] if name in made else batch[name] for name in COLUMNS]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    arrays = [made[name] if name in made else batch[name] for name in names]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in names]))
 
 
 def _refuse_large(data: bytes) -> None:

@@ -21,7 +21,7 @@ from chaos.history.directory import SEGMENTS, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.masks import MASK, Ints, Masked
 from chaos.history.masks import WORDS as MASK_WORDS
-from chaos.history.trace_segments import segment_blocks
+from chaos.history.trace_segments import LARGEST_SEGMENT, segment_blocks
 from chaos.history.typed_lines import NO_ROW, TypedLines, is_typed
 from chaos.history.values import to_json
 
@@ -51,7 +51,8 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
     for each line that is no row, and for each segment that is none."""
     for name in trace_files(directory):
         if name.endswith(SEGMENTS):
-            blocks = segment_blocks(directory, name, first_index, damage)
+            data = guarded.read(guarded.below(directory, name), LARGEST_SEGMENT)
+            blocks = segment_blocks(data, name, first_index, damage)
         else:
             blocks = line_blocks(directory, name, sealed, damage, first_index)
         for block in blocks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,13 +26,11 @@ def below(uri: str, *names: str) -> str:
     return parts._replace(path="/".join([parts.path.rstrip("/"), *names])).geturl()
 
 
-def stem(uri: str) -> str:
-    """Return the last name in a URI, without its suffix."""
-    return PurePosixPath(urlsplit(uri).path).stem
-
-
 def without_secrets(uri: str) -> str:
-    """Return a URI as it may be printed: keys may stand in front of its host, and behind its path."""
+    """Return a URI as it may be printed: keys may stand in front of its host, and behind its path. A path is returned
+    as it is."""
+    if not is_uri(uri):
+        return uri
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

@@ -3,65 +3,107 @@ among shards, and examined."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from chaos.errors import DamagedHistory
-from chaos.history.parted.choosing import Chosen
-from chaos.history.pieces import Piece
+from chaos.history.digests import segment_digest
+from chaos.history.memory import share_allocator
+from chaos.history.parted.choosing import Part
+from chaos.history.pieces import Held, Joined, Readable
+from chaos.history.rare import Rare
+from chaos.history.run_meta import RunMeta
 from chaos.judging import engine, surveying
+from chaos.judging.blocks import Blocks
 from chaos.judging.engine import Examined
+from chaos.judging.evidence import PROBE
 from chaos.judging.gathering import Shared, chosen, gathered
-from chaos.judging.layout import Layout
+from chaos.judging.in_process import InProcess
+from chaos.judging.layout import DIGEST, RARE, Layout
+from chaos.judging.packing import pack, unpack
+from chaos.judging.registry import Registry
 from chaos.judging.shard import Shard, seen_by
-from chaos.judging.surveying import Survey, Task, summed, survey
+from chaos.judging.surveying import Surveyed, Task, spans, split, summed, survey
 from chaos.law import RunContext
 
 if TYPE_CHECKING:
-    from chaos.judging.in_process import InProcess
     from chaos.judging.spark import Session
     from chaos.judging.spark_job import OnProgress
 
 
 class Divided:
-    """A run whose pieces were divided among tasks. Raises :class:`chaos.errors.DamagedHistory` where a
-    piece can't be read apart from the others, and :class:`chaos.judging.spark_errors.JobFailed` where a job comes to
-    nothing."""
+    """A run whose pieces are divided among tasks. ``planned``: the plan, and which rows are wanted besides; ``most``:
+    rows of its own that no task should have more of. Raises :class:`chaos.errors.DamagedHistory` where a piece is not
+    what was recorded, and :class:`chaos.judging.spark_errors.JobFailed` where a job comes to nothing."""
 
     def __init__(
-        self, session: Session | InProcess, pieces: Sequence[Piece], context: RunContext, goals: Sequence[Chosen] = ()
+        self, session: Session | InProcess, pieces: Sequence[Readable], planned: Layout, most: int | None = None
     ) -> None:
-        self._session = session
-        meta, most = context.meta, surveying.TASK_ROWS
-        may_split = sum(piece.rows for piece in pieces) > most
-        found = session.map(survey, [Task(piece, meta, may_split) for piece in pieces])
+        self._session, self._most = session, most or surveying.TASK_ROWS
+        found, pieces, planned = self._surveyed(pieces, planned)
+        self._layout, self._sizes = summed(found, planned, self._most)
+        layout = self._layout
+        self._shuffled = session.shuffled(divide, [_Divide(piece, layout) for piece in pieces], layout.count)
+        plain, rare, leaves, *choices = self._shuffled.collect(chosen, layout, range(layout.first_shard))
+        #: The rows that say whether the run shows anything.
+        self.rare = unpack(rare)
+        #: Of those pieces that are of the stream.
+        self.digest = hashlib.sha256(leaves).hexdigest()
+        self._shared = Shared(layout, [plain, *choices])
+
+    def _surveyed(
+        self, pieces: Sequence[Readable], planned: Layout
+    ) -> tuple[Sequence[Surveyed], Sequence[Readable], Layout]:
+        """Return what is known of each piece. Where queues are split they are looked at once more, and pieces are
+        joined that have rows of one operation, so that these stand where others of them do."""
+        found = self._looked_at(pieces, planned)
+        if not (names := split(found, planned, self._most)):
+            return found, pieces, planned
+        planned = replace(planned, split=names)
+        found = self._looked_at(pieces, planned)
+        left, left_found = [*pieces], [*found]
+        for first, last in reversed(spans(found, [piece.first_index for piece in pieces])):
+            joined = [Joined(tuple(pieces[first : last + 1]))]
+            left[first : last + 1], left_found[first : last + 1] = joined, self._looked_at(joined, planned)
+        return left_found, left, planned
+
+    def _looked_at(self, pieces: Sequence[Readable], planned: Layout) -> list[Surveyed]:
+        found = self._session.map(survey, [Task(piece, planned) for piece in pieces])
         if damage := next((one.damage for one in found if one.damage), ""):
             raise DamagedHistory(damage)
-        self.survey: Survey = summed(found, meta, goals, most)
-        self._layout = layout = self.survey.layout
-        self._shuffled = session.shuffled(divide, [_Divide(piece, layout) for piece in pieces], layout.count)
-        shared = self._shuffled.collect(choose, layout, range(layout.first_shard))
-        self._shared = Shared(layout, shared)
+        return found
 
     @property
     def rows_of_all(self) -> pa.Table:
         """The rows that all shards may need, and those of the goals, in any order."""
         return self._shared.rows
 
-    def examine(self, context: RunContext, on_progress: OnProgress | None = None) -> Examined:
-        """Return what the laws find in all shards. What a shard that can't be examined leaves undecided, no law takes
-        for kept."""
-        buckets = range(self._layout.first_shard, self._layout.count)
-        largest_first = [bucket for _, bucket in sorted(zip(self.survey.sizes, buckets, strict=True), reverse=True)]
-        given = _Given(self._shared, context)
+    def shards(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the name and the rows, in any order, of each shard."""
+        for bucket in self._buckets:
+            (rows,) = self._shuffled.collect(gathered, self._shared, [bucket])
+            yield self._layout.name(bucket), rows
+
+    def examine(
+        self, context: RunContext, on_progress: OnProgress | None = None, known: Registry | None = None
+    ) -> Examined:
+        """Return what the laws find in all shards, these or all that there are. What a shard that can't be examined
+        leaves undecided, no law takes for kept."""
+        largest_first = [number for _, number in sorted(zip(self._sizes, self._buckets, strict=True), reverse=True)]
+        given = _Given(self._shared, context, known)
         examined = dict(zip(largest_first, self._each(given, largest_first, on_progress), strict=True))
         found: Examined = []
-        for bucket in buckets:
-            found += engine.complete(self._layout.name(bucket), context, examined[bucket])
+        for bucket in self._buckets:
+            found += engine.complete(self._layout.name(bucket), context, examined[bucket], known)
         return found
+
+    @property
+    def _buckets(self) -> range:
+        return range(self._layout.first_shard, self._layout.count)
 
     def _each(self, given: _Given, buckets: Sequence[int], on_progress: OnProgress | None) -> list[Examined]:
         """In one job. If it fails, in two halves, down to the shards that fail: but not for ever."""
@@ -71,14 +113,29 @@ class Divided:
             return self._shuffled.collect(examine_bucket, given, part, progress)
 
         def gaps(part: Sequence[int], reason: str) -> list[Examined]:
-            return [engine.gaps(self._layout.name(bucket), given.context, reason) for bucket in part]
+            return [engine.gaps(self._layout.name(bucket), given.context, reason, given.known) for bucket in part]
 
         return engine.in_halves(buckets, examine, gaps)
 
 
+def parted(
+    tables: Sequence[pa.Table],
+    plan: Sequence[Part],
+    most: int,
+    *,
+    offsets: int | None = None,
+    meta: RunMeta | None = None,
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield (name, rows) of each shard of a run whose pieces are held, in their order: with ``most`` rows of its own at
+    most, and ``offsets`` of a queue together."""
+    planned = Layout(meta=meta or RunMeta(), plan=tuple(plan), offsets=offsets)
+    with InProcess() as tasks:
+        yield from Divided(tasks, [Held(table) for table in tables], planned, most).shards()
+
+
 @dataclass(frozen=True, slots=True)
 class _Divide:
-    piece: Piece
+    piece: Readable
     layout: Layout
 
 
@@ -88,26 +145,35 @@ class _Given:
 
     shared: Shared
     context: RunContext
+    known: Registry | None = None
 
 
 def divide(task: _Divide) -> list[tuple[int, tuple[int, bytes]]]:
     """Return what a piece brings to the buckets: by their numbers, with its own."""
+    share_allocator()
     rows = task.piece.read()
-    return [(bucket, (task.piece.first_index, block)) for bucket, block in task.layout.divide(rows)]
+    rare = Rare(PROBE)
+    rare.add(rows)
+    brought = [(RARE, pack(rare.table())), (DIGEST, leaves(task.piece, rows)), *task.layout.divide(rows)]
+    return [(bucket, (task.piece.first_index, block)) for bucket, block in brought]
 
 
-def choose(layout: Layout, bucket: int, blocks: Sequence[tuple[int, bytes]]) -> bytes:
-    return chosen(layout, bucket, _in_order(blocks))
+def leaves(piece: Readable, rows: pa.Table) -> bytes:
+    """Return what the rows of a piece bring to the digest of their run."""
+    if isinstance(piece, Joined):
+        begins = rows["index"].to_numpy().searchsorted([one.first_index for one in piece.pieces]).tolist()
+        ends = [*begins[1:], rows.num_rows]
+        parts = zip(piece.pieces, begins, ends, strict=True)
+        return b"".join(leaves(one, rows.slice(begin, end - begin)) for one, begin, end in parts)
+    return segment_digest(rows) if piece.is_of_stream else b""
 
 
-def examine_bucket(given: _Given, bucket: int, blocks: Sequence[tuple[int, bytes]]) -> Examined:
+def examine_bucket(given: _Given, bucket: int, blocks: Blocks) -> Examined:
+    share_allocator()
     name = given.shared.layout.name(bucket)
     try:
-        rows = gathered(given.shared, bucket, _in_order(blocks))
-        return engine.examine_shard(name, Shard(seen_by(given.context, rows)), given.context)
+        rows = Shard(seen_by(given.context, gathered(given.shared, bucket, blocks)))
+        return engine.examine_shard(name, rows, given.context, given.known)
     except MemoryError:
-        return engine.gaps(name, given.context, f"a worker ran out of memory when it read the shard {name}")
-
-
-def _in_order(blocks: Sequence[tuple[int, bytes]]) -> list[bytes]:
-    return [block for _, block in sorted(blocks)]
+        reason = f"a worker ran out of memory when it read the shard {name}"
+        return engine.gaps(name, given.context, reason, given.known)

@@ -1,4 +1,4 @@
-"""Run all laws over the shards of many runs, in this process or in one Spark job, and judge."""
+"""Has laws look at the rows of shards, and judges by what they found in all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import gc
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from pathlib import Path
@@ -17,14 +16,12 @@ import pyarrow as pa
 
 from chaos.errors import ChaosError
 from chaos.findings import cap
-from chaos.history import uris
-from chaos.history.memory import give_back
-from chaos.history.shards import SINGLE_SHARD_ROWS, WHOLE
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
+from chaos.judging.plan import WHOLE
 from chaos.judging.registry import KernelId, Registry, registry
-from chaos.judging.shard import ANOMALIES, Shard, anomaly_row, seen_by
+from chaos.judging.shard import Shard, seen_by
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
@@ -35,14 +32,10 @@ from chaos.verdict import Anomaly, Validity, Verdict, worst
 __all__ = [
     "Examined",
     "OnProgress",
-    "RunInput",
     "Session",
-    "anomaly_table",
     "build_archive",
-    "examine",
     "examine_shard",
     "examine_whole",
-    "judge",
     "judge_rows",
     "registry",
     "verdicts",
@@ -50,6 +43,7 @@ __all__ = [
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: How the reason begins why a kernel can't judge, before the evidence that it needs.
 LACKS = "the driver does not report "
@@ -57,105 +51,23 @@ LACKS = "the driver does not report "
 MOST_FAILED_JOBS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInput:
-    """One run to judge: what is known of it, and its Parquet shards, by their paths or URIs. ``examined``: what
-    :func:`examine` has found in them already, here or in another process; ``as_if``: what laws find without accidents,
-    where that is known already."""
-
-    context: RunContext
-    shards: Sequence[Path | str]
-    examined: Examined | None = None
-    as_if: Examined | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """``shard``: its path, absolute since workers have another working directory, or its URI."""
-
-    run: int
-    shard: str
-    context: RunContext
-
-    @property
-    def name(self) -> str:
-        """The shard's, by which a plan knows it."""
-        return uris.stem(self.shard) if uris.is_uri(self.shard) else Path(self.shard).stem
-
-
 #: The findings in one shard: a kernel, and its partial.
 Examined = list[tuple[KernelId, Partial]]
-
-
-def judge(
-    runs: Sequence[RunInput],
-    *,
-    engine: str = "spark",
-    session: Session | None = None,
-    on_progress: OnProgress | None = None,
-) -> list[tuple[Verdict, ...]]:
-    """Judge many runs in one job: for each run, in the given order, a verdict of every law, those that are broken
-    included.
-
-    ``engine`` is ``spark`` or ``local``; ``session`` is a Spark that was started before (it stays open);
-    ``on_progress`` is called with how many of the shards are done. Raises :class:`chaos.errors.MachineError` when Spark
-    is asked for and can't start.
-    """
-    tasks = [task for number, run in enumerate(runs) if run.examined is None for task in _tasks(number, run)]
-    if engine == "local":
-        examined = _in_process(tasks, on_progress)
-    elif session is not None:
-        examined = _on_spark(session, tasks, on_progress)
-    else:
-        with Session() as own:
-            examined = _on_spark(own, tasks, on_progress)
-    partials: list[Examined] = [list(run.examined or ()) for run in runs]
-    for task, found in zip(tasks, examined, strict=True):
-        partials[task.run] += complete(task.name, task.context, found)
-    return [verdicts(run.context, found) for run, found in zip(runs, partials, strict=True)]
-
-
-def examine(run: RunInput) -> Examined:
-    """All that the laws find in one run's shards, in this process."""
-    return [found for task in _tasks(0, run) for found in _examine_path(task)]
 
 
 def examine_whole(table: pa.Table, context: RunContext) -> Examined:
     """All that the laws find in the rows of a small run, which are one shard, in this process."""
     try:
-        return examine_shard(WHOLE, Shard(table), context)
+        return examine_shard(WHOLE, Shard(seen_by(context, table)), context)
     except MemoryError:
         return gaps(WHOLE, context, "there was no memory left to look at its rows")
 
 
-def _tasks(number: int, run: RunInput) -> list[_Task]:
-    places = sorted(str(shard.absolute()) if isinstance(shard, Path) else shard for shard in run.shards)
-    return [_Task(number, place, run.context) for place in places]
-
-
-def _in_process(tasks: Sequence[_Task], on_progress: OnProgress | None) -> list[Examined]:
-    examined = []
-    for done, task in enumerate(tasks, start=1):
-        examined.append(_examine_path(task))
-        if on_progress is not None:
-            on_progress(done, len(tasks))
-    return examined
-
-
-def _on_spark(session: Session, tasks: Sequence[_Task], on_progress: OnProgress | None = None) -> list[Examined]:
-    """Examine the tasks in one job, and those of a job that fails in halves."""
-
-    def examine(part: Sequence[_Task]) -> list[Examined]:
-        return session.map(_examine_path, part, on_progress if len(part) == len(tasks) else None)
-
-    return in_halves(tasks, examine, lambda part, reason: [_all_gaps(task, reason) for task in part])
-
-
 def in_halves(
     tasks: Sequence[T],
-    examine: Callable[[Sequence[T]], list[Examined]],
-    all_gaps: Callable[[Sequence[T], str], list[Examined]],
-) -> list[Examined]:
+    examine: Callable[[Sequence[T]], list[R]],
+    all_gaps: Callable[[Sequence[T], str], list[R]],
+) -> list[R]:
     """Return what ``examine`` finds with tasks, in one job. A job that fails as a whole (a worker that is killed each
     time, say) has examined nothing: no law may look kept.
 
@@ -164,7 +76,7 @@ def in_halves(
     """
     failed, lost = count(1), ""
 
-    def tried(part: Sequence[T]) -> list[Examined]:
+    def tried(part: Sequence[T]) -> list[R]:
         nonlocal lost
         try:
             if not lost:
@@ -197,10 +109,6 @@ def _lacks(law: Kernel, reported: Set[str]) -> list[str]:
     return sorted({str(one) for one in law.needs.evidence if one not in reported})
 
 
-def _all_gaps(task: _Task, reason: str, known: Registry | None = None) -> Examined:
-    return gaps(task.name, task.context, reason, known)
-
-
 def gaps(shard: str, context: RunContext, reason: str, known: Registry | None = None) -> Examined:
     """Return what is found in a shard that could not be examined, for this reason: nothing, of every law that looks at
     it."""
@@ -208,11 +116,11 @@ def gaps(shard: str, context: RunContext, reason: str, known: Registry | None = 
     return [(number, Partial(gaps=(reason,))) for number in _serving(shard, kernels, context)]
 
 
-def complete(shard: str, context: RunContext, found: Examined) -> Examined:
+def complete(shard: str, context: RunContext, found: Examined, known: Registry | None = None) -> Examined:
     """Return what was found in a shard, with a gap for each kernel of this process that another process did not
     have."""
     there = {number for number, _ in found}
-    missing = gaps(shard, context, f"it was not examined in the shard {shard}")
+    missing = gaps(shard, context, f"it was not examined in the shard {shard}", known)
     return [*found, *((number, partial) for number, partial in missing if number not in there)]
 
 
@@ -226,14 +134,6 @@ def judge_rows(
     return verdicts(context, found, known)
 
 
-def judge_files(paths: Iterable[Path], context: RunContext, known: Registry | None = None) -> tuple[Verdict, ...]:
-    """Judge one run whose shards are in these files, one after the other; by these laws, or by all that there are."""
-    found: Examined = []
-    for path in paths:
-        found += _examine_path(_Task(0, str(path.absolute()), context), known)
-    return verdicts(context, found, known)
-
-
 def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry | None = None) -> Examined:
     """Run the kernels that look at the shard of this name. One that crashes leaves a gap in its law's evidence."""
     kernels = (known or registry()).kernels
@@ -241,27 +141,6 @@ def examine_shard(name: str, rows: Shard, context: RunContext, known: Registry |
         reason = f"the shard {name} is in no plan"
         return [(number, Partial(gaps=(reason,))) for number in _serving(name, kernels, context)]
     return [(number, _examined(kernels[number], rows, context)) for number in _serving(name, kernels, context)]
-
-
-def _examine_path(task: _Task, known: Registry | None = None) -> Examined:
-    kernels = (known or registry()).kernels
-    serving = [kernels[number] for number in _serving(task.name, kernels, task.context)]
-    if not serving:
-        return []
-    try:
-        rows = Shard.read(task.shard, plan.columns(serving), lambda table: seen_by(task.context, table))
-    except MemoryError:
-        return _all_gaps(task, f"a worker ran out of memory when it read the shard {task.name}", known)
-    except (OSError, pa.ArrowException, KeyError, ChaosError) as error:
-        return _all_gaps(task, f"the shard {task.name} can't be read: {error}", known)
-    is_large = len(rows) >= SINGLE_SHARD_ROWS
-    if is_large:
-        give_back()
-    found = examine_shard(task.name, rows, task.context, known)
-    del rows
-    if is_large:
-        give_back()
-    return found
 
 
 @contextmanager
@@ -431,9 +310,3 @@ def _of_kernel(verdict: Verdict, number: int) -> Iterable[Anomaly]:
     """Return what one of a law's kernels found. What several of them only count is not the same, though it may be as
     many."""
     return (one if one.rows else dataclasses.replace(one, message=number) for one in verdict.anomalies)
-
-
-def anomaly_table(judged: Sequence[tuple[str, Sequence[Verdict]]]) -> pa.Table:
-    """All anomalies of many (run, verdicts) as one table, for trends and joins."""
-    rows = [anomaly_row(run, anomaly) for run, verdicts in judged for law in verdicts for anomaly in law.anomalies]
-    return pa.Table.from_pylist(rows, schema=ANOMALIES)

@@ -22,10 +22,10 @@ from chaos.errors import BadInput, MachineError
 from chaos.history import directory as store
 from chaos.history import manifest
 from chaos.history.columns import Kind
+from chaos.history.made import Made
 from chaos.history.parted.choosing import Chooser, Chosen
 from chaos.history.prefix import Prefix, read_prefix
 from chaos.history.run_meta import UP, RunMeta
-from chaos.history.spool import Spool
 from chaos.history.stream import SCHEMA, STREAM
 from chaos.judging.outcome import judge
 from chaos.judging.run import prepare
@@ -104,18 +104,11 @@ def conclude(
     :func:`chaos.judging.run.prepare`."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
-            prepared = prepare(run, Path(folder))
+            prepared = prepare(run, Path(folder), session=session, on_progress=on_progress)
             if not prepared.damage:
                 break
             time.sleep(LOOK_S)
-        return judge(
-            [prepared],
-            engine=engine,
-            session=session,
-            on_progress=on_progress,
-            write=False,
-            no_loss_by_policy=no_loss_by_policy,
-        )[0]
+        return judge([prepared], engine=engine, write=False, no_loss_by_policy=no_loss_by_policy)[0]
 
 
 def is_at_work(run: Path) -> bool:
@@ -157,7 +150,7 @@ def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
     """Return what is known now; None before there is anything. ``damage`` was seen the last time, and is replaced by
     what is seen now: only what lasts is reported, since a line that is being written seems damaged too."""
     began = time.perf_counter()
-    with TemporaryDirectory(prefix=FOLDER) as folder, Spool(Path(folder)) as held:
+    with TemporaryDirectory(prefix=FOLDER) as folder, Made(Path(folder)) as held:
         prefix = read_prefix(run, wanted(able()), held)
         if prefix is None:
             return None
@@ -165,7 +158,10 @@ def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
         damage.clear()
         damage.update(prefix.damage)
         context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=lasting)
-        laws = _laws(prefix, Path(folder), context)
+        try:
+            laws = judge_prefix(prefix, Path(folder), context)
+        except OSError as error:
+            raise MachineError(f"cannot write the rows in {folder}: {error.strerror or error}") from error
         rows = _rows_to_show(prefix, laws)
     return State(
         laws=laws,
@@ -177,23 +173,13 @@ def _judged(run: Path, meta: RunMeta, damage: set[str]) -> State | None:
     )
 
 
-def _laws(prefix: Prefix, folder: Path, context: RunContext) -> tuple[SoFar, ...]:
-    parted = folder / "shards"
-    parted.mkdir()
-    try:
-        return judge_prefix(prefix.rows, parted, context)
-    except OSError as error:
-        raise MachineError(f"cannot write the shards in {parted}: {error.strerror or error}") from error
-
-
 def _rows_to_show(prefix: Prefix, laws: Sequence[SoFar]) -> Shard:
     """Return the rows that show anomalies, those that say when the load began, and the first one."""
     shown = pa.array(sorted({number for law in laws for one in law.violations for number in one.rows}), pa.int64())
     phases = Chosen(str(Kind.HARNESS), ("phase",))
     found: list[pa.Table] = []
-    for block in prefix.rows.blocks():
+    for block in prefix.blocks():
         wanted = Chooser(block).any_of([phases]) | pc.is_in(block["index"], shown).to_numpy()
-        wanted |= (block["began_value"].to_numpy() >= 0) & pc.is_in(block["op"], shown).to_numpy()
         wanted[:1] |= not found
         found.append(block.filter(pa.array(wanted)))
     return Shard(pa.concat_tables([SCHEMA.empty_table(), *found]).unify_dictionaries())

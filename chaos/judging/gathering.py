@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,27 +15,52 @@ from chaos.history.columns import BESIDE
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chooser, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
+from chaos.history.parted.places import Places
+from chaos.history.rare import Rare
 from chaos.history.stream import SCHEMA
-from chaos.judging.layout import PLAIN, Choice, Layout
+from chaos.judging.blocks import Blocks
+from chaos.judging.evidence import PROBE
+from chaos.judging.layout import DIGEST, FIRST_CHOICE, PLAIN, RARE, Choice, Layout
 from chaos.judging.packing import pack, unpack
 
+#: The rows of so many bytes of blocks are held as tables.
+MOST_HELD = 32 << 20
 
-def chosen(layout: Layout, bucket: int, blocks: Iterable[bytes]) -> bytes:
-    """Return what a bucket of rows that all shards may need has for them, packed. ``blocks``: in the order of their
-    rows."""
-    tables = [*map(unpack, blocks)]
+
+def chosen(layout: Layout, bucket: int, blocks: Blocks) -> bytes:
+    """Return what a bucket before those of shards comes to, packed. ``blocks``: in the order of their rows."""
+    if bucket == DIGEST:
+        return b"".join(blocks)
+    tables = _Tables(blocks)
+    if bucket == RARE:
+        rare = Rare(PROBE)
+        for table in tables:
+            rare.add(table)
+        return pack(rare.table())
     if bucket == PLAIN:
         return pack(_joined(tables))
-    choice = layout.choices[bucket - 1]
+    choice = layout.choices[bucket - FIRST_CHOICE]
     if choice.sieve.remember is not None:
-        return pack(_at(_joined(tables), _lived(choice.sieve, tables)))
+        kept = _sifted(layout, [choice.sieve], tables)[choice.sieve]
+        return pack(_joined(_at(table, kept) for table in tables))
     rows = _joined(tables)
     return pack(_at(rows, _kept_of_each(layout, choice, rows)))
 
 
+class _Tables:
+    """The rows of blocks, one block at a time, as often as anybody asks: as tables, if they are few."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._held = [*map(unpack, blocks)] if blocks.size <= MOST_HELD else None
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return map(unpack, self._blocks) if self._held is None else iter(self._held)
+
+
 @dataclass(frozen=True)
 class Shared:
-    """What all shards may need: of each bucket before those of shards, what :func:`chosen` returned."""
+    """What all shards may need, as :func:`chosen` returned it: of the bucket of plain rows, then of each choice."""
 
     layout: Layout
     blocks: Sequence[bytes]
@@ -69,16 +95,17 @@ class Shared:
         return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def gathered(shared: Shared, bucket: int, blocks: Iterable[bytes]) -> pa.Table:
+def gathered(shared: Shared, bucket: int, blocks: Blocks) -> pa.Table:
     """Return the rows of a shard, in any order. ``blocks``: what pieces brought to its bucket, in the order of their
     rows."""
     layout = shared.layout
     number, shard = layout.shards[bucket - layout.first_shard]
     part = layout.parts[number]
-    tables = [*map(unpack, blocks)]
-    kept = {sieve: _sifted(layout, sieve, tables) for sieve in part.sifted}
-    tables += [_at(layout.before[sieve], kept[sieve]) for sieve in part.sifted if sieve in layout.before]
-    mine = [_own(part, table, {**shared.kept, **kept}) for table in tables]
+    tables = _Tables(blocks)
+    kept = _sifted(layout, part.sifted, tables)
+    before = [_at(layout.before[sieve], kept[sieve]) for sieve in part.sifted if sieve in layout.before]
+    every = {**shared.kept, **kept}
+    mine = [_own(part, table, every) for table in chain(tables, before)]
     rows = pa.concat_tables([_marked(SCHEMA.empty_table(), part), *mine])
     return _once(pa.concat_tables([rows, _of_all(shared, number, shard, rows)]))
 
@@ -96,14 +123,14 @@ def _of_all(shared: Shared, number: int, shard: int, mine: pa.Table) -> pa.Table
     """Return the rows that a shard is given of those that all may need."""
     layout, rows = shared.layout, shared.rows
     part = layout.parts[number]
-    chooser = Chooser(rows, shared.kept)
+    chooser = Chooser(rows, shared.kept, Places(layout.offsets))
     own, everywhere, key = chooser.of(part)
     if not part.has_beside:
         return rows.filter(pa.array(everywhere))
     queue = chooser.keys("queue")
     named = mine.filter(pa.array(~mine[BESIDE].to_numpy()))["queue"].to_numpy()
     beside = chooser.any_of(part.beside) | numbers.among(_index(rows), shared.summed(number))
-    beside |= chooser.any_of(part.of_queues) & np.isin(queue, [*named, *queue[everywhere], -1])
+    beside |= chooser.any_of(part.of_queues) & numbers.among(queue, np.concatenate([named, queue[everywhere], [-1]]))
     beside &= ~everywhere & (layout.buckets[number].numbers(key, own) != shard)
     found = rows.append_column(BESIDE, pa.array(beside))
     return found.filter(pa.array(everywhere | beside))
@@ -114,13 +141,21 @@ def _marked(rows: pa.Table, part: Part) -> pa.Table:
     return rows.append_column(BESIDE, pa.array(np.zeros(rows.num_rows, np.bool_))) if part.has_beside else rows
 
 
-def _sifted(layout: Layout, sieve: Sieve, tables: Sequence[pa.Table]) -> Ints:
-    """Return which rows of a shard a sieve keeps, of those that stand there on its account."""
-    if sieve.remember is not None:
-        return _lived(sieve, tables)
-    before = layout.before.get(sieve)
-    rows = _joined([*([before] if before is not None else []), *(_about(sieve, table) for table in tables)])
-    return numbers.distinct(sieve.keep(rows))
+def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table]) -> dict[Sieve, Ints]:
+    """Return which rows of a shard each sieve keeps, of those that stand there on its account."""
+    lived = {sieve: Lived(sieve) for sieve in sieves if sieve.remember is not None}
+    about = {sieve: [layout.before.get(sieve, SCHEMA.empty_table())] for sieve in sieves if sieve not in lived}
+    for table in tables if sieves else ():
+        for sieve, one in lived.items():
+            one.add(table, Chooser(table).any_of(sieve.rows))
+        for sieve, rows in about.items():
+            rows.append(_about(sieve, table))
+    if disordered := {sieve: one for sieve, one in lived.items() if one.disordered}:
+        for table in tables:
+            for sieve, one in disordered.items():
+                one.add_all(table, Chooser(table).any_of(sieve.rows))
+    kept = {sieve: numbers.distinct(sieve.keep(_joined(rows))) for sieve, rows in about.items()}
+    return kept | {sieve: one.kept() for sieve, one in lived.items()}
 
 
 def _about(sieve: Sieve, table: pa.Table) -> pa.Table:
@@ -137,7 +172,7 @@ def _kept_of_each(layout: Layout, choice: Choice, rows: pa.Table) -> Ints:
     if choice.part < 0:
         return numbers.distinct(choice.sieve.keep(rows))
     part = layout.parts[choice.part]
-    chooser = Chooser(rows)
+    chooser = layout.chooser(rows)
     own = chooser.any_of((*part.own, *(one for sieve in part.sifted for one in sieve.rows)))
     shard = layout.buckets[choice.part].numbers(chooser.keys(part.key), own)
     found = [np.empty(0, np.int64)]
@@ -146,35 +181,26 @@ def _kept_of_each(layout: Layout, choice: Choice, rows: pa.Table) -> Ints:
     return numbers.distinct(np.concatenate(found))
 
 
-def _lived(sieve: Sieve, tables: Sequence[pa.Table]) -> Ints:
-    lived = Lived(sieve)
-    lived.add_each(lambda: tables)
-    if lived.disordered:
-        for table in tables:
-            lived.add_all(table, Chooser(table).any_of(sieve.rows))
-    return lived.kept()
-
-
 def _at(rows: pa.Table, index: Ints) -> pa.Table:
     return rows.filter(pa.array(numbers.among(_index(rows), index)))
 
 
 def _once(rows: pa.Table) -> pa.Table:
     """Return rows, each once: as its own one where a row of a shard stands beside it too."""
-    rows, index = rows.unify_dictionaries().combine_chunks(), _index(rows)
+    index = _index(rows)
     if np.all(index[1:] > index[:-1]):
-        return rows
+        return rows.unify_dictionaries()
     beside = rows[BESIDE].to_numpy() if BESIDE in rows.column_names else np.zeros(len(index), np.bool_)
     order = np.lexsort((beside, index))
     again = order[1:][index[order][1:] == index[order][:-1]]
     if not len(again):
-        return rows
+        return rows.unify_dictionaries()
     left = np.ones(len(index), np.bool_)
     left[again] = False
-    return rows.filter(pa.array(left))
+    return rows.unify_dictionaries().filter(pa.array(left))
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([SCHEMA.empty_table(), *tables]).unify_dictionaries().combine_chunks()
 
 

@@ -12,17 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from chaos.driver import Profile
-from chaos.errors import DamagedHistory
 from chaos.history.ends import without, without_beginnings
 from chaos.history.parted.beside import Operations
 from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Chosen, Flags, Ints, Part, Sieve
+from chaos.history.parted.places import Places
 from chaos.history.run_meta import RunMeta
 from chaos.judging.packing import Lean, unpack
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 
-#: The bucket of rows that every shard may need, as they are. The others follow: those of each choice, then shards.
-PLAIN = 0
+#: The buckets of rows that every shard may need, as they are; of those that say whether a run shows anything; and of
+#: what pieces bring to its digest. The others follow: those of each choice, then shards.
+PLAIN, RARE, DIGEST = range(3)
+FIRST_CHOICE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,12 @@ class Layout:
     """``split``: the parts of the plan that others take the place of; ``buckets``: of each part that is left, in which
     shard each key stands; ``left_out``: the beginnings that ends in other pieces repeat; ``goals``: rows that are
     wanted besides; ``known_before``: of each sieve that must know rows before all others, what it keeps of these. It
-    travels between processes."""
+    travels between processes, unless its ``plan`` is another one than that of all kernels for a run. ``offsets``: so
+    many of a queue that follow one another are never parted."""
 
     meta: RunMeta
+    plan: tuple[Part, ...] | None = None
+    offsets: int | None = None
     split: frozenset[str] = frozenset()
     buckets: tuple[Buckets, ...] = ()
     left_out: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -55,9 +60,18 @@ class Layout:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         found: list[Part] = []
-        for part in parts_of(self.meta):
+        for part in self.planned:
             found += part.split if part.name in self.split else (part,)
         return tuple(found)
+
+    @property
+    def planned(self) -> tuple[Part, ...]:
+        """The parts of the plan, of which none is split."""
+        return parts_of(self.meta) if self.plan is None else self.plan
+
+    def chooser(self, rows: pa.Table) -> Chooser:
+        """Return who finds among the rows of a piece those that a part wants."""
+        return Chooser(rows, places=Places(self.offsets))
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
@@ -85,7 +99,7 @@ class Layout:
     @property
     def first_shard(self) -> int:
         """The bucket of the first shard."""
-        return 1 + len(self.choices)
+        return FIRST_CHOICE + len(self.choices)
 
     @property
     def count(self) -> int:
@@ -102,15 +116,14 @@ class Layout:
         return f"{self.parts[part].name}-{shard}"
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[int, bytes]]:
-        """Yield what the rows of a piece bring to the buckets, packed. Raises
-        :class:`chaos.errors.DamagedHistory` where messages stand apart from the operation that delivered them."""
+        """Yield what the rows of a piece bring to the buckets, packed."""
         rows = without(without_beginnings(rows)[0], self.left_out)
-        chooser, lean = Chooser(rows), Lean.of(rows)
+        chooser, lean = self.chooser(rows), Lean.of(rows)
         yield from _packed(PLAIN, lean, chooser.any_of(self.plain))
         places = [self._places(rows, chooser, number) for number in range(len(self.parts))]
         for at, choice in enumerate(self.choices):
             shard = np.zeros(rows.num_rows, np.int64) if choice.part < 0 else places[choice.part]
-            yield from _packed(1 + at, lean, self._sifted(choice.sieve, rows, chooser, shard))
+            yield from _packed(FIRST_CHOICE + at, lean, self._sifted(choice.sieve, rows, chooser, shard))
         for number, part in enumerate(self.parts):
             callers = Operations.of(part, rows, chooser, places[number]) if part.callers else None
             yield from self._of_part(number, lean, places[number], callers)
@@ -142,8 +155,6 @@ class Layout:
 
     def _of_part(self, number: int, rows: Lean, place: Ints, callers: Operations | None) -> Iterator[tuple[int, bytes]]:
         part = self.parts[number]
-        if callers is not None and len(np.setdiff1d(callers.op, callers.calls[callers.ends])):
-            raise DamagedHistory("messages stand in another segment than the operation that delivered them")
         order = np.argsort(place.astype(np.int16) if int(place.max(initial=0)) < 1 << 15 else place, kind="stable")
         bounds = np.searchsorted(place[order], np.arange(int(place.max(initial=-1)) + 2))
         for shard in self.buckets[number].filled if len(place) else ():
@@ -187,9 +198,8 @@ def kept_before(sieve: Sieve, rows: pa.Table) -> pa.Table:
     return known.filter(pa.array(np.isin(known["index"].to_numpy(), sieve.keep(known))))
 
 
-def counted(rows: pa.Table, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
+def counted(chooser: Chooser, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
     """Return of each part the keys of the rows of a piece that may be its own, ascending, and how many each has."""
-    chooser = Chooser(rows)
     found = []
     for part in parts:
         own = chooser.any_of((*part.own, *(one for sieve in part.sifted for one in sieve.rows)))

@@ -5,88 +5,49 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from chaos.driver import Evidence
 from chaos.errors import ChaosError
 from chaos.history import directory as store
 from chaos.history.run_meta import RunMeta
-from chaos.judging.run import Prepared, examine, prepare, run_input
+from chaos.judging.run import Prepared, prepare
 from chaos.verdict import Engine, Permitted, RunVerdict, Validity, Verdict, worst
-
-if TYPE_CHECKING:
-    from chaos.judging.engine import OnProgress, RunInput, Session
 
 
 def judge(
-    runs: Sequence[Prepared],
-    *,
-    engine: Engine,
-    session: Session | None = None,
-    began: float | None = None,
-    on_progress: OnProgress | None = None,
-    write: bool = True,
-    shards_at: str = "",
-    no_loss_by_policy: bool = False,
+    runs: Sequence[Prepared], *, engine: Engine, write: bool = True, no_loss_by_policy: bool = False
 ) -> list[RunVerdict]:
-    """Judge all runs in one job and ``write`` each one's ``verdict.json``; ``session`` is a Spark that starts already,
-    ``on_progress`` is called with how many of the shards are examined, ``shards_at`` is a URI below which they stand
-    for as long as the job lasts. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that
-    were started so.
-
-    Raises :class:`chaos.errors.MachineError` when Spark is asked for and there is no Java, and when the shards can't be
-    put there; :class:`BadInput` for a URI that is none.
-    """
-    from chaos.judging import engine as _engine
-
-    began = time.perf_counter() if began is None else began
-    with _placed([run_input(run) for run in runs], shards_at) as inputs:
-        found = _engine.judge(inputs, engine=str(engine), session=session, on_progress=on_progress) if inputs else []
-        unlucky = [number for number, run in enumerate(runs) if run.accidents]
-        again = [_without_accidents(inputs[number]) for number in unlucky]
-        as_if = _engine.judge(again, engine=str(engine), session=session) if again else []
-    for number, laws in zip(unlucky, as_if, strict=True):
-        found[number] = tuple(_undecided(runs[number].accidents, found[number], laws))
-    seconds = (time.perf_counter() - began) / max(1, len(runs))
-    verdicts = [
-        _whole(run, laws, str(engine), run.seconds + seconds, no_loss_by_policy)
-        for run, laws in zip(runs, found, strict=True)
-    ]
+    """Judge runs at which the laws have looked, and ``write`` each one's ``verdict.json``. ``engine``: where they
+    looked. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that were started so. Raises
+    :class:`chaos.errors.MachineError` when the disk is full."""
+    verdicts = [_judged(run, str(engine), no_loss_by_policy) for run in runs]
     for run, verdict in zip(runs, verdicts, strict=True) if write else ():
         store.write_verdict(run.directory, verdict)
     return verdicts
 
 
+def _judged(run: Prepared, engine: str, no_loss_by_policy: bool) -> RunVerdict:
+    from chaos.judging import engine as _engine
+
+    began = time.perf_counter()
+    laws = _engine.verdicts(run.context, run.examined)
+    if run.accidents:
+        as_if = _engine.verdicts(replace(run.context, without_accidents=True), run.as_if)
+        laws = tuple(_undecided(run.accidents, laws, as_if))
+    return _whole(run, laws, engine, run.seconds + time.perf_counter() - began, no_loss_by_policy)
+
+
 def violation(directory: Path) -> Prepared | None:
-    """Return a run that failed before its end, examined; None unless what it recorded until then breaks a law: the
-    harness could not go on because of the system's own fault, which is no error of the harness."""
+    """Return a run that failed before its end; None unless what it recorded until then breaks a law: the harness could
+    not go on because of the system's own fault, which is no error of the harness."""
     try:
-        run = examine(prepare(directory, at_once=True))
+        run = prepare(directory)
         (verdict,) = judge([run], engine=Engine.LOCAL)
     except (ChaosError, OSError):
         return None
     return run if verdict.validity is Validity.INVALID else None
-
-
-@contextmanager
-def _placed(inputs: Sequence[RunInput], uri: str) -> Iterator[list[RunInput]]:
-    """Yield these, with shards that stand below a URI, if there is one."""
-    from chaos.judging.shared import shared
-
-    if not uri:
-        yield list(inputs)
-        return
-    with shared([[Path(shard) for shard in one.shards] for one in inputs], uri) as placed:
-        yield [replace(one, shards=shards) for one, shards in zip(inputs, placed, strict=True)]
-
-
-def _without_accidents(run: RunInput) -> RunInput:
-    """Return the same run, to be judged as if it had had no accident."""
-    context = replace(run.context, without_accidents=True)
-    return replace(run, context=context, examined=run.as_if, as_if=None)
 
 
 def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequence[Verdict]) -> Iterator[Verdict]:

@@ -12,12 +12,13 @@ import pyarrow as pa
 from chaos.history.parted import choosing
 from chaos.history.parted.choosing import OF_QUEUES, Chosen, Part
 from chaos.history.run_meta import RunMeta
-from chaos.history.shards import REST, WHOLE
 from chaos.judging.registry import KernelId
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
 from chaos.shard_rows import Rows
 
+#: The only shard of a small run, with everything.
+WHOLE = "all-0"
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
 
@@ -106,21 +107,9 @@ def served(shard: str, kernels: Mapping[KernelId, Kernel]) -> tuple[KernelId, ..
     """Which kernels look at the shard of this name; None for a shard that no plan has."""
     if shard.startswith("all-"):
         return tuple(kernels)
-    if shard == REST:
-        return ()
     name = shard.rpartition("-")[0]
     every = (one for family in _families(kernels) for one in (family, *family.split()))
     return next((tuple(family.kernels) for family in every if family.name == name), None)
-
-
-def is_whole(names: Sequence[str]) -> bool:
-    """Return whether these are the shards of a small run: one, with everything, that fits every plan."""
-    return list(names) == [WHOLE]
-
-
-def columns(kernels: Sequence[Kernel]) -> tuple[str, ...]:
-    """All columns that these kernels read, sorted."""
-    return tuple(sorted({name for law in kernels for name in law.needs.columns}))
 
 
 #: The families of kernels that were asked about before, by the identity of these; and the kernels, which keeps each

@@ -1,10 +1,12 @@
-"""From a run directory to shards that laws can examine: reads what was recorded, and notes what its evidence lacks."""
+"""From a run directory to what the laws find in it: reads what was recorded, has the laws look at that, and notes what
+the evidence lacks."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,50 +14,42 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from chaos import guarded
-from chaos.errors import BadInput, DamagedHistory
+from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
 from chaos.history import directory as store
-from chaos.history import sharding, shards
-from chaos.history.bounded.shard_files import repeats
+from chaos.history import pieces as _pieces
 from chaos.history.digests import Digest
 from chaos.history.history import History
-from chaos.history.pieces import Piece, pieces
+from chaos.history.made import Made
+from chaos.history.pieces import Piece, pieces, rows_of
 from chaos.history.rare import Rare
 from chaos.history.run_meta import RUNNING, RunMeta
-from chaos.history.shards import Part
-from chaos.history.spool import Spool
-from chaos.history.stream import STREAM
 from chaos.judging import evidence
 from chaos.judging.evidence import PROBE
-from chaos.judging.spark_errors import JobFailed
+from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.law import RunContext
 
 if TYPE_CHECKING:
-    from chaos.judging.engine import Examined, OnProgress, RunInput
+    from chaos.judging.engine import Examined, OnProgress
     from chaos.judging.goals import Sighting
-    from chaos.judging.in_process import InProcess
     from chaos.judging.spark import Session
-
-#: Where the shards of a run stand whose own shards are all that is left of it, and are parted otherwise.
-REPLANNED = "shards.judged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A run whose shards are ready to be examined. ``why`` says what keeps it from being VALID before any law has
-    looked; ``examined`` is what the laws found, if they have looked, and took ``seconds`` for, and ``as_if`` what they
-    find as if there had been no accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which
-    nodes. It travels between processes."""
+    """A run at which the laws have looked. ``why`` says what keeps it from being VALID whatever they found;
+    ``examined`` is that, for which they took ``seconds``, and ``as_if`` what they find as if there had been no
+    accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which nodes. It travels between
+    processes."""
 
     directory: Path
     meta: RunMeta
-    shards: tuple[Path, ...]
     digest: str
     damage: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     goals: tuple[Sighting, ...] = ()
     accidents: tuple[str, ...] = ()
-    examined: Examined | None = None
-    as_if: Examined | None = None
+    examined: Examined = field(default_factory=list)
+    as_if: Examined = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -67,89 +61,176 @@ def prepare(
     run: Path,
     apart: Path | None = None,
     *,
-    at_once: bool = False,
     session: Session | None = None,
     on_progress: OnProgress | None = None,
+    copies_at: str = "",
 ) -> Prepared:
-    """Read a run, make its shards, and note what its evidence lacks. ``apart``: an empty folder for the shards, where
-    nothing may be written into the run because its harness is still at work there. ``at_once``: have the laws look at a
-    run now, in this process. ``session``: have them look at a large run now, on this Spark. Then there are no shards of
-    a large run; ``on_progress`` is called with how many tasks of how many have examined theirs.
+    """Read a run, have the laws look at it, and note what its evidence lacks. ``apart``: a folder for what doesn't fit
+    into memory, where nothing may be written into the run because its harness is still at work there. ``session``: a
+    large run is looked at on this Spark; ``on_progress`` is then called with how many tasks of how many have examined
+    theirs. ``copies_at``: a URI below which the executors find what they read, for as long as that lasts.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
-    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read.
+    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read, and
+    :class:`chaos.errors.MachineError` when the disk is full.
     """
+    found = _prepare(run, _Place(apart or run, session, on_progress, copies_at))
+    assert found is not None
+    return found
+
+
+def prepare_each(
+    runs: Sequence[Path],
+    *,
+    session: Session | None = None,
+    on_progress: OnProgress | None = None,
+    copies_at: str = "",
+) -> list[Prepared]:
+    """As :func:`prepare`, of many runs: on Spark small ones in one job, with many of them a task. ``on_progress`` is
+    called with how many runs are done; or of one run, with how many of its tasks."""
+    if session is None or copies_at or len(runs) == 1 == len(_large(runs)):
+        found: list[Prepared | None] = [None] * len(runs)
+    else:
+        found = _small_ones(runs, session, on_progress if len(runs) > 1 else None)
+    made = []
+    for number, (run, one) in enumerate(zip(runs, found, strict=True), start=1):
+        progress = on_progress if len(runs) == 1 else None
+        made.append(one or prepare(run, session=session, on_progress=progress, copies_at=copies_at))
+        if on_progress is not None and len(runs) > 1:
+            on_progress(number, len(runs))
+    return made
+
+
+def _large(runs: Sequence[Path]) -> list[Path]:
+    return [run for run in runs if History.open(run).is_large]
+
+
+def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress | None) -> list[Prepared | None]:
+    """Return those that are small, as the executors found them. Raises what any of them was refused for."""
+    from chaos.judging import engine as _engine
+
+    def look(part: Sequence[Path]) -> list[Prepared | ChaosError | None]:
+        return session.map(_if_small, part, on_progress if len(part) == len(runs) else None)
+
+    def failed(part: Sequence[Path], reason: str) -> list[Prepared | ChaosError | None]:
+        return [_unread(run, store.read_meta(run), (reason,)) for run in part]
+
+    found = _engine.in_halves([run.absolute() for run in runs], look, failed)
+    if refused := next((one for one in found if isinstance(one, ChaosError)), None):
+        raise refused
+    return [
+        replace(one, directory=run) if isinstance(one, Prepared) else None for run, one in zip(runs, found, strict=True)
+    ]
+
+
+def _if_small(run: Path) -> Prepared | ChaosError | None:
+    """Return a small run; None for a large one, and where an executor does not see it."""
+    try:
+        return _prepare(run, None) if guarded.is_there(run) else None
+    except ChaosError as error:
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a large run is examined: in the ``folder`` stands what doesn't fit into memory."""
+
+    folder: Path
+    session: Session | None
+    on_progress: OnProgress | None
+    copies_at: str
+
+
+def _prepare(run: Path, place: _Place | None) -> Prepared | None:
+    """As :func:`prepare`. Without a place a large run is left alone (None)."""
     history, meta = History.open(run), RunMeta()
     sealed = history.sealed
     try:
         meta = history.meta
         _refuse_trimmed(run, meta)
         damage = [*sealed.damage, *store.altered(run, sealed, ended=meta.state != RUNNING)]
-        if apart is None and not damage:
-            ready = _large(run, meta, history, session, on_progress, at_once=at_once)
-            if ready is not None:
-                return ready
-        with Spool(run) as rows:
-            read = _read(history, rows, damage)
-            ready = _prepared(run, meta, rows, read, damage, apart)
-            return _examined(ready, rows) if at_once else ready
+        found = () if damage else pieces(run, sealed)
+        if rows_of(found) >= _pieces.LARGE_ROWS:
+            if place is None:
+                return None
+            with suppress(DamagedHistory):  # who reads all rows in their order says it better
+                return _divided(run, meta, found, place, [], "")
+        with Made(run if place is None else place.folder) as rows:
+            digest = _read(history, rows, damage)
+            table = rows.table
+            if table is not None:
+                return _whole(run, meta, table, damage, digest)
+            return None if place is None else _divided(run, meta, rows.pieces, place, damage, digest)
     except DamagedHistory as error:
-        whole, goals = (*sealed.damage, str(error)), _sightings(None, None, meta)
-        return Prepared(directory=run, meta=meta, shards=(), digest="", damage=whole, why=whole, goals=goals)
+        return _unread(run, meta, (*sealed.damage, str(error)))
 
 
-def _large(
-    run: Path,
-    meta: RunMeta,
-    history: History,
-    session: Session | None,
-    on_progress: OnProgress | None,
-    *,
-    at_once: bool,
-) -> Prepared | None:
-    """Return a large run that was examined, in Spark or in this process; None for any other, for one whose rows can't
-    be read apart, and where that came to nothing."""
-    from chaos.judging.in_process import InProcess
+def _unread(run: Path, meta: RunMeta, damage: tuple[str, ...]) -> Prepared:
+    return Prepared(directory=run, meta=meta, digest="", damage=damage, why=damage, goals=_sightings(None, None, meta))
 
-    found = pieces(run, history.sealed) if at_once or (session is not None and session.shares_files) else ()
-    if not found or sum(piece.rows for piece in found) < shards.SINGLE_SHARD_ROWS:
-        return None
+
+def _read(history: History, rows: Made, damage: list[str]) -> str:
+    """Read all rows of a run, a block at a time; return their digest."""
+    found: list[str] = []
+    digest = Digest()
     try:
-        if session is not None:
-            return _divided(run, meta, found, session, on_progress)
-        with InProcess(run) as tasks:
-            return _divided(run, meta, found, tasks, on_progress)
-    except (DamagedHistory, JobFailed, OSError, MemoryError):
-        return None
+        for block in history.recorded_blocks(found):
+            rows.add(block)
+            digest.add(block)
+    except FileNotFoundError:
+        rows.in_order = False  # its shards are all that is left
+    if not rows.in_order:
+        table, problems = history.recorded()
+        found = [*problems]
+        rows.start_over(table)
+        digest = Digest()
+        digest.add(table)
+    damage += found
+    return digest.hexdigest()
+
+
+def _whole(run: Path, meta: RunMeta, table: pa.Table, damage: Sequence[str], digest: str) -> Prepared:
+    """Return a small run: its rows are one shard."""
+    from chaos.judging import engine as _engine
+
+    rare = Rare(PROBE)
+    rare.add(table)
+    found = rare.table()
+    damage = [*damage, *_lost(meta, table.num_rows, found)]
+    return _prepared(run, meta, found, damage, digest, [table], lambda context: _engine.examine_whole(table, context))
 
 
 def _divided(
-    run: Path, meta: RunMeta, found: Sequence[Piece], tasks: Session | InProcess, on_progress: OnProgress | None
+    run: Path, meta: RunMeta, found: Sequence[Piece], place: _Place, damage: Sequence[str], digest: str
 ) -> Prepared:
+    """Return a large run. ``digest``: where it is not that of the pieces."""
+    from chaos.judging import engine as _engine
     from chaos.judging.divided import Divided
     from chaos.judging.goals import wanted_rows
+    from chaos.judging.in_process import InProcess
+    from chaos.judging.layout import Layout
+    from chaos.judging.shared import copied
 
-    began, rows = time.perf_counter(), sum(piece.rows for piece in found)
-    context = RunContext(run=run.name, seed=meta.seed, meta=meta)
-    divided = Divided(tasks, found, context, wanted_rows(meta.reach))
-    rare = divided.survey.rare
-    damage = _lost(meta, rows, rare)
-    context = replace(context, damage=tuple(damage))
-    accidents = evidence.accidents(rare)
-    examined = divided.examine(context, on_progress)
-    return Prepared(
-        directory=run,
-        meta=meta,
-        shards=(),
-        digest=divided.survey.digest,
-        damage=tuple(damage),
-        why=(*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)),
-        goals=_sightings([divided.rows_of_all], rare, meta),
-        accidents=accidents,
-        examined=examined,
-        as_if=divided.examine(replace(context, without_accidents=True)) if accidents else None,
-        seconds=time.perf_counter() - began,
-    )
+    began = time.perf_counter()
+    try:
+        with copied(found, place.copies_at) as seen, InProcess(place.folder) as here:
+            divided = Divided(place.session or here, seen, Layout(meta=meta, goals=tuple(wanted_rows(meta.reach))))
+            rare = divided.rare
+            damage = [*damage, *_lost(meta, rows_of(found), rare)]
+            shown = [divided.rows_of_all]
+
+            def examine(context: RunContext) -> Examined:
+                progress = None if context.without_accidents else place.on_progress
+                return divided.examine(context, progress)
+
+            ready = _prepared(run, meta, rare, damage, digest or divided.digest, shown, examine)
+            return replace(ready, seconds=time.perf_counter() - began)
+    except (JobFailed, MemoryError) as error:
+        reason = f"the Spark job failed: {sentence(error)}" if isinstance(error, JobFailed) else "no memory was left"
+        context = RunContext(run=run.name, seed=meta.seed, meta=meta)
+        return replace(_unread(run, meta, ()), why=(reason,), examined=_engine.gaps(_engine.WHOLE, context, reason))
+    except OSError as error:
+        raise MachineError(f"cannot write the rows in {place.folder}: {error.strerror or error}") from error
 
 
 def _lost(meta: RunMeta, rows: int, rare: pa.Table) -> list[str]:
@@ -159,66 +240,31 @@ def _lost(meta: RunMeta, rows: int, rare: pa.Table) -> list[str]:
     return [*lost, *evidence.odd_values(rare)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What is known of rows that were all read: those that say whether they show anything, and the digest."""
-
-    rare: Rare = field(default_factory=lambda: Rare(PROBE))
-    digest: Digest = field(default_factory=Digest)
-
-    def add(self, block: pa.Table) -> None:
-        self.rare.add(block)
-        self.digest.add(block)
-
-
-def _read(history: History, rows: Spool, damage: list[str]) -> _Read:
-    """Read all rows of a run, a block at a time."""
-    found: list[str] = []
-    read = _Read()
-    try:
-        for block in history.recorded_blocks(found):
-            rows.add(block)
-            read.add(block)
-    except FileNotFoundError:
-        rows.in_order = False  # its shards are all that is left
-    if not rows.in_order:
-        table, problems = history.recorded()
-        found = [*problems]
-        rows.start_over(table)
-        read = _Read()
-        read.add(table)
-    damage += found
-    return read
-
-
-def _prepared(run: Path, meta: RunMeta, rows: Spool, read: _Read, damage: list[str], apart: Path | None) -> Prepared:
-    rare = read.rare.table()
-    damage = [*damage, *_lost(meta, rows.num_rows, rare)]
-    parts = _plan(rows, meta)
-    made = _shards(run, rows, parts, sound=not damage) if apart is None else _shards_apart(rows, parts, apart)
-    why = [*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)]
+def _prepared(
+    run: Path,
+    meta: RunMeta,
+    rare: pa.Table,
+    damage: Sequence[str],
+    digest: str,
+    shown: Iterable[pa.Table],
+    examine: Callable[[RunContext], Examined],
+) -> Prepared:
+    """``rare``: the rows that say whether a run shows anything; ``shown``: those that may show its goals."""
+    began = time.perf_counter()
+    context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=tuple(damage))
+    accidents = evidence.accidents(rare)
     return Prepared(
         directory=run,
         meta=meta,
-        shards=tuple(made),
-        digest=read.digest.hexdigest(),
+        digest=digest,
         damage=tuple(damage),
-        why=tuple(why),
-        goals=_sightings(rows.blocks(), rare, meta),
-        accidents=evidence.accidents(rare),
+        why=(*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)),
+        goals=_sightings(shown, rare, meta),
+        accidents=accidents,
+        examined=examine(context),
+        as_if=examine(replace(context, without_accidents=True)) if accidents else [],
+        seconds=time.perf_counter() - began,
     )
-
-
-def _examined(run: Prepared, rows: Spool) -> Prepared:
-    """Return a run whose rows are one shard, examined; any other one as it is."""
-    from chaos.judging import engine as _engine
-
-    table = rows.whole()
-    if table is None or [path.stem for path in run.shards] != [shards.WHOLE]:
-        return run
-    began = time.perf_counter()
-    examined = _engine.examine_whole(table, run.context)
-    return replace(run, examined=examined, seconds=time.perf_counter() - began)
 
 
 def _refuse_trimmed(run: Path, meta: RunMeta) -> None:
@@ -241,44 +287,3 @@ def _sightings(blocks: Iterable[pa.Table] | None, rare: pa.Table | None, meta: R
     seen = look(blocks, wanted, RunContext(run="", seed=meta.seed, meta=meta)) if wanted else ()
     effective = evidence.effective_faults(rare) if drawn else Counter()
     return (*seen, *(Sighting(goal=goal, times=effective[name]) for name, goal in drawn.items()))
-
-
-def _shards(run: Path, rows: Spool, parts: Sequence[Part], *, sound: bool) -> list[Path]:
-    """Return the shards, with the rows as the laws want them. Where the shards are all that is left of the history they
-    stay as they are."""
-    if guarded.is_there(run / STREAM):
-        return sharding.write(run, rows, parts, sealed=sound)
-    found = shards.paths(run)
-    if [path.stem for path in found] == [shards.WHOLE] and repeats(found[0]):
-        return found
-    return sharding.write(run, rows, parts, REPLANNED)
-
-
-def _shards_apart(rows: Spool, parts: Sequence[Part], folder: Path) -> list[Path]:
-    return sharding.write(folder, rows, parts, REPLANNED)
-
-
-def _plan(rows: Spool, meta: RunMeta) -> tuple[Part, ...]:
-    """How these rows are parted for the laws. Those of a small run stand together, whatever the laws want."""
-    from chaos.judging.plan import plan
-    from chaos.judging.registry import registry
-
-    return plan(registry().kernels, meta) if rows.num_rows >= shards.SINGLE_SHARD_ROWS else ()
-
-
-def examine(run: Prepared) -> Prepared:
-    """Have the laws look at a run in this process, if they haven't, so that only the judgement is left to
-    :func:`chaos.judging.outcome.judge`. Raises :class:`BadInput` as that does."""
-    from chaos.judging import engine as _engine
-
-    if run.examined is not None:
-        return run
-    began = time.perf_counter()
-    examined = _engine.examine(run_input(run))
-    return replace(run, examined=examined, seconds=time.perf_counter() - began)
-
-
-def run_input(run: Prepared) -> RunInput:
-    from chaos.judging import engine as _engine
-
-    return _engine.RunInput(context=run.context, shards=run.shards, examined=run.examined, as_if=run.as_if)

@@ -1,28 +1,22 @@
-"""The rows of one shard as numpy columns, and the Arrow form of what the kernels find."""
+"""The rows of one shard as numpy columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from chaos import guarded
 from chaos.fault import ACCIDENT
-from chaos.history import uris
-from chaos.history.columns import BESIDE, COLUMNS, INTEGERS, VALUE, WORDS, Kind
-from chaos.history.ends import NEEDED, BegunBy, with_beginnings
+from chaos.history.columns import BESIDE, INTEGERS, VALUE, WORDS, Kind
+from chaos.history.ends import with_beginnings
 from chaos.judging.forms import Searched, forms, parse
-from chaos.kernel import ALWAYS
 from chaos.law import RunContext
 from chaos.shard_rows import Form, Rows
-from chaos.verdict import Anomaly
 
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
 MOST_PARSED = 1 << 15
@@ -30,38 +24,6 @@ MOST_PARSED = 1 << 15
 
 T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
-
-#: One anomaly of one run as a row, for those who join and count findings over many runs.
-ANOMALIES = pa.schema(
-    [
-        ("run", pa.string()),
-        ("law", pa.string()),
-        ("name", pa.string()),
-        ("explanation", pa.string()),
-        ("rows", pa.list_(pa.int64())),
-        ("queue", pa.int64()),
-        ("offset", pa.int64()),
-        ("message", pa.int64()),
-        ("count", pa.int64()),
-        ("policy", pa.string()),
-    ]
-)
-
-
-def anomaly_row(run: str, anomaly: Anomaly) -> dict[str, Any]:
-    """One anomaly as a row of :data:`ANOMALIES`."""
-    return {
-        "run": run,
-        "law": str(anomaly.law),
-        "name": str(anomaly.name),
-        "explanation": anomaly.explanation,
-        "rows": list(anomaly.rows),
-        "queue": anomaly.queue,
-        "offset": anomaly.offset,
-        "message": anomaly.message,
-        "count": anomaly.count,
-        "policy": anomaly.policy,
-    }
 
 
 def are_accidents(table: pa.Table) -> pa.ChunkedArray:
@@ -82,12 +44,6 @@ class Shard:
 
     def __init__(self, table: pa.Table) -> None:
         table, recorded = with_beginnings(table)
-        self._hold(table, {})
-        #: For each row the ``index`` of that which stands for it in this table: its own, or that of its end.
-        self.recorded = self._sorted(recorded)
-
-    def _hold(self, table: pa.Table, constants: Mapping[str, int]) -> None:
-        """``constants``: columns that the table lacks, since all of their numbers are the same."""
         table = table.combine_chunks()
         index = _integers(table, "index")
         self._own = _own(table)
@@ -99,7 +55,6 @@ class Shard:
         self._hides = self._own is not None
         self._besides: Shard | None = None
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
-        self._constants = constants
         self._texts: dict[str, list[str]] = {}
         self._narrow: dict[str, npt.NDArray[Any]] = {}
         self._values: pa.Array | None = None
@@ -107,39 +62,8 @@ class Shard:
         self._parsed: dict[int, dict[str, Any]] = {}
         self._where: dict[tuple[tuple[str, str | int], ...], Positions] = {}
         self._memo: dict[Callable[[Rows], Any], Any] = {}
-
-    @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        columns: Collection[str] = COLUMNS,
-        seen: Callable[[pa.Table], pa.Table] = lambda table: table,
-    ) -> Shard:
-        """Read these columns of a Parquet shard, and those by which rows are distinguished; ``path`` may be a URI. The
-        shard has those rows that ``seen`` leaves of them. Raises
-        ``OSError`` or ``pyarrow.ArrowInvalid`` when it isn't one, ``KeyError`` when it lacks a column,
-        :class:`chaos.errors.BadInput` when it is no regular file."""
-        wanted = [name for name in COLUMNS if name in columns or name in ALWAYS]
-        repeated = [name for name in (*WORDS, VALUE) if name in wanted]
-        source = _opened(path) if uris.is_uri(str(path)) else guarded.vetted(Path(path))
-        with pq.ParquetFile(source, memory_map=isinstance(source, Path), read_dictionary=repeated) as file:
-            names = [name for name in (*wanted, BESIDE) if name in file.schema_arrow.names]
-            if missing := [name for name in wanted if name not in names]:
-                raise KeyError(f"it has no column {', '.join(missing)}")
-            constants = _constants(file.metadata, [name for name in INTEGERS if name != "index"])
-            has_ends = constants.get("began_value", 0) >= 0
-            needed = [name for name in NEEDED if has_ends and name in file.schema_arrow.names]
-            begun = BegunBy.of(file.read(columns=needed))
-            constants = begun.constants({name: number for name, number in constants.items() if name in names})
-            index = begun.joined("index", pc.fill_null(file.read(columns=["index"])["index"], -1))
-            order = _order(np.asarray(index.to_numpy(), np.int64))
-            # One by one, and that of values first, which takes most: a column is held twice while its chunks are put
-            # together and its rows in order.
-            there = sorted((name for name in names if name not in constants), key=lambda name: name != VALUE)
-            columns = {name: _in_order(begun.joined(name, file.read(columns=[name])[name]), order) for name in there}
-        shard = cls.__new__(cls)
-        shard._hold(seen(pa.table(columns)), constants)
-        return shard
+        #: For each row the ``index`` of that which stands for it in this table: its own, or that of its end.
+        self.recorded = self._sorted(recorded)
 
     def __len__(self) -> int:
         return self._length
@@ -159,9 +83,7 @@ class Shard:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         if name not in self._columns:
-            if name in self._constants:
-                self._columns[name] = np.full(self._length, self._constants[name], dtype=np.int64)
-            elif name in INTEGERS:
+            if name in INTEGERS:
                 self._columns[name] = self._sorted(_integers(self._table, name))
             elif name in WORDS:
                 codes, self._texts[name] = _words(self._table, name)
@@ -264,43 +186,12 @@ def _order(index: Positions) -> Positions | None:
     return None if bool(np.all(index[1:] > index[:-1])) else np.unique(index, return_index=True)[1]
 
 
-def _in_order(column: pa.Array, order: Positions | None) -> pa.Array:
-    return column if order is None else column.take(pa.array(order))
-
-
 def _own(table: pa.Table) -> npt.NDArray[np.bool_] | None:
     """Which rows do not stand beside; None where that is all of them."""
     if BESIDE not in table.column_names:
         return None
     beside = np.asarray(table[BESIDE].to_numpy(), dtype=np.bool_)
     return ~beside if beside.any() else None
-
-
-def _opened(uri: str | Path) -> pa.NativeFile:
-    try:
-        files, path = uris.resolve(str(uri))
-    except ValueError as error:  # whatever else is wrong with a shard is an OSError as well
-        raise OSError(f"{uris.without_secrets(str(uri))} is no URI that can be read: {error}") from error
-    return files.open_input_file(path)
-
-
-def _constants(metadata: pq.FileMetaData, names: Collection[str]) -> dict[str, int]:
-    """Those of these columns whose numbers are all the same, as the file says itself: they need not be decoded."""
-    found = {}
-    for number in range(metadata.num_columns):
-        name = metadata.schema.column(number).path
-        if name in names:
-            ends = {end for group in range(metadata.num_row_groups) for end in _ends(metadata, group, number)}
-            if len(ends) == 1 and isinstance(value := ends.pop(), int):
-                found[name] = value
-    return found
-
-
-def _ends(metadata: pq.FileMetaData, group: int, column: int) -> tuple[Any, Any]:
-    """Return the lowest and the highest value of a column in a row group; None where unknown, or where some are
-    null."""
-    known = metadata.row_group(group).column(column).statistics
-    return (known.min, known.max) if known is not None and known.has_min_max and known.null_count == 0 else (None, None)
 
 
 def _integers(table: pa.Table, name: str) -> Positions:

@@ -1,13 +1,14 @@
-"""Shards where all executors can read them: under a URI, for as long as a job lasts.
+"""What a large run is judged from where all executors can read it: under a URI, for as long as its jobs last.
 
-Executors open the shards of a run by their paths, so they need a folder that all machines share. Where there is none,
-an object store does: the shards are put there, the tasks open them by their URIs, and after the job they are removed.
+Executors open the files of a run by their paths, so they need a folder that all machines share. Where there is none, an
+object store does: copies are put there, the tasks open them by their URIs, and at the end they are removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,44 +16,46 @@ from uuid import uuid4
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.history import uris
+from chaos.history.pieces import Piece
 
 
 @contextmanager
-def shared(runs: Sequence[Sequence[Path]], uri: str) -> Iterator[list[list[str]]]:
-    """Yield the URIs of copies of these shards, run by run, which stand below ``uri`` in a folder of their own. It is
-    removed at the end.
+def copied(pieces: Sequence[Piece], uri: str) -> Iterator[Sequence[Piece]]:
+    """Yield the same pieces of copies of their files, which stand below ``uri`` in a folder of their own; as they are,
+    where there is no URI. The folder is removed at the end.
 
-    Raises :class:`BadInput` for a URI that nobody can read, :class:`MachineError` when the shards can't be put there.
+    Raises :class:`BadInput` for a URI that nobody can read, :class:`MachineError` when the files can't be put there.
     """
+    if not uri:
+        yield pieces
+        return
     from pyarrow import ArrowException
 
     shown = uris.without_secrets(uri)
     if not uris.is_uri(uri):
-        raise BadInput(f"--shards takes a URI (s3://BUCKET/PATH, file:///PATH), and {shown!r} is none")
+        raise BadInput(f"--copies takes a URI (s3://BUCKET/PATH, file:///PATH), and {shown!r} is none")
     folder = f"stormproof-{uuid4().hex}"
     try:
         files, root = uris.resolve(uri)
     except (ArrowException, ValueError, OSError) as error:
-        raise BadInput(f"{shown} can't be used for shards: {uris.sentence(error, uri)}") from error
+        raise BadInput(f"{shown} can't be used for copies: {uris.sentence(error, uri)}") from error
+    names = {place: str(number) for number, place in enumerate(dict.fromkeys(piece.place for piece in pieces))}
     try:
         try:
-            for number, shards in enumerate(runs):
-                _put(files, f"{root}/{folder}/{number}", shards)
+            _put(files, f"{root}/{folder}", names)
         except (ArrowException, OSError) as error:
-            raise MachineError(f"cannot put the shards under {shown}: {uris.sentence(error, uri)}") from error
-        yield [
-            [uris.below(uri, folder, str(number), shard.name) for shard in shards] for number, shards in enumerate(runs)
-        ]
+            raise MachineError(f"cannot put copies under {shown}: {uris.sentence(error, uri)}") from error
+        yield [replace(piece, place=uris.below(uri, folder, names[piece.place])) for piece in pieces]
     finally:
         _remove(files, f"{root}/{folder}")
 
 
-def _put(files: Any, folder: str, shards: Sequence[Path]) -> None:
+def _put(files: Any, folder: str, names: dict[str, str]) -> None:
     from pyarrow.fs import LocalFileSystem, copy_files
 
     files.create_dir(folder, recursive=True)
-    for shard in shards:
-        copy_files(str(guarded.vetted(shard)), f"{folder}/{shard.name}", LocalFileSystem(), files)
+    for place, name in names.items():
+        copy_files(str(guarded.vetted(Path(place))), f"{folder}/{name}", LocalFileSystem(), files)
 
 
 def _remove(files: Any, folder: str) -> None:

@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.history import sharding, shards
 from chaos.history.parted.choosing import Chooser, Chosen
-from chaos.history.prefix import WholeSteps
-from chaos.judging.engine import judge_files, judge_rows
-from chaos.judging.plan import plan
+from chaos.history.prefix import Prefix
+from chaos.judging.divided import Divided
+from chaos.judging.engine import Examined, examine_shard, verdicts
+from chaos.judging.in_process import InProcess
+from chaos.judging.layout import Layout
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry, registry
+from chaos.judging.shard import Shard
 from chaos.law import RunContext
 from chaos.verdict import Anomaly, Validity, Verdict
 
@@ -60,26 +63,24 @@ def wanted(known: Registry) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
 
 
 def judge_so_far(rows: pa.Table, context: RunContext, known: Registry | None = None) -> tuple[SoFar, ...]:
-    """Judge a prefix of a run, in the order in which verdicts list the laws. ``context`` is that of the whole run. Many
-    rows are parted as those of a whole run are, and looked at one part after the other."""
+    """Judge a prefix of a run, in the order in which verdicts list the laws. ``context`` is that of the whole run."""
     asked = able(known)
-    parts = shards.parts(rows, plan(asked.kernels, context.meta))
-    verdicts = judge_rows(parts, replace(context, unfinished=True), asked)
-    return tuple(map(SoFar.of, verdicts))
+    return _said(examine_shard(WHOLE, Shard(rows), replace(context, unfinished=True), asked), context, asked)
 
 
-def judge_prefix(
-    rows: WholeSteps, folder: Path, context: RunContext, known: Registry | None = None
-) -> tuple[SoFar, ...]:
-    """As :func:`judge_so_far`, of rows that may be in a file: then shards are made of them in an empty ``folder``, and
-    one is in memory at a time. Raises ``OSError`` when the disk is full."""
-    table = rows.whole()
-    if table is not None:
-        return judge_so_far(table, context, known)
-    asked = able(known)
-    sharding.fill(folder, rows, plan(asked.kernels, context.meta))
-    verdicts = judge_files(shards.paths(folder, "."), replace(context, unfinished=True), asked)
-    return tuple(map(SoFar.of, verdicts))
+def judge_prefix(prefix: Prefix, folder: Path, context: RunContext, known: Registry | None = None) -> tuple[SoFar, ...]:
+    """As :func:`judge_so_far`. Of many rows only some are in memory at a time: more stand in the ``folder``. Raises
+    ``OSError`` when the disk is full."""
+    if prefix.table is not None:
+        return judge_so_far(prefix.table, context, known)
+    asked, context = able(known), replace(context, unfinished=True)
+    with InProcess(folder) as tasks:
+        layout = Layout(meta=context.meta, plan=plan(asked.kernels, context.meta))
+        return _said(Divided(tasks, prefix.pieces, layout).examine(context, known=asked), context, asked)
+
+
+def _said(found: Examined, context: RunContext, known: Registry) -> tuple[SoFar, ...]:
+    return tuple(map(SoFar.of, verdicts(replace(context, unfinished=True), found, known)))
 
 
 def violated(found: Iterable[SoFar]) -> bool:

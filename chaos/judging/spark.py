@@ -71,11 +71,6 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def shares_files(self) -> bool:
-        """Whether its executors read the same files as this process."""
-        return self.master.kind is MasterKind.LOCAL or self.master.on_loopback
-
     def wait(self) -> None:
         """Wait until Spark is up. Raises :class:`ChaosError` when it could not be started, or when its executors can't
         be trusted with our tasks."""

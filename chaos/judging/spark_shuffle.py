@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chaos.judging import spark_job
+from chaos.judging.blocks import Blocks, spooled
 from chaos.judging.executors import Unlike
 from chaos.judging.spark_job import OnProgress
 
@@ -25,13 +27,13 @@ class Shuffled:
 
     def collect(
         self,
-        work: Callable[[Any, int, Sequence[Any]], Any],
+        work: Callable[[Any, int, Blocks], Any],
         given: Any,
         buckets: Sequence[int],
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
-        """Return ``work(given, bucket, blocks)`` of each of these buckets, in this order; ``blocks`` come in any order.
-        Raises :class:`chaos.judging.spark_errors.JobFailed` when the job comes to nothing."""
+        """Return ``work(given, bucket, blocks)`` of each of these buckets, in this order. Raises
+        :class:`chaos.judging.spark_errors.JobFailed` when the job comes to nothing."""
         sent = self._context.broadcast(given)
         try:
             rdd = self._rdd.mapPartitionsWithIndex(_Bucket(self._called(work), sent), preservesPartitioning=True)
@@ -62,7 +64,13 @@ class _Bucket:
     sent: Any
 
     def __call__(self, bucket: int, blocks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        found = self.called(self.sent.value, bucket, [block for _, block in blocks])
+        with spooled((block for _, block in blocks), _folder()) as held:
+            found = self.called(self.sent.value, bucket, held)
         if isinstance(found, Unlike):
             raise RuntimeError(found.sentence)
         yield found
+
+
+def _folder() -> str | None:
+    """Return where Spark has its workers put what is too much for their memory."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None

@@ -1,8 +1,7 @@
-"""What is found out of the pieces of a large run before they are divided: how they are to be, and what the run is."""
+"""What is found out of the pieces of a large run before they are divided: how they are to be."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,133 +9,135 @@ import numpy as np
 import pyarrow as pa
 
 from chaos.errors import DamagedHistory
-from chaos.history.columns import Kind
-from chaos.history.digests import segment_digest
-from chaos.history.ends import without_beginnings
-from chaos.history.parted import numbers
-from chaos.history.parted.choosing import Chosen, Ints, Part, Sieve
+from chaos.history.columns import VALUE, Kind
+from chaos.history.ends import NEEDED, without_beginnings
+from chaos.history.parted import numbers, places
+from chaos.history.parted.choosing import OF_QUEUES, Chooser, Ints, Part, Sieve, is_split
 from chaos.history.parted.words import among
-from chaos.history.pieces import Piece
-from chaos.history.rare import Rare
-from chaos.history.run_meta import RunMeta
-from chaos.history.shards import is_split
-from chaos.judging.evidence import PROBE
-from chaos.judging.layout import Layout, buckets_of, counted, kept_before, ordered, parts_of
+from chaos.history.pieces import Readable
+from chaos.history.stream import SCHEMA
+from chaos.judging.layout import Layout, buckets_of, counted, kept_before, ordered
 from chaos.judging.packing import pack, unpack
 from chaos.ops import DELIVERED, OpType
 
 #: No task is given more rows of its own than this, if its keys can be parted at all.
 TASK_ROWS = 1 << 20
-#: How many rows each key of a part has.
-Counts = Sequence[tuple[Ints, Ints]]
+#: Columns by which it is told where rows belong.
+_ALWAYS = (*NEEDED, "kind", "type", "f", "queue", "node")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece to be looked at. ``may_split``: the run has more rows than one shard should."""
+    """A piece to be looked at. ``layout``: of which the plan is known, and which parts of it are split."""
 
-    piece: Piece
-    meta: RunMeta
-    may_split: bool
+    piece: Readable
+    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What one piece has. ``damage``: why it can't be read apart from the others; then the rest says nothing.
-    ``digest``: of a piece of the stream. ``begun``: beginnings in other pieces that ends here repeat. ``counts``: of
-    each part of the plan; ``split_counts``: of those that take the place of each. ``before``: what sieves keep of the
-    rows that they must know before all others."""
+    """What one piece has. ``damage``: why it can't be read; then the rest says nothing. ``begun``: beginnings in other
+    pieces that ends here repeat. ``counts``: of each part the keys that rows have, ascending, and how many each has.
+    ``before``: what sieves keep of the rows that they must know before all others. ``halved_from``: the first beginning
+    in another piece that an end here does not repeat; ``delivered_from``: the first beginning of an operation that has
+    deliveries here, and no end; -1 for none."""
 
     damage: str = ""
-    digest: bytes = b""
-    rare: bytes = b""
     begun: Ints | None = None
-    counts: Counts = ()
-    split_counts: tuple[Counts, ...] = ()
+    counts: Sequence[tuple[Ints, Ints]] = ()
     before: tuple[bytes, ...] = ()
+    halved_from: int = -1
+    delivered_from: int = -1
 
 
 def survey(task: Task) -> Surveyed:
     """Look at one piece."""
     try:
-        rows = task.piece.read()
-        return surveyed(rows, task.meta, of_stream=task.piece.is_of_stream, may_split=task.may_split)
+        return surveyed(task.piece, task.layout)
     except DamagedHistory as error:
         return Surveyed(damage=str(error))
 
 
-def surveyed(rows: pa.Table, meta: RunMeta, *, of_stream: bool, may_split: bool) -> Surveyed:
-    """Look at the rows of one piece. Raises :class:`chaos.errors.DamagedHistory` for those of strangers, of whom an
-    operation may be two rows in two pieces."""
-    _refuse_halves(rows)
-    rare, parts = Rare(PROBE), parts_of(meta)
-    rare.add(rows)
-    digest = segment_digest(rows) if of_stream else b""
+def _columns(parts: Sequence[Part]) -> set[str]:
+    """Return what must be read of rows to know where they belong: values take most, and are hardly ever asked for."""
+    found, keys = {*_ALWAYS}, {part.key for part in parts}
+    return found | ({VALUE} if "group" in keys else set()) | ({*places.COLUMNS} if keys & {*OF_QUEUES} else set())
+
+
+def surveyed(piece: Readable, layout: Layout) -> Surveyed:
+    """Look at one piece. Raises :class:`chaos.errors.DamagedHistory` where it can't be read."""
+    rows, sieves = piece.read(_columns(layout.parts)), ordered(layout.parts)
+    is_ordered = Chooser(rows).any_of([one for sieve in sieves for one in sieve.before]).any()
+    known = piece.read() if is_ordered else SCHEMA.empty_table()
+    halved, delivered = _apart(rows) if layout.split else (-1, -1)
     rows, begun = without_beginnings(rows)
     return Surveyed(
-        digest=digest,
-        rare=pack(rare.table()),
         begun=begun,
-        counts=counted(rows, parts),
-        split_counts=tuple(counted(rows, part.split) for part in parts) if may_split else (),
-        before=tuple(pack(kept_before(sieve, rows)) for sieve in ordered(_every(parts))),
+        counts=counted(layout.chooser(rows), layout.parts),
+        before=tuple(pack(kept_before(sieve, known)) for sieve in sieves),
+        halved_from=halved,
+        delivered_from=delivered,
     )
 
 
-def _every(parts: Sequence[Part]) -> tuple[Part, ...]:
-    return tuple(one for part in parts for one in (part, *part.split))
+def _apart(rows: pa.Table) -> tuple[int, int]:
+    """As ``halved_from`` and ``delivered_from``."""
+    index, op, length = (rows[name].to_numpy() for name in ("index", "op", "began_value"))
+    of_operation = among(rows, "kind", (str(Kind.OP),)) & (op >= 0) & (op < index)
+    delivered = of_operation & among(rows, "f", (DELIVERED,))
+    ends = of_operation & ~delivered & ~among(rows, "type", (str(OpType.INVOKE),))
+    halves = op[ends & (length < 0)]
+    halves = halves[~numbers.among(halves, index)]
+    alone = op[delivered]
+    alone = alone[~numbers.among(alone, op[ends])]
+    return _least(halves), _least(alone)
 
 
-def _refuse_halves(rows: pa.Table) -> None:
-    op, length = (rows[name].to_numpy() for name in ("op", "began_value"))
-    halves = among(rows, "kind", (str(Kind.OP),)) & ~among(rows, "f", (DELIVERED,)) & (op >= 0) & (length < 0)
-    halves &= ~among(rows, "type", (str(OpType.INVOKE),))
-    if not numbers.among(op[halves], rows["index"].to_numpy()).all():
-        raise DamagedHistory("an operation ends in another segment than it began in, and does not repeat its beginning")
+def _least(found: Ints) -> int:
+    return int(found.min()) if len(found) else -1
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What all pieces of a run have together, in their order. ``sizes``: how many rows each shard may have."""
-
-    layout: Layout
-    sizes: tuple[int, ...]
-    rare: pa.Table
-    digest: str
-
-
-def summed(found: Sequence[Surveyed], meta: RunMeta, goals: Sequence[Chosen], most: int) -> Survey:
-    """Return what pieces have together. ``most``: rows of its own that no task should have more of."""
-    rare = Rare(PROBE)
-    for one in found:
-        rare.add(unpack(one.rare))
-    parts, split, left, counts = parts_of(meta), set[str](), list[Part](), list[tuple[Ints, Ints]]()
-    for number, part in enumerate(parts):
-        mine = _added([one.counts[number] for one in found])
-        if is_split(part, mine[1], most):
-            split.add(part.name)
-            left += part.split
-            counts += [_added([one.split_counts[number][at] for one in found if one.split_counts])
-                       for at in range(len(part.split))]  # fmt: skip
+def spans(found: Sequence[Surveyed], firsts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return which pieces have rows of one operation that must be looked at together, as (first, last): each of them
+    more than one piece, in their order. ``firsts``: the number of the first row of each piece."""
+    wanted = []
+    for number, one in enumerate(found):
+        for begun, last in ((one.halved_from, number), (one.delivered_from, len(found) - 1)):
+            if begun >= 0:
+                first = max(0, int(np.searchsorted(firsts, begun, side="right")) - 1)
+                wanted.append((min(first, number), last))
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(wanted):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
         else:
-            left.append(part)
-            counts.append(mine)
-    layout = Layout(
-        meta=meta,
-        split=frozenset(split),
-        buckets=buckets_of(left, counts, most),
+            joined.append((first, last))
+    return [(first, last) for first, last in joined if first < last]
+
+
+def split(found: Sequence[Surveyed], planned: Layout, most: int) -> frozenset[str]:
+    """Return the parts of a plan that others take the place of. ``most``: rows of its own that no task should have more
+    of."""
+    counts = [_added([one.counts[number] for one in found])[1] for number in range(len(planned.parts))]
+    return frozenset(part.name for part, rows in zip(planned.parts, counts, strict=True) if is_split(part, rows, most))
+
+
+def summed(found: Sequence[Surveyed], planned: Layout, most: int) -> tuple[Layout, tuple[int, ...]]:
+    """Return how pieces are to be divided, by what they have together, and how many rows each shard may have."""
+    counts = [_added([one.counts[number] for one in found]) for number in range(len(planned.parts))]
+    sieves = ordered(planned.parts)
+    layout = replace(
+        planned,
+        buckets=buckets_of(planned.parts, counts, most),
         left_out=numbers.distinct(np.concatenate([one.begun for one in found if one.begun is not None])),
-        goals=tuple(goals),
+        known_before=tuple(_known(sieve, [one.before[at] for one in found]) for at, sieve in enumerate(sieves)),
     )
-    every = ordered(_every(parts))
-    known = [_known(sieve, [one.before[every.index(sieve)] for one in found]) for sieve in ordered(layout.parts)]
-    tree = hashlib.sha256(b"".join(one.digest for one in found)).hexdigest()
     sizes = [
         int(rows[buckets.number == one].sum())
         for buckets, (_, rows) in zip(layout.buckets, counts, strict=True)
         for one in buckets.filled
     ]
-    return Survey(replace(layout, known_before=tuple(known)), tuple(sizes), rare.table(), tree)
+    return layout, tuple(sizes)
 
 
 def _known(sieve: Sieve, packed: Sequence[bytes]) -> bytes:

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from chaos.events import field_of
-from chaos.history import shards
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, WORDS
 from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.declared import Declared
+from chaos.judging.divided import parted
 from chaos.judging.engine import judge_rows
-from chaos.judging.plan import plan
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
 from chaos.judging.shard import Shard
 from chaos.judging.so_far import able
@@ -76,14 +76,14 @@ def check_law(
     kernels = tuple(kernel_of(one) if isinstance(one, Law) else one for one in laws)
     known = Registry({("law", number): one for number, one in enumerate(kernels)}, {})
     for number, (table, names) in enumerate(bad):
-        verdict = _judge(known, [(shards.WHOLE, table)], context)
+        verdict = _judge(known, [(WHOLE, table)], context)
         found = {anomaly.name for anomaly in verdict.anomalies if not anomaly.lawful}
         assert verdict.validity is Validity.INVALID, f"bad history {number} is {verdict.validity}: {verdict.why}"
         assert found == set(names), f"bad history {number} shows {sorted(found)}, not {sorted(names)}"
     for number, table in enumerate(near_miss):
-        verdict = _judge(known, [(shards.WHOLE, table)], context)
+        verdict = _judge(known, [(WHOLE, table)], context)
         assert verdict.validity is Validity.VALID, f"near miss {number} is {verdict.validity}: {verdict}"
-        damaged = _judge(known, [(shards.WHOLE, table)], replace(context, damage=("a batch is torn",)))
+        damaged = _judge(known, [(WHOLE, table)], replace(context, damage=("a batch is torn",)))
         assert damaged.validity is Validity.UNKNOWN, f"near miss {number}, torn, is {damaged.validity}"
     tables = [*(table for table, _ in bad), *near_miss]
     for table in tables:
@@ -92,7 +92,7 @@ def check_law(
         _check_prefixes(known, table, context)
         if parted:
             _check_parts(known, table, context)
-    empty = _judge(known, [(shards.WHOLE, tables[0].slice(0, 0))], context)
+    empty = _judge(known, [(WHOLE, tables[0].slice(0, 0))], context)
     assert empty.validity in (Validity.UNKNOWN, Validity.NOT_APPLICABLE), f"a history without rows is {empty.validity}"
     assert _judge(known, [], context).validity is Validity.UNKNOWN, "a run without shards is not UNKNOWN"
 
@@ -115,9 +115,8 @@ def _check_reads(kernel: Kernel, table: pa.Table, context: RunContext) -> None:
         strict = kernel.examine(Declared(Shard(table), kernel.needs, strict=True), context)
     except Undeclared as error:
         raise AssertionError(f"{type(kernel).__name__}: {error}") from error
-    kept = dict(shards.parts(table, plan({("law", 0): kernel}, context.meta), most=table.num_rows))
-    kept.pop(shards.REST, None)
-    (alone,) = kept.values()
+    parts = parted([table], plan({("law", 0): kernel}, context.meta), most=max(1, table.num_rows))
+    alone = pa.concat_tables([rows for _, rows in parts]).unify_dictionaries()
     assert _same(strict, kernel.examine(Declared(Shard(alone), kernel.needs), context)), (
         f"{type(kernel).__name__} finds something else where only the rows are that it declares"
     )
@@ -129,13 +128,13 @@ def _check_prefixes(known: Registry, table: pa.Table, context: RunContext) -> No
     asked = able(known)
     if not asked.kernels:
         return
-    whole = _violations(_judge(asked, [(shards.WHOLE, table)], context))
+    whole = _violations(_judge(asked, [(WHOLE, table)], context))
     table = with_beginnings(table)[0].sort_by("index")
     op = table["op"].to_numpy()
     ends = [end for end in range(1, table.num_rows) if op[end] != op[end - 1] or op[end] < 0]
     for end in (*ends[:: max(1, len(ends) // PREFIXES)], table.num_rows):
         prefix = _ends(table.slice(0, end_of_whole_steps(table.slice(0, end))))
-        found = _violations(_judge(asked, [(shards.WHOLE, prefix)], replace(context, unfinished=True)))
+        found = _violations(_judge(asked, [(WHOLE, prefix)], replace(context, unfinished=True)))
         assert found <= whole, (
             f"after {end} rows it reports {sorted(found - whole)}, which the whole history doesn't show"
         )
@@ -146,9 +145,9 @@ def _violations(verdict: Verdict) -> set[str]:
 
 
 def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:
-    whole = _judge(known, [(shards.WHOLE, table)], context)
+    whole = _judge(known, [(WHOLE, table)], context)
     for most in PARTED:
-        parts = list(shards.parts(table, plan(known.kernels, context.meta), most))
+        parts = list(parted([table], plan(known.kernels, context.meta), most))
         assert _judge(known, parts, context) == whole, f"in {len(parts)} shards the verdict is another one"
         for kernel in known.kernels.values():
             found = [kernel.examine(Declared(Shard(rows), kernel.needs), context) for _, rows in parts]

@@ -23,11 +23,11 @@ from stormproof.outcome import exit_code, worst_code
     help="Judge one run while it goes on: report violations as they are found, and the verdict at the end.",
 )
 @click.option(
-    "--shards",
+    "--copies",
     default="",
     metavar="URI",
-    help="Put the shards here (s3://BUCKET/PATH?…) for as long as the job lasts, for executors that share no folder"
-    " with this machine.",
+    help="Put copies of what a large run is judged from here (s3://BUCKET/PATH?…) for as long as its jobs last, for"
+    " executors that share no folder with this machine.",
 )
 @no_loss_option
 @out_option
@@ -38,7 +38,7 @@ def check(
     master: str,
     conf: tuple[str, ...],
     follow: bool,
-    shards: str,
+    copies: str,
     no_loss_by_policy: bool,
     out: Path,
     as_json: bool,
@@ -57,34 +57,21 @@ def check(
     words = _judging.expand(runs)
     if follow and any(_judging.is_uri(word) or Path(word).is_file() for word in words):
         raise BadInput("--follow needs the directory of the run itself: a copy of it does not grow")
-    if shards and (follow or not master):
-        raise BadInput("--shards is for a --master whose executors are on other machines, and not for --follow")
+    if copies and (follow or not master):
+        raise BadInput("--copies is for a --master whose executors are on other machines, and not for --follow")
     directories = [run for word in words for run in _resolved(word, out)]
     if follow:
         click.get_current_context().exit(
             _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
         )
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare  # late: it loads pyarrow, and mistakes are reported without
+    from chaos.judging.run import prepare_each  # late: it loads pyarrow, and mistakes are reported without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
-        prepared = []
-        in_process, is_one = Engine(chosen) is Engine.LOCAL, len(directories) == 1
-        with _progress.judging_progress("shards judged" if is_one else "runs read") as progress:
-            for done, run in enumerate(directories, start=1):
-                of_one = progress if is_one else None
-                prepared.append(prepare(run, at_once=in_process, session=session, on_progress=of_one))
-                if not is_one:
-                    progress(done, len(directories))
-        with _progress.judging_progress() as progress:
-            verdicts = judge(
-                prepared,
-                engine=Engine(chosen),
-                session=session,
-                on_progress=progress,
-                shards_at=shards,
-                no_loss_by_policy=no_loss_by_policy,
-            )
+        what = "shards judged" if len(directories) == 1 else "runs judged"
+        with _progress.judging_progress(what) as progress:
+            found = prepare_each(directories, session=session, on_progress=progress, copies_at=copies)
+        verdicts = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)
     for run in directories:
         _render(run)
     if as_json:
@@ -119,7 +106,7 @@ def _follow(
     _judging.refuse(engine, master, conf)
     from chaos.judging.following import conclude, is_at_work
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare
+    from chaos.judging.run import prepare_each
     from stormproof.commands._following import Followed, conclusion
 
     interrupted = Followed(run, as_json=as_json).to_its_end()
@@ -130,8 +117,8 @@ def _follow(
         if apart:
             verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
-            found = prepare(run, at_once=Engine(chosen) is Engine.LOCAL, session=session)
-            verdict = judge([found], engine=Engine(chosen), session=session, no_loss_by_policy=no_loss_by_policy)[0]
+            found = prepare_each([run], session=session)
+            verdict = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)[0]
     if not apart:
         _render(run)
     if as_json:

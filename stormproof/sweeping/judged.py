@@ -17,7 +17,7 @@ from chaos.history.directory import trim
 from chaos.history.history import History
 from chaos.history.verdict_json import verdict_json
 from chaos.judging.outcome import judge, violation
-from chaos.judging.run import Prepared, examine, prepare
+from chaos.judging.run import Prepared, prepare
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
 from reports.sweeps.observed import faults_before, first_row_s, observe
@@ -69,7 +69,7 @@ def _ran(task: Asked, plan: Plan, out: Path) -> Row:
     try:
         launch.start(asked, on_directory=begun.append)
         simulated_s = time.perf_counter() - began
-        return _judged(task, plan, examine(prepare(begun[0], at_once=True)), simulated_s)
+        return _judged(task, plan, prepare(begun[0]), simulated_s)
     except (MachineError, ImportError, OSError):
         raise
     except ChaosError as error:

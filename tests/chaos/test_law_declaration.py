@@ -19,12 +19,12 @@ from chaos import api, plugins
 from chaos.errors import BadInput
 from chaos.events import Append, Confirm, Role, Start, field_of
 from chaos.findings import Findings, decide
-from chaos.history import shards
 from chaos.history.columns import COLUMNS
 from chaos.history.run_meta import RunMeta
 from chaos.judging import registry as registering
+from chaos.judging.divided import parted
 from chaos.judging.engine import judge_rows
-from chaos.judging.plan import plan
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
 from chaos.kernel import Reads
 from chaos.law import AnomalyKind, Key, Law, Partial, Promise, Rows, RunContext, Undeclared
@@ -79,14 +79,14 @@ def judged(law: Law, tables: list[tuple[str, pa.Table]]) -> Verdict:
 
 
 def shards_of(law: Law, table: pa.Table, most: int) -> list[tuple[str, pa.Table]]:
-    return [*shards.parts(table, plan({("law", 0): kernel_of(law)}), most)]
+    return [*parted([table], plan({("law", 0): kernel_of(law)}), most)]
 
 
 @pytest.mark.parametrize("most", [1, 300, 4_000])
 def test_the_law_of_the_guide_judges_a_large_run_in_parts_as_in_one(read_back: ModuleType, most: int) -> None:
     table, lost = large_run(Random(most))
     law = read_back.ReadBack()
-    whole, parts = judged(law, [(shards.WHOLE, table)]), shards_of(law, table, most)
+    whole, parts = judged(law, [(WHOLE, table)]), shards_of(law, table, most)
     assert len(parts) > (2 if most > 1_000 else 20)
     assert judged(law, parts) == whole
     assert whole.validity is Validity.INVALID
@@ -98,8 +98,8 @@ def test_of_a_queue_that_was_not_read_to_its_end_nothing_is_known_in_parts_eithe
     table, lost = large_run(Random(7), undrained=QUEUES)
     law = read_back.ReadBack()
     assert not lost
-    assert judged(law, [(shards.WHOLE, table)]).validity is Validity.UNKNOWN
-    assert judged(law, shards_of(law, table, 300)) == judged(law, [(shards.WHOLE, table)])
+    assert judged(law, [(WHOLE, table)]).validity is Validity.UNKNOWN
+    assert judged(law, shards_of(law, table, 300)) == judged(law, [(WHOLE, table)])
 
 
 def test_the_test_of_the_guide_passes(read_back: ModuleType) -> None:
@@ -157,7 +157,7 @@ def test_a_law_by_node_sees_the_faults_of_the_run_in_every_shard() -> None:
         rows.append((Confirm, {Confirm.node: rng.choice(nodes), Confirm.position: position}))
     law, table = ConfirmsGrow(), history_of(rows)
     parts = shards_of(law, table, 100)
-    whole = judged(law, [(shards.WHOLE, table)])
+    whole = judged(law, [(WHOLE, table)])
     assert len(parts) > 10 and judged(law, parts) == whole and whole.validity is Validity.INVALID
     assert not any(name in anomaly.explanation.split() for anomaly in whole.anomalies for name in nodes[:20])
 
@@ -225,7 +225,7 @@ class MayBeOwed(Toy):
     ],
 )
 def test_a_law_says_itself_that_nothing_is_owed_or_its_uses_do(law: Law, validity: Validity, why: str) -> None:
-    verdict = judged(law, [(shards.WHOLE, history_of([(Send, {Send.queue: 1})]))])
+    verdict = judged(law, [(WHOLE, history_of([(Send, {Send.queue: 1})]))])
     assert (verdict.validity, verdict.why) == (validity, why)
 
 
@@ -263,7 +263,7 @@ class Asks(Toy):
     ],
 )
 def test_what_is_not_declared_is_not_given(law: Asks, words: str) -> None:
-    verdict = judged(law, [(shards.WHOLE, history_of([(Send, {Send.queue: 1})]))])
+    verdict = judged(law, [(WHOLE, history_of([(Send, {Send.queue: 1})]))])
     assert verdict.validity is Validity.UNKNOWN and words in verdict.why
 
 
@@ -287,7 +287,7 @@ def test_fields_of_a_value_are_given_with_their_types() -> None:
             seen.update(run=rows.run, position=rows.values(Confirm.position, confirms).tolist(), length=len(rows))
             return Partial()
 
-    judged(Looks(), [(shards.WHOLE, history_of(rows))])
+    judged(Looks(), [(WHOLE, history_of(rows))])
     assert seen == {
         "limit": [3, -1, (1 << 63) - 1],
         "source": ["tier", "", "5"],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, WORDS
 from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.run_meta import RunMeta
+from chaos.judging.divided import parted
 from chaos.judging.engine import judge_rows
+from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
+from chaos.kernel import Kernel
 from chaos.law import RunContext
 from chaos.ops import message_id
 from chaos.shard_rows import Rows
@@ -327,6 +331,17 @@ def harmed(whole: pa.Table) -> pa.Table:
 def as_given(table: pa.Table) -> Shard:
     """These very rows, without beginnings that are made of ends."""
     return Shard(table.drop_columns(["began_value"]))
+
+
+def parts_for(law: Kernel, table: pa.Table, most: int, offsets: int | None = None) -> list[pa.Table]:
+    """The shards in which one law is given a run of several, each with so many rows of its own at most."""
+    return [rows for _, rows in parted([table], plan({("law", 0): law}), most, offsets=offsets)]
+
+
+def cut(table: pa.Table, rng: Random, places: Sequence[int]) -> list[pa.Table]:
+    """The rows in pieces, cut at some of these places."""
+    ends = sorted({rng.choice(places) for _ in range(rng.choice((1, 3, 12)))}) if places else []
+    return [table[begin:end] for begin, end in zip([0, *ends], [*ends, table.num_rows], strict=True)]
 
 
 def places_kept(table: pa.Table, choose: Callable[[Rows], Any]) -> npt.NDArray[np.int64]:

@@ -3,10 +3,10 @@ and both engines see the same."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.history import directory as store
-from chaos.history import shards
-from chaos.history.history import History
+from chaos.history import pieces
+from chaos.judging import masters, surveying
 from chaos.judging.outcome import judge
-from chaos.judging.plan import plan
-from chaos.judging.registry import registry
-from chaos.judging.run import prepare
+from chaos.judging.run import prepare, prepare_each
+from chaos.judging.spark import Session
 from chaos.verdict import Engine, RunVerdict, Validity
 from tests.checkers.harms import EMPTIED, HARMS, Harm
 from tests.checkers.recorded import BROKERS, Recording, recording
@@ -179,18 +178,17 @@ def test_what_changes_nothing_hides_none_of_all_harms(change: Change, tmp_path: 
 
 def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for harm in harms:
-        whole = harmed(harm, 0).write(directory / harm.__name__)
-        table, _ = History.open(whole.directory).recorded()
-        before = judge([whole], engine=Engine.LOCAL)[0]
+        small, shards = harmed(harm, 0).write(directory / harm.__name__), list[int]()
         with monkeypatch.context() as patch:
-            patch.setattr(shards, "SINGLE_SHARD_ROWS", 100)
-            patch.setattr(shards, "SHARD_ROWS", 1000)
-            parts = tuple(shards.write(whole.directory, table, plan(registry().kernels, whole.context.meta)))
-        assert len(parts) > 3
-        after = judge([dataclasses.replace(whole, shards=parts)], engine=Engine.LOCAL)[0]
+            patch.setattr(pieces, "LARGE_ROWS", 1)
+            patch.setattr(surveying, "TASK_ROWS", 1_000)
+            large = prepare(small.directory, on_progress=lambda _, number: shards.append(number))  # noqa: B023
+        assert shards[-1] > 3
+        before, after = judge([small, large], engine=Engine.LOCAL, write=False)
         for one, two in zip(before.laws, after.laws, strict=True):
             assert (one.law, one.validity, one.anomalies) == (two.law, two.validity, two.anomalies), harm.__name__
             assert one.why == two.why, harm.__name__
+        assert (before.why, before.digest) == (after.why, after.digest)
 
 
 def test_shards_of_a_harmed_run_tell_the_same_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,16 +203,16 @@ def test_shards_of_every_fourth_harmed_run_tell_the_same(tmp_path: Path, monkeyp
 # Files
 
 
+SHARD = f"{store.SHARDS}/all-0.parquet"
+
+
 def test_rows_that_are_there_twice_prove_nothing(tmp_path: Path) -> None:
-    rng = Random(1)
-    run = recording().copy()
-    prepared = run.write(tmp_path / "run")
-    table = pq.read_table(prepared.shards[0])
-    again = sorted(rng.sample(range(table.num_rows), 300))
-    for name, doubled in (("all", range(table.num_rows)), ("some", again)):
-        directory = tmp_path / name
-        other = run.write(directory)
-        pq.write_table(pa.concat_tables([table, table.take(list(doubled))]), other.shards[0])
+    run, rng = recording().copy(), Random(1)
+    for name in ("all", "some"):
+        directory = run.write(tmp_path / name).directory
+        table = pq.read_table(directory / SHARD)
+        doubled = range(table.num_rows) if name == "all" else sorted(rng.sample(range(table.num_rows), 300))
+        pq.write_table(pa.concat_tables([table, table.take(list(doubled))]), directory / SHARD)
         store.seal(directory)
         verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
         assert verdict.validity is Validity.UNKNOWN, names(verdict)
@@ -222,14 +220,14 @@ def test_rows_that_are_there_twice_prove_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> None:
-    prepared = recording().copy().write(tmp_path / "run")
-    table = pq.read_table(prepared.shards[0])
+    directory = recording().copy().write(tmp_path / "run").directory
+    table = pq.read_table(directory / SHARD)
     keep = [number for number in range(table.num_rows) if number % 1000 != 7]
-    meta = store.read_meta(prepared.directory).json
-    store.write_meta(prepared.directory, {**meta, "rows": len(keep)})  # nor does anything else tell of them
-    pq.write_table(table.take(keep), prepared.shards[0])
-    store.seal(prepared.directory)
-    verdict = judge([prepare(prepared.directory)], engine=Engine.LOCAL)[0]
+    meta = store.read_meta(directory).json
+    store.write_meta(directory, {**meta, "rows": len(keep)})  # nor does anything else tell of them
+    pq.write_table(table.take(keep), directory / SHARD)
+    store.seal(directory)
+    verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert "missing between the others" in " ".join(verdict.why)
 
@@ -238,7 +236,9 @@ def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> N
 @pytest.mark.parametrize("every", [32, pytest.param(1, marks=pytest.mark.full)])
 def test_spark_finds_what_the_local_engine_finds(every: int, tmp_path: Path) -> None:
     harms: list[Harm] = [*HARMS, *EMPTIED][::every]
-    prepared = [harmed(harm, 1).write(tmp_path / harm.__name__) for harm in harms]
-    local, spark = (judge(prepared, engine=engine) for engine in (Engine.LOCAL, Engine.SPARK))
+    here = [harmed(harm, 1).write(tmp_path / harm.__name__) for harm in harms]
+    with Session(masters.parse("local[2]")) as session:
+        there = prepare_each([one.directory for one in here], session=session)
+    local, spark = (judge(found, engine=Engine.LOCAL, write=False) for found in (here, there))
     for harm, one, two in zip(harms, local, spark, strict=True):
-        assert one.laws == two.laws and one.validity is two.validity, harm.__name__
+        assert one == replace(two, seconds=one.seconds), harm.__name__

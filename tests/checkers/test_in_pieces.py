@@ -1,89 +1,152 @@
-"""A run may be cut anywhere: divided piece by piece, in any order, it is judged as in whole shards."""
+"""A run may be cut anywhere: divided piece by piece, in any order, it is judged as in one shard."""
 
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaos.history import shards
+from chaos import findings
+from chaos.history.columns import REPEATED
 from chaos.history.ends import with_beginnings
 from chaos.history.parted import places
+from chaos.history.pieces import Held, Joined
 from chaos.history.run_meta import RunMeta
-from chaos.judging.engine import Examined, examine_shard
-from chaos.judging.gathering import Shared, chosen, gathered
+from chaos.judging.blocks import spooled
+from chaos.judging.divided import Divided
+from chaos.judging.engine import judge_rows, verdicts
 from chaos.judging.layout import Layout
-from chaos.judging.plan import plan
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import registry
-from chaos.judging.shard import Shard
-from chaos.judging.surveying import summed, surveyed
-from chaos.kernel import Key
+from chaos.kernel import Kernel, Key, Needs, Sieve
 from chaos.law import RunContext
+from chaos.verdict import Verdict
+from checkers.roles.disks import decisive_rows
+from tests.checkers.agreement.test_commits import replicas as committers
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED
+from tests.checkers.histories import REPORTED, cut, places_kept, whole_of
 from tests.checkers.recorded import recording
+from tests.checkers.slow.random_bounds import bounds
 from tests.checkers.slow.random_clients import clients, consumers
-from tests.checkers.slow.random_storms import storms
+from tests.checkers.slow.random_rows import replicas
 from tests.checkers.slow.random_uploaders import uploaders
-from tests.checkers.test_ranges import told_of
+from tests.checkers.slow.random_waiters import waiters
+from tests.checkers.test_own_logs import nodes
+from tests.checkers.test_ranges import a_storm
+from tests.checkers.test_readers import of_readers
+from tests.checkers.test_sieves import chosen, random_table, replicated, whole
 
-MAKERS: tuple[Callable[[Random], pa.Table], ...] = (clients, consumers, storms, uploaders)
+T = TypeVar("T")
+MAKERS: tuple[Callable[[Random], pa.Table], ...] = (
+    *(clients, consumers, uploaders, waiters, replicas, a_storm, of_readers),
+    lambda rng: of_readers(rng, bounds),
+)
+#: What shows what sieves do, and is nothing that all laws could be asked about.
+OF_NODES: tuple[Callable[[Random], pa.Table], ...] = (
+    committers,
+    lambda rng: whole(nodes(rng)),
+    lambda rng: replicated(rng, 200),
+    lambda rng: random_table(rng, 120),
+)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queues are parted within a few offsets, operations and messages."""
+    """Queues are parted within a few offsets, operations and messages; and each anomaly is told."""
+    monkeypatch.setattr(findings, "MAX_REPORTED", 1 << 40)
     for name in ("OFFSETS", "CALLS", "MESSAGES"):
         monkeypatch.setattr(places, name, 2)
 
 
-def cut(rows: pa.Table, rng: Random) -> list[pa.Table]:
-    """Pieces of a history as it was recorded. What an operation delivered stands in the piece of its end, and an end
-    that does not repeat its beginning in that of the beginning."""
-    table = with_beginnings(rows)[0].sort_by("index")
+def pickled(one: T) -> T:
+    found: T = pickle.loads(pickle.dumps(one))
+    return found
+
+
+@dataclass
+class Elsewhere:
+    """Does here what workers of Spark do: all that goes to a task and comes from it is ``sent``, and the blocks of a
+    bucket come in any order. Notes how many parts were split, pieces joined, and operations cut."""
+
+    rng: Random
+    sent: Callable[[Any], Any] = pickled
+    found: Counter[str] = field(default_factory=Counter)
+    blocks: list[tuple[int, Any]] = field(default_factory=list)
+
+    def map(self, work: Callable[[Any], T], tasks: Sequence[Any], on_progress: Any = None) -> list[T]:
+        return [self.sent(work(self.sent(task))) for task in tasks]
+
+    def shuffled(self, work: Callable[[Any], Any], tasks: Sequence[Any], buckets: int) -> Elsewhere:
+        layout, joined = tasks[0].layout, sum(isinstance(task.piece, Joined) for task in tasks)
+        self.found += Counter(split=len(layout.split), joined=joined, cut=len(layout.left_out))
+        self.blocks = [one for brought in self.map(work, tasks) for one in brought]
+        assert {bucket for bucket, _ in self.blocks} <= {*range(buckets)}
+        self.rng.shuffle(self.blocks)
+        return self
+
+    def collect(self, work: Callable[..., T], given: Any, buckets: Sequence[int], on_progress: Any = None) -> list[T]:
+        given, found = self.sent(given), []
+        for one in buckets:
+            with spooled(block for bucket, block in self.blocks if bucket == one) as held:
+                found.append(self.sent(work(given, one, held)))
+        return found
+
+
+def divided(tasks: Elsewhere, pieces: Sequence[pa.Table], planned: Layout, most: int) -> Divided:
+    return Divided(cast(Any, tasks), [Held(piece) for piece in pieces], planned, most)
+
+
+def as_others_record(table: pa.Table, rng: Random) -> pa.Table:
+    """Recorded rows, of which some ends don't repeat their beginnings."""
+    share = rng.choice((0.0, 0.0, 0.1, 0.5))
+    alone = np.array([rng.random() < share for _ in range(table.num_rows)], np.bool_)
+    for name in REPEATED:
+        column = np.where(alone, -1, table[name].to_numpy())
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    return table
+
+
+def between_operations(table: pa.Table) -> list[int]:
+    """Where an operation is not cut whose rows must be looked at together: messages follow the end that brought them,
+    and an end that does not repeat its beginning stands apart from it."""
     op, index = table["op"].to_numpy(), table["index"].to_numpy()
     may = np.flatnonzero((op[1:] != op[:-1]) | (op[1:] < 0)) + 1
-    for end in np.flatnonzero((op >= 0) & (table["began_value"].to_numpy() < 0)).tolist():  # a stranger's
+    for end in np.flatnonzero((op >= 0) & (table["began_value"].to_numpy() < 0)).tolist():
         begin = int(np.searchsorted(index, op[end]))
         may = may[(may <= begin) | (may > end)]
-    ends = sorted({rng.choice(may.tolist()) for _ in range(rng.choice((0, 1, 3, 12)))}) if len(may) else []
-    return [table.slice(begin, end - begin) for begin, end in zip([0, *ends], [*ends, len(op)], strict=True)]
+    return [*may.tolist()]
 
 
-def in_pieces(rows: pa.Table, context: RunContext, most: int, rng: Random) -> tuple[Layout, list[tuple[str, pa.Table]]]:
-    """Return the shards that a run is divided into."""
-    pieces = cut(rows, rng)
-    found = [surveyed(piece, context.meta, of_stream=True, may_split=True) for piece in pieces]
-    layout: Layout = pickle.loads(pickle.dumps(summed(found, context.meta, (), most).layout))
-    brought: list[tuple[int, int, bytes]] = []
-    for number, piece in enumerate(pieces):
-        brought += [(bucket, number, block) for bucket, block in layout.divide(piece)]
-    rng.shuffle(brought)
-
-    def blocks(bucket: int) -> list[bytes]:
-        return [block for one, _, block in sorted(brought) if one == bucket]
-
-    assert {bucket for bucket, _, _ in brought} <= {*range(layout.count)}
-    shared = Shared(layout, [chosen(layout, bucket, blocks(bucket)) for bucket in range(layout.first_shard)])
-    shared = pickle.loads(pickle.dumps(shared))
-    wanted = range(layout.first_shard, layout.count)
-    return layout, [(layout.name(bucket), gathered(shared, bucket, blocks(bucket))) for bucket in wanted]
+def told_of(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """What laws say, but for counts of nothing and the order of reasons."""
+    return [
+        replace(
+            one,
+            counts={name: many for name, many in one.counts.items() if many},
+            why="; ".join(sorted(one.why.split("; "))),
+        )
+        for one in verdicts
+    ]
 
 
-def check(rows: pa.Table, context: RunContext, most: int, rng: Random) -> tuple[int, int]:
-    """Return how many shards there were, and how many violations."""
-    kernels = registry().kernels
-    parts = plan(kernels, context.meta)
-    _, found = in_pieces(rows, context, most, rng)
-    wanted = shards.parts(rows, parts, most)
-    of_pieces, of_shards = told_of(found, context), told_of(wanted, context)
-    assert of_pieces == of_shards
-    return len(found), sum(sum(one["numbers"].values()) for one in of_pieces)
+def check(rows: pa.Table, context: RunContext, most: int, rng: Random) -> Counter[str]:
+    """Cut a run between operations, within some, or anywhere. Return how many violations were found besides."""
+    table, tasks = as_others_record(whole_of(rows), rng), Elsewhere(rng)
+    between = between_operations(table)
+    within = sorted({*range(1, table.num_rows)} - {*between})
+    pieces = cut(table, rng, rng.choice((between, between, within, range(1, table.num_rows))))
+    run = divided(tasks, pieces, Layout(meta=context.meta), most)
+    found = told_of(verdicts(context, run.examine(context)))
+    assert found == told_of(judge_rows([(WHOLE, rows)], context))
+    return tasks.found + Counter(violations=sum(len(one.anomalies) for one in found))
 
 
 def context_of(seed: int, **meta: Any) -> RunContext:
@@ -91,24 +154,22 @@ def context_of(seed: int, **meta: Any) -> RunContext:
 
 
 def check_random(seeds: range) -> None:
-    parted = violations = 0
+    found: Counter[str] = Counter()
     for seed in seeds:
         rng = Random(f"pieces {seed}")
-        deployment = rng.choice(("sim", "process"))
         profile = {"profile": {"flush": "async", "acks": "master"}} if rng.random() < 0.2 else {}
-        context = context_of(seed, deployment=deployment, **profile)
-        some = check(rng.choice(MAKERS)(rng), context, rng.choice((5, 40, 1_000)), rng)
-        parted, violations = parted + some[0], violations + some[1]
-    assert parted > 5 * len(seeds) and violations > len(seeds)
+        context = context_of(seed, deployment=rng.choice(("sim", "process")), **profile)
+        found += check(rng.choice(MAKERS)(rng), context, rng.choice((5, 5, 40, 1_000)), rng)
+    assert found["split"] > len(seeds) / 3 and found["joined"] and found["cut"] and found["violations"] > len(seeds)
 
 
 def test_random_histories_may_be_cut_anywhere() -> None:
-    check_random(range(5))
+    check_random(range(6))
 
 
 @pytest.mark.full
 def test_many_random_histories_may_be_cut_anywhere() -> None:
-    check_random(range(5, 120))
+    check_random(range(6, 140))
 
 
 def check_harmed(harms: Sequence[Callable[..., Any]], seed: int) -> None:
@@ -130,31 +191,61 @@ def test_all_harmed_runs_may_be_cut_anywhere() -> None:
     check_harmed([*HARMS, *EMPTIED][::3], 2)
 
 
-def test_operations_that_are_under_way_at_a_cut_are_not_taken_for_unanswered() -> None:
-    """Above all where beginning and end stand in different ranges of offsets."""
-    rng, of_ranges = Random(3), 0
-    for _ in range(5):
-        rows = clients(rng)
-        layout, found = in_pieces(rows, context_of(0, deployment="process"), 5, rng)
-        for name, table in found:
-            part = next(one for one in layout.parts if name.startswith(f"{one.name}-"))
-            of_ranges += part.key == Key.OFFSET
-            ended = np.intersect1d(
-                table["index"].to_numpy(), rows["op"].to_numpy()[rows["began_value"].to_numpy() >= 0]
-            )
-            assert not len(ended), name
-    assert of_ranges > 20
+#: All sieves of our laws, but one that goes by the order in which nodes lived their rows (see ``test_disks``).
+SIEVES = {
+    one.sieve: one.everywhere
+    for law in registry().kernels.values()
+    for one in law.needs.rows
+    if one.sieve is not None and one.sieve.keep is not decisive_rows
+}
+
+
+def kept(sieve: Sieve, pieces: Sequence[pa.Table], meta: RunMeta, rng: Random) -> list[int]:
+    """The rows of which a run of these pieces consists for a law that needs nothing but what a sieve keeps."""
+    rows = tuple(replace(one, everywhere=SIEVES[sieve], sieve=sieve) for one in sieve.rows)
+    law = SimpleNamespace(needs=Needs(key=Key.RUN, rows=rows, columns=sieve.columns))
+    layout = Layout(meta=meta, plan=plan({("law", 0): cast(Kernel, law)}, meta))
+    ((_, found),) = divided(Elsewhere(rng, sent=lambda one: one), pieces, layout, 1_000).shards()
+    return sorted(found["index"].to_pylist())
+
+
+def leaves_out(sieve: Sieve, table: pa.Table, meta: RunMeta, rng: Random) -> bool:
+    """What a sieve keeps of pieces, and then of that, is what it keeps of a run."""
+    seen = table.filter(pa.array(chosen(table, sieve.rows)))
+    if not seen.num_rows:
+        return False
+    held = kept(sieve, [table], meta, rng)
+    assert kept(sieve, cut(table, rng, between_operations(table)), meta, rng) == held, sieve
+    if sieve.fitted is None and sieve.remember is None:
+        assert held == seen["index"].to_numpy()[places_kept(seen, sieve.keep)].tolist(), sieve
+    return len(held) < seen.num_rows
+
+
+def check_sieves(seeds: range) -> None:
+    left_out: Counter[Sieve] = Counter()
+    for seed in seeds:
+        rng = Random(f"sieves {seed}")
+        tables = [make(rng) for make in 3 * (*MAKERS, *OF_NODES)]
+        meta = RunMeta.of({"deployment": "process", "profile": {"flush": rng.choice(("sync", "async"))}})
+        for sieve in SIEVES:
+            shuffled = rng.sample(tables, len(tables))
+            left_out[sieve] += any(leaves_out(sieve, table, meta, rng) for table in shuffled)
+    assert all(left_out[sieve] or sieve.fitted is not None for sieve in SIEVES)
+
+
+def test_what_sieves_keep_does_not_depend_on_where_a_run_is_cut() -> None:
+    check_sieves(range(1))
+
+
+@pytest.mark.full
+def test_what_sieves_keep_does_not_depend_on_where_many_runs_are_cut() -> None:
+    check_sieves(range(1, 20))
 
 
 def test_a_shard_that_no_piece_brings_anything_is_examined_all_the_same() -> None:
     context = context_of(0, deployment="sim")
-    layout = summed(
-        [surveyed(clients(Random(1)).slice(0, 0), context.meta, of_stream=True, may_split=True)], context.meta, (), 5
-    ).layout
-    shared = Shared(layout, [chosen(layout, bucket, []) for bucket in range(layout.first_shard)])
-    found: Examined = []
-    for bucket in range(layout.first_shard, layout.count):
-        found += examine_shard(layout.name(bucket), Shard(gathered(shared, bucket, [])), context)
-    assert {number for number, _ in found} >= {
+    rows = with_beginnings(clients(Random(1)))[0].slice(0, 0)
+    run = divided(Elsewhere(Random(1)), [rows], Layout(meta=context.meta), 5)
+    assert {number for number, _ in run.examine(context)} >= {
         number for number, law in registry().kernels.items() if {*map(str, law.needs.evidence)} <= {*REPORTED}
     }

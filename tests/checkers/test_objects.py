@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
 
-from chaos.history import shards
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
-from chaos.judging.engine import judge_files
-from chaos.judging.plan import plan
+from chaos.judging.engine import examine_whole, verdicts
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel
@@ -22,7 +19,7 @@ from chaos.law import Partial, RunContext
 from chaos.verdict import Validity
 from checkers.tier_continuity import objects
 from checkers.tier_continuity.objects import OF_ALL, OF_EACH, TierContent, is_complete
-from tests.checkers.histories import BROKERS, History
+from tests.checkers.histories import BROKERS, History, parts_for
 from tests.checkers.names import A, L
 from tests.checkers.test_own_tiers import META
 from tests.checkers.test_ranges import KERNELS, OFFSETS, check, merged
@@ -62,9 +59,8 @@ def test_what_is_told_in_parts_is_what_is_there(part: str, seeds: int) -> None:
         history = tier(rng, BROKERS[: rng.choice((1, 2))] if of_each else ("store-0",))
         meta = history.meta if of_each else {"nodes": [{"name": "store-0", "role": "objectstore"}]}
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
-        parts = dict(shards.parts(history.table(), plan({("law", 0): law}), rng.choice((1, 20)), rng.choice(OFFSETS)))
-        parts.pop(shards.REST, None)
-        tiers = TierContent.by_node(told(law, [*parts.values()], context, rng).facts)
+        parts = parts_for(law, history.table(), rng.choice((1, 20)), rng.choice(OFFSETS))
+        tiers = TierContent.by_node(told(law, parts, context, rng).facts)
         rows = [row for row in history.rows if row["f"] == "tiered"]
         for node in {row["node"] for row in rows}:
             for queue in range(QUEUES):
@@ -146,16 +142,16 @@ def test_tiers_of_replicas_that_hold_nothing_and_need_not_are_not_judged() -> No
     history.expect(L.TIER_CONTINUITY, validity=Validity.UNKNOWN)
 
 
-def test_rows_are_gone_as_soon_as_they_are_examined(tmp_path: Path) -> None:
+def test_rows_are_gone_as_soon_as_they_are_examined() -> None:
     """Shards of millions of rows can't wait until somebody looks for cycles of references."""
-    history, path = good().finals(0, 1, 2, 3), tmp_path / f"{shards.WHOLE}.parquet"
-    shards.write_one(history.table(), path)
+    history = good().finals(0, 1, 2, 3)
+    table, context = history.table(), history.context()
     gc.collect()
     gc.disable()
     try:
         before = sum(isinstance(one, Shard) for one in gc.get_objects())
-        verdicts = judge_files([path], history.context())
+        found = verdicts(context, examine_whole(table, context))
         assert sum(isinstance(one, Shard) for one in gc.get_objects()) == before
     finally:
         gc.enable()
-    assert any(verdict.validity is Validity.VALID for verdict in verdicts)
+    assert any(verdict.validity is Validity.VALID for verdict in found)

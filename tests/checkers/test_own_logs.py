@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from types import SimpleNamespace
@@ -12,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaos.history import shards
 from chaos.history.parted import lived
 from chaos.history.parted.choosing import Chooser, Part
 from chaos.history.parted.lived import Lived
 from chaos.history.run_meta import RunMeta
+from chaos.judging.divided import parted
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel, Key, Needs
 from chaos.law import RunContext
+from checkers._facts.arrays import Ints
 from checkers._facts.nodes import own_logs
 from checkers._facts.reads import own
 from checkers.in_sync.own_log import OwnLog as InSync
@@ -31,7 +33,7 @@ from checkers.no_rollback.promise import CONFIRM_BEYOND_SET
 from checkers.roles import lives
 from checkers.roles.remembered import Remembered
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED, History
+from tests.checkers.histories import REPORTED, History, cut
 from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import chosen, partial_of, whole
 
@@ -143,26 +145,18 @@ def nodes(rng: Random) -> list[dict[str, Any]]:
     return [{"kind": "harness", "f": "phase", "time_ns": 0, "value": '{"phase":"load"}'}, *told.rows]
 
 
-def kept_in_blocks(parts: tuple[Part, ...], table: pa.Table, rng: Random) -> list[int]:
-    """What is kept, where the rows are given some at a time."""
-    ends = sorted(rng.choices(range(table.num_rows + 1), k=rng.choice((1, 3, 8))))
-    bounds = [*zip([0, *ends], [*ends, table.num_rows], strict=True)]
-
-    def blocks(columns: list[str]) -> list[pa.Table]:
-        return [table.select(columns)[begin:end] for begin, end in bounds]
-
-    (found,) = shards.sifted(parts, blocks, blocks).values()
-    kept: list[int] = found.tolist()
-    return kept
+def kept(parts: tuple[Part, ...], tables: Sequence[pa.Table]) -> Ints:
+    """The rows that stand in any shard of a run of these pieces."""
+    return np.unique(np.concatenate([rows["index"].to_numpy() for _, rows in parted(tables, parts, 1_000)]))
 
 
 def check(table: pa.Table, context: RunContext, rng: Random) -> tuple[int, int]:
     """Returns how much is found, and how many rows were left out."""
     parts = plan(LAWS, context.meta)
-    (kept,) = shards.sifted(parts, *[lambda columns: [table.select(columns)]] * 2).values()
-    assert kept_in_blocks(parts, table, rng) == kept.tolist()
+    held = kept(parts, [table])
+    assert kept(parts, cut(table, rng, range(1, table.num_rows))).tolist() == held.tolist()
     often = chosen(table, [own("trace", *own_logs.OFTEN)])
-    left = ~often | np.isin(table["index"].to_numpy(), kept)
+    left = ~often | np.isin(table["index"].to_numpy(), held)
     found = 0
     for law in LAWS.values():
         every = partial_of(law, table, context)
@@ -235,7 +229,7 @@ def steady(messages: int) -> list[dict[str, Any]]:
 def held_of(rows: list[dict[str, Any]]) -> dict[str, int]:
     """How many appends of each node stand in the shards of nodes."""
     found = dict.fromkeys(("a", "b"), 0)
-    for name, part in shards.parts(whole(rows), PLAN, len(rows)):
+    for name, part in parted([whole(rows)], PLAN, len(rows)):
         for node in found if name.startswith("node") else ():
             found[node] += len(Shard(part).where(kind="trace", f="append", node=node))
     return found
@@ -253,9 +247,9 @@ def test_disorder_between_blocks_is_seen() -> None:
     rows = steady(200)
     first = next(row for row in rows if row["node"] == "a")
     table = whole([*(row for row in rows if row is not first), first])
-    for cut in (1, 100, table.num_rows - 1):
+    for end in (1, 100, table.num_rows - 1):
         asked = Lived(SIEVE)
-        for block in (table[:cut], table[cut:]):
+        for block in (table[:end], table[end:]):
             asked.add(block, Chooser(block).any_of(SIEVE.rows))
         assert asked.disordered == {"a"}
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from chaos import findings
-from chaos.history import sharding, shards, spool
+from chaos.history import pieces, segments
 from chaos.history.directory import read_meta
 from chaos.history.history import History
-from chaos.history.prefix import LastSteps, WholeSteps
-from chaos.history.spool import Spool
+from chaos.history.made import Made
+from chaos.history.parted import places
+from chaos.history.prefix import Cut, Prefix, WholeSteps
+from chaos.judging import surveying
 from chaos.judging.registry import registry
 from chaos.judging.so_far import NONE, SoFar, able, judge_prefix, judge_so_far, violated
 from chaos.law import RunContext
@@ -142,34 +144,27 @@ def test_an_anomaly_is_told_as_soon_as_its_rows_are_there(tmp_path: Path) -> Non
         assert name not in so_far(table.slice(0, min(one.rows)), told), one
 
 
-def test_what_is_judged_in_parts_is_what_is_judged_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Path(planted(tmp_path).directory)
-    (table, _), told = History.open(run).recorded(), context(read_meta(run).json)
-    whole = judge_so_far(table, told)
-    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-    monkeypatch.setattr(shards, "SHARD_ROWS", 300)
-    assert violated(whole)
-    assert judge_so_far(table, told) == whole
-
-
 def from_files(table: pa.Table, told: RunContext, folder: Path) -> tuple[SoFar, ...]:
-    """What is said of these rows when they are in a file, and their shards, too."""
+    """What is said of these rows when they are too many to be held."""
     folder.mkdir()
-    with Spool(folder) as rows:
+    cut = Cut(of_stream=1 << 60, end=1 << 60, left=np.empty(0, np.int64))
+    with Made(folder) as rows:
         for begin in range(0, table.num_rows, 400):
             rows.add(table.slice(begin, 400))
-        prefix = WholeSteps(rows, 1 << 60, LastSteps())
-        assert prefix.whole() is None
-        (folder / "shards").mkdir()
-        found = judge_prefix(prefix, folder / "shards", told)
-        assert len([*(folder / "shards").iterdir()]) > 5
-    return found
+        whole = tuple(WholeSteps(piece, cut) for piece in rows.pieces)
+        assert rows.table is None and len(whole) > 3
+        prefix = Prefix(table=None, pieces=whole, of_stream=0, recorded=table.num_rows, until_ns=0)
+        return judge_prefix(prefix, folder, told)
 
 
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST_ROWS", 100)
-    monkeypatch.setattr(sharding, "fill", partial(sharding.fill, most=300, offsets=8))
+    """Rows are many, and so are those of a queue."""
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 400)
+    monkeypatch.setattr(pieces, "LARGE_ROWS", 100)
+    monkeypatch.setattr(surveying, "TASK_ROWS", 300)
+    for name in ("OFFSETS", "CALLS", "MESSAGES"):
+        monkeypatch.setattr(places, name, 8)
 
 
 @pytest.mark.usefixtures("in_files")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -15,23 +14,19 @@ import pyarrow.compute as pc
 import pytest
 
 from chaos.findings import MAX_REPORTED
-from chaos.history import shards
-from chaos.history.columns import BESIDE, VALUE
+from chaos.history.columns import VALUE
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
-from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan, served
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel, Key
 from chaos.law import Partial, RunContext
 from chaos.verdict import Anomaly, Validity
-from checkers._facts import clients as clients_view
-from checkers._facts.nodes import logs
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED, harmed, places_kept, whole_of
+from tests.checkers.histories import REPORTED, harmed, parts_for, whole_of
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
 from tests.checkers.slow.random_storms import storms
@@ -101,9 +96,8 @@ def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random, most: 
     """Returns in how many shards the rows were judged, and how many anomalies were found."""
     found, at_once, offsets = [], [], rng.choice(OFFSETS)
     for one in (law, *joined(law)):
-        parts = dict(shards.parts(table, plan({("law", 0): one}), most, offsets))
-        parts.pop(shards.REST, None)
-        partials = [merged([one.examine(Declared(Shard(rows), one.needs), context) for rows in parts.values()], rng)]
+        parts = parts_for(one, table, most, offsets)
+        partials = [merged([one.examine(Declared(Shard(rows), one.needs), context) for rows in parts], rng)]
         partials.append(one.examine(Declared(Shard(table), one.needs), context))
         for known, partial in zip((found, at_once), partials, strict=True):
             known.append(partial if one is law else Partial(facts=partial.facts, gaps=partial.gaps))
@@ -231,13 +225,12 @@ def check_beginnings(seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"beginnings {seed}")
         table, context = uploaders(rng), RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim"}))
-        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
-        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
-        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)
         left_out += len(Shard(table).where(kind="trace", f="append"))
-        left_out -= sum(len(rows.where(kind="trace", f="append")) for rows in held.values())
+        left_out -= sum(len(rows.where(kind="trace", f="append")) for rows in held)
         anomalies += sum("and no replica's log holds" in one.explanation for one in whole.anomalies)
     assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 20
 
@@ -249,20 +242,6 @@ def test_where_queues_began_is_found_in_parts() -> None:
 @pytest.mark.full
 def test_where_queues_began_is_found_in_parts_of_many_histories() -> None:
     check_beginnings(range(15, 250))
-
-
-def test_which_record_began_a_queue_may_be_found_block_by_block() -> None:
-    for seed in range(30):
-        rng = Random(f"first appends {seed}")
-        table = uploaders(rng)
-        left = table = table.filter(pc.equal(table["f"].cast(pa.string()), "append"))
-        known = table[:0]
-        while left.num_rows:
-            cut = rng.randrange(left.num_rows)
-            given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
-            known, left = given.take(pa.array(logs.first_appends(Shard(given)))), left[:cut]
-        at_once = logs.first_appends(Shard(table))
-        assert sorted(known["index"].to_pylist()) == sorted(Shard(table).column("index")[at_once].tolist())
 
 
 def a_storm(rng: Random) -> pa.Table:
@@ -281,14 +260,13 @@ def check_storms(seeds: range) -> None:
         rng = Random(f"silence {seed}")
         table, meta = a_storm(rng), {"deployment": "sim", "bounds": {"available_s": rng.choice((0.5, 1, 1.1, 3, 10))}}
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
-        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
-        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
-        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)
         assert law.judge(merged(found, rng), context).counts == law.judge(whole, context).counts
         left_out += len(Shard(table).where(kind="op", f="send"))
-        left_out -= sum(len(rows.where(kind="op", f="send")) for rows in held.values())
+        left_out -= sum(len(rows.where(kind="op", f="send")) for rows in held)
         anomalies += len(whole.anomalies)
     assert left_out > 5 * len(seeds) and anomalies > len(seeds)
 
@@ -300,26 +278,6 @@ def test_silence_is_found_in_parts_of_what_was_sent() -> None:
 @pytest.mark.full
 def test_silence_is_found_in_parts_of_many_histories() -> None:
     check_storms(range(30, 400))
-
-
-def test_what_bounds_silence_may_be_found_block_by_block() -> None:
-    for seed in range(30):
-        rng = Random(f"bounding {seed}")
-        table = a_storm(rng)
-        table = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))
-        if rng.random() < 0.3:
-            shuffled = rng.sample(range(table.num_rows), table.num_rows)
-            table = table.set_column(
-                table.column_names.index("time_ns"), "time_ns", table["time_ns"].take(pa.array(shuffled))
-            )
-        known = table[:0]
-        left = table
-        while left.num_rows:
-            cut = rng.randrange(left.num_rows)
-            given = pa.concat_tables([left[cut:], known]).unify_dictionaries()
-            known, left = given.take(pa.array(places_kept(given, clients_view.bounding_silence))), left[:cut]
-        at_once = table.take(pa.array(places_kept(table, clients_view.bounding_silence)))
-        assert sorted(known["index"].to_pylist()) == sorted(at_once["index"].to_pylist())
 
 
 @pytest.mark.full
@@ -364,10 +322,9 @@ def test_without_a_shard_of_what_uploaders_do_nothing_else_is_found(part: str) -
     for seed in range(20):
         rng = Random(f"lost uploads {seed}")
         table = uploaders(rng)
-        parts = dict(shards.parts(table, plan({("law", 0): law}), 5, 1))
-        parts.pop(shards.REST, None)
-        parts.pop(rng.choice([*parts]))
-        found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts.values()]
+        parts = parts_for(law, table, 5, 1)
+        parts.pop(rng.randrange(len(parts)))
+        found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts]
         lost = law.judge(merged([*found, Partial(gaps=("a shard was lost",))], rng), context)
         whole = law.judge(law.examine(Declared(Shard(table), law.needs), context), context)
         assert lost.validity in (Validity.UNKNOWN, Validity.INVALID) and "a shard was lost" in lost.why
@@ -387,47 +344,3 @@ def test_every_kernel_looks_at_the_shards_of_either_plan() -> None:
             apart = [served(f"{one.name}-0", kernels) for one in part.split]
             assert sorted(number for some in apart if some for number in some) == sorted(together)
             assert {one.key for one in part.split} == {"queue", "offset", "message", "call"}
-
-
-def told_of(tables: Iterable[tuple[str, pa.Table]], context: RunContext) -> list[dict[str, Any]]:
-    """What all laws say. Of more of one name than are told one by one, which ones are told is left open."""
-    found: list[dict[str, Any]] = []
-    for verdict in judge_rows(tables, context):
-        numbers: dict[str, int] = {}
-        for anomaly in verdict.anomalies:
-            numbers[anomaly.name] = numbers.get(anomaly.name, 0) + anomaly.count
-        few = [anomaly for anomaly in verdict.anomalies if numbers[anomaly.name] <= MAX_REPORTED]
-        counts = {name: number for name, number in verdict.counts.items() if number}
-        told = replace(verdict, anomalies=(), counts=counts)
-        found.append({"law": verdict.law, "few": few, "numbers": numbers, "verdict": told})
-    return found
-
-
-def check_together(seeds: range, sizes: Sequence[int] = MOST) -> None:
-    """Laws that share the shards of a parted queue are given what any of them needs of the other shards. Those that
-    need whole queues find what they find where no queue is parted."""
-    kernels, beside = plan(registry().kernels), 0
-    unsplit = tuple(replace(part, split=()) for part in kernels)
-    of_queues = {law.promise.name for law in registry().kernels.values() if law.needs.key == Key.QUEUE}
-    for seed in seeds:
-        rng = Random(f"together {seed}")
-        table = rng.choice((clients, consumers))(rng)
-        context = RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim", "tells": list(REPORTED)}))
-        most = rng.choice(sizes)
-        parts = list(shards.parts(table, kernels, most, rng.choice(OFFSETS)))
-        beside += sum(int(pc.sum(rows[BESIDE]).as_py() or 0) for _, rows in parts if BESIDE in rows.column_names)
-        whole, queues = (
-            told_of(tables, context) for tables in ([(shards.WHOLE, table)], shards.parts(table, unsplit, most))
-        )
-        for found, one, other in zip(told_of(parts, context), whole, queues, strict=True):
-            assert found == (other if found["law"] in of_queues else one), seed
-    assert beside > 20 * len(seeds)
-
-
-def test_all_laws_together_find_the_same_in_parts() -> None:
-    check_together(range(1), MOST[-1:])
-
-
-@pytest.mark.full
-def test_all_laws_together_find_the_same_in_parts_of_many_histories() -> None:
-    check_together(range(1, 10))

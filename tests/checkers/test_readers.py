@@ -8,30 +8,24 @@ from random import Random
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.laws import histories as made_histories
-from chaos.history import shards
 from chaos.history.columns import VALUE
-from chaos.history.ends import without_beginnings
 from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
+from chaos.judging.divided import parted
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel
 from chaos.law import Partial, RunContext
-from chaos.shard_rows import Rows
 from chaos.verdict import Validity
-from checkers._facts.arrays import Ints
 from checkers.consumers import committed
 from checkers.consumers.promise import DOUBLE_OWNER
 from checkers.progress import Progress, held, waiting
-from checkers.progress.advance import DONE
-from checkers.progress.needed import needed
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED, places_kept, whole_of
+from tests.checkers.histories import BROKERS, REPORTED, History, parts_for
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomConsumers, history
 from tests.checkers.slow.random_storms import readers
@@ -45,16 +39,15 @@ WAITING = KERNELS[waiting.NEEDS.part]
 
 
 def in_parts(law: Kernel, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
-    parts = dict(shards.parts(table, plan({("law", 0): law}), most, offsets))
-    parts.pop(shards.REST, None)
-    return [law.examine(Declared(Shard(rows), law.needs, strict=True), context) for rows in parts.values()]
+    parts = parts_for(law, table, most, offsets)
+    return [law.examine(Declared(Shard(rows), law.needs, strict=True), context) for rows in parts]
 
 
-def of_readers(rng: Random) -> pa.Table:
+def of_readers(rng: Random, make: Callable[[Random], pa.Table] = readers) -> pa.Table:
     """A queue to which nothing was sent owes nothing, nor does one after its last send where nobody told when the load
     ended: then it matters which queues share a shard, large or not. So each has a send here, or there is only one."""
     while True:
-        table = readers(rng)
+        table = make(rng)
         sent = table.filter(pc.equal(table["f"].cast(pa.string()), "send"))["queue"]
         queues = pc.unique(table["queue"]).to_pylist()
         ends = any('"heal"' in value for value in table[VALUE].to_pylist())
@@ -128,69 +121,6 @@ def test_every_fourth_harmed_run_is_judged_alike_in_parts() -> None:
     check_harmed(seed=0, every=4)
 
 
-def _are_ops(table: pa.Table) -> pa.ChunkedArray:
-    return pc.equal(table["kind"].cast(pa.string()), "op")
-
-
-def kept_in_pieces(table: pa.Table, sieve: Callable[[Rows], Ints], rng: Random) -> pa.Table:
-    """What a sieve keeps that is given the rows some at a time, the first ones first, with the beginnings of operations
-    that end later."""
-    left = whole_of(table)
-    known = left[:0]
-    while left.num_rows:
-        cut = rng.randrange(1, left.num_rows + 1)
-        given = without_beginnings(pa.concat_tables([known, left[:cut]]).unify_dictionaries())[0]
-        known, left = given.take(pa.array(places_kept(given, sieve))), left[cut:]
-    return known
-
-
-def check_blocks(
-    law: Kernel, sieve: Callable[[Rows], Ints], done: Sequence[str], make: Callable[[Random], pa.Table], seeds: range
-) -> int:
-    """What readers need may be found some rows at a time: the kernel finds the same in it. Returns how many anomalies
-    were found."""
-    anomalies = 0
-    for rng, context in contexts(seeds):
-        table = make(rng)
-        sifted = pc.and_(pc.is_in(table["f"].cast(pa.string()), pa.array(done)), _are_ops(table))
-        every, others = table.filter(sifted), table.filter(pc.invert(sifted))
-        known = kept_in_pieces(every, sieve, rng)
-        at_once = every.take(pa.array(places_kept(every, sieve)))
-        kept = [pa.concat_tables([some, others]).unify_dictionaries().sort_by("index") for some in (known, at_once)]
-        found = [law.examine(Declared(Shard(some), law.needs), context) for some in (table, *kept)]
-        assert found[1] == found[0] and found[2] == found[0], context.seed
-        assert known["index"].to_pylist() == at_once["index"].to_pylist(), context.seed
-        anomalies += len(found[0].anomalies)
-    return anomalies
-
-
-def test_what_readers_need_may_be_found_block_by_block() -> None:
-    check_blocks(FORWARD, needed, DONE, readers, range(10))
-    check_blocks(FORWARD, needed, DONE, readers, range(77, 78))  # a block ends within a question that was no poll
-
-
-@pytest.mark.full
-def test_what_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_blocks(FORWARD, needed, DONE, readers, range(10, 120))
-
-
-def check_waiting(seeds: range) -> None:
-    check_blocks(WAITING, waiting.needed, waiting.DONE, readers, seeds)
-    found = check_blocks(WAITING, waiting.needed, waiting.DONE, waiters, seeds)
-    assert found > len(seeds)
-
-
-def test_what_waiting_readers_need_may_be_found_block_by_block() -> None:
-    """A block may end between an answer and its messages, or while a poll waits that was asked for before others."""
-    check_waiting(range(10))
-    check_blocks(WAITING, waiting.needed, waiting.DONE, waiters, range(101, 102))
-
-
-@pytest.mark.full
-def test_what_waiting_readers_need_may_be_found_block_by_block_in_hundreds_of_histories() -> None:
-    check_waiting(range(10, 100))
-
-
 def check_waiting_in_parts(seeds: range) -> None:
     anomalies = 0
     for rng, context in contexts(seeds):
@@ -205,6 +135,19 @@ def test_waiting_readers_are_judged_alike_in_parts_of_queues() -> None:
 @pytest.mark.full
 def test_waiting_readers_are_judged_alike_in_parts_of_hundreds_of_histories() -> None:
     check_waiting_in_parts(range(8, 120))
+
+
+def test_a_certain_replica_that_names_no_end_is_judged_in_a_large_queue_too() -> None:
+    run = History()
+    run.phase("load")
+    run.master(BROKERS[0], 1)
+    for number in range(9):
+        run.send(number)
+    run.pull(0, *range(9), from_=BROKERS[0])
+    op = run.invoke("pull", process="consumer-0.0", queue=0, offset=3, value={"from": BROKERS[0]})
+    run.complete(op, node=BROKERS[0], epoch=1, value={"minimum": 0})
+    run.finish(*range(9))
+    assert check(FORWARD, run.table(), run.context(), Random(1), 5) == 1
 
 
 class Owners(RandomConsumers):
@@ -227,22 +170,18 @@ class Owners(RandomConsumers):
 
 
 def check_owners(seeds: range) -> None:
-    """Who read for groups is found in parts of queues, and what that takes block by block."""
+    """Who read for groups is found in parts of queues."""
     (law,) = (law for law in registry().kernels.values() if law.needs.part == committed.NEEDS.part)
     left_out = anomalies = 0
     for rng, context in contexts(seeds):
         table = history(Owners(rng))
-        parts = dict(shards.parts(table, plan({("law", 0): law}), rng.choice(MOST)))
-        held = {name: Shard(rows) for name, rows in parts.items() if name != shards.REST}
-        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held.values()]
+        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)
         left_out += len(Shard(table).where(kind="op", f="pull"))
-        left_out -= sum(len(rows.where(kind="op", f="pull")) for rows in held.values())
+        left_out -= sum(len(rows.where(kind="op", f="pull")) for rows in held)
         anomalies += sum(one.name == DOUBLE_OWNER for one in whole.anomalies)
-        pulls = table.filter(pc.equal(table["f"].cast(pa.string()), "pull"))
-        at_once = pulls.take(pa.array(places_kept(pulls, committed.overlapping)))
-        assert kept_in_pieces(pulls, committed.overlapping, rng)["index"].to_pylist() == at_once["index"].to_pylist()
     assert left_out > 5 * len(seeds) and anomalies > len(seeds) / 10
 
 
@@ -258,7 +197,7 @@ def test_owners_are_found_in_parts_of_hundreds_of_histories() -> None:
 def check_few(table: pa.Table, most: int) -> None:
     """What stands in whole queues of a table with one queue is less than a tenth of its rows."""
     few, rows = 0, int(pc.sum(pc.greater_equal(table["queue"], 0)).as_py())
-    parts = dict(shards.parts(table, plan(registry().kernels, RunMeta.of({"deployment": "process"})), most))
+    parts = dict(parted([table], plan(registry().kernels, RunMeta.of({"deployment": "process"})), most))
     for name, part in parts.items():
         if name.startswith("queue.whole"):
             few += int(pc.sum(pc.greater_equal(part["queue"], 0)).as_py())
@@ -268,7 +207,7 @@ def check_few(table: pa.Table, most: int) -> None:
 
 def test_of_a_large_queue_few_rows_stay_whole(tmp_path: Path) -> None:
     made = made_histories.make(tmp_path, 20_000, "skewed")
-    check_few(pq.read_table(made.paths[0]), most=20_000)
+    check_few(pa.concat_tables(piece.read() for piece in made.pieces).unify_dictionaries(), most=20_000)
 
 
 def test_of_a_large_queue_without_commits_few_rows_stay_whole() -> None:

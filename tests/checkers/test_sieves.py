@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
@@ -14,14 +14,17 @@ import pyarrow as pa
 import pytest
 
 from chaos.driver import Evidence
-from chaos.history import shards
 from chaos.history.columns import INTEGERS, VALUE, WORDS
-from chaos.history.parted import beside
+from chaos.history.pieces import Held
 from chaos.history.run_meta import RunMeta
+from chaos.judging.divided import Divided, parted
+from chaos.judging.in_process import Filed, InProcess
+from chaos.judging.layout import FIRST_CHOICE, Layout
+from chaos.judging.packing import unpack
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
-from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
+from chaos.kernel import Kernel, Key, Needs, Reads
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
@@ -131,39 +134,6 @@ def test_nothing_is_missed_in_many(needed: tuple[Reads, ...], find: Callable[[Ro
     assert number > 500 and left_out > 2_500
 
 
-def check_blocks(needed: tuple[Reads, ...], seeds: range) -> int:
-    """What is kept of rows that are given some at a time. Returns how many rows are kept."""
-    kernel = SimpleNamespace(needs=Needs(key=Key.QUEUE, rows=needed, columns=()))
-    parts, number = plan({("law", 0): cast(Kernel, kernel)}), 0
-    for seed in seeds:
-        rng = Random(f"blocks {seed}")
-        table = random_table(rng, rng.choice((3, 30, 120)))
-        ends = sorted(rng.choices(range(table.num_rows + 1), k=rng.choice((1, 3, 8))))
-        bounds = [*zip([0, *ends], [*ends, table.num_rows], strict=True)]
-        (at_once,) = shards.kept(parts, lambda columns: [table.select(columns)]).values()  # noqa: B023
-        (in_blocks,) = shards.kept(
-            parts,
-            lambda columns: [table.select(columns)[begin:end] for begin, end in bounds],  # noqa: B023
-        ).values()
-        (sieve,) = (one.sieve for one in needed if one.sieve is not None)
-        seen = table.filter(pa.array(chosen(table, sieve.rows)))
-        expected = sorted({*seen["index"].to_numpy()[places_kept(seen, sieve.keep)].tolist()})
-        assert in_blocks.tolist() == at_once.tolist() == expected
-        number += len(at_once)
-    return number
-
-
-@pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
-def test_what_is_kept_does_not_depend_on_blocks(needed: tuple[Reads, ...]) -> None:
-    assert check_blocks(needed, range(40)) > 40
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("needed", [needed for needed, _ in CHECKS])
-def test_what_is_kept_does_not_depend_on_blocks_in_many(needed: tuple[Reads, ...]) -> None:
-    assert check_blocks(needed, range(40, 270)) > 250
-
-
 def growing(messages: int) -> pa.Table:
     """Replicas that append and confirm message after message, of eight queues."""
     rows: list[dict[str, Any]] = []
@@ -179,7 +149,7 @@ def test_what_shards_repeat_does_not_grow_with_the_run() -> None:
     repeated = []
     for messages in (400, 4_000):
         table = growing(messages)
-        parts = dict(shards.parts(table, plan(registry().kernels), messages // 2))
+        parts = dict(parted([table], plan(registry().kernels), messages // 2))
         queues = [part for name, part in parts.items() if name.startswith("queue-")]
         assert len(queues) == 8
         repeated.append(sum(part.num_rows for part in queues) - 3 * messages)
@@ -202,7 +172,7 @@ def operations(messages: int) -> pa.Table:
 def test_no_shard_of_the_whole_run_holds_what_was_done_to_queues() -> None:
     held = []
     for messages in (400, 4_000):
-        parts = dict(shards.parts(operations(messages), plan(registry().kernels), messages // 2))
+        parts = dict(parted([operations(messages)], plan(registry().kernels), messages // 2))
         assert sum(part.num_rows - 1 for name, part in parts.items() if name.startswith("queue-")) == 3 * messages
         held.append([part.num_rows for name, part in parts.items() if name.startswith("run")])
     assert held[0] == held[1] and set(held[0]) == {1}
@@ -265,18 +235,6 @@ def replicated(rng: Random, count: int) -> pa.Table:
     return whole([{"kind": "harness", "f": "phase", "time_ns": 0, "value": '{"phase":"load"}'}, *rows])
 
 
-def kept_in_pieces(sieve: Sieve, seen: pa.Table, rng: Random) -> list[int]:
-    """What a streamed sieve keeps of these rows, the last ones first, but those first that it must know before."""
-    before = chosen(seen, sieve.before)
-    held = seen.slice(0, 0)
-    for part in (seen.filter(pa.array(before)), seen.filter(pa.array(~before))):
-        ends = sorted(rng.choices(range(part.num_rows + 1), k=rng.choice((0, 1, 5))))
-        for begin, end in reversed([*zip([0, *ends], [*ends, part.num_rows], strict=True)]):
-            held = pa.concat_tables([part.slice(begin, end - begin), held]).unify_dictionaries()
-            held = held.take(pa.array(places_kept(held, sieve.keep)))
-    return sorted(held["index"].to_pylist())
-
-
 def chosen(table: pa.Table, reads: Iterable[Reads]) -> Flags:
     rows, found = as_given(table), np.zeros(table.num_rows, np.bool_)
     for one in reads:
@@ -299,7 +257,6 @@ def check_sifted(law: Kernel, table: pa.Table, context: RunContext, rng: Random)
         assert one.sieve is not None and one.sieve.streamed is not one.everywhere
         seen = table.filter(pa.array(chosen(table, one.sieve.rows)))
         at_once = sorted(seen["index"].to_numpy()[places_kept(seen, one.sieve.keep)].tolist())
-        assert one.everywhere or kept_in_pieces(one.sieve, seen, rng) == at_once
         kept |= np.isin(table["index"].to_numpy(), at_once)
     found = partial_of(law, table, context)
     assert partial_of(law, table.filter(pa.array(kept)), context) == found
@@ -353,17 +310,18 @@ def test_laws_across_nodes_find_the_same_in_few_rows_of_every_second_harmed_run(
     check_harmed(name, every=2)
 
 
-def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatch: pytest.MonkeyPatch) -> None:
+class Weighed(InProcess):
+    """Notes how many rows each piece brings for shards."""
+
+    def shuffled(self, work: Callable[[Any], Iterable[tuple[int, Any]]], tasks: Sequence[Any], buckets: int) -> Filed:
+        brought = [[*work(task)] for task in tasks]
+        wanted = [[block for bucket, (_, block) in one if bucket >= FIRST_CHOICE] for one in brought]
+        self.rows = [sum(unpack(block).num_rows for block in blocks) for blocks in wanted]
+        return super().shuffled(iter, brought, buckets)
+
+
+def test_pieces_bring_little_where_the_disks_of_others_are_told_long_before() -> None:
     """The traces of processes come one after the other, and with the last one all confirm offsets of the master."""
-    monkeypatch.setattr(beside, "HELD_ROWS", 100)
-    held: list[int] = []
-    fold = beside.Summary._fold
-
-    def folded(summary: beside.Summary) -> None:
-        fold(summary)
-        held.append(summary._rows)
-
-    monkeypatch.setattr(beside.Summary, "_fold", folded)
     told: list[dict[str, Any]] = []
     for node, f in (("a", "synced"), ("b", "synced"), ("c", "confirm")):
         value = json.dumps({"set": ["a", "b"], "proposed": []}) if f == "confirm" else ""
@@ -372,22 +330,21 @@ def test_little_is_held_where_the_disks_of_others_are_told_long_after(monkeypatc
     table = whole(told)
     (sieve,) = (one.sieve for one in reads.CONFIRMED_BY_OTHERS if one.sieve is not None)
     needs = Needs(key=Key.RUN, rows=reads.CONFIRMED_BY_OTHERS, columns=sieve.columns)
-    (part,) = plan({("law", 0): SimpleNamespace(needs=needs)}, RunMeta.of({"deployment": "process"}))  # type: ignore[dict-item]
-
-    def blocks(columns: list[str]) -> Iterable[pa.Table]:
-        return (table.select(columns).slice(begin, 50) for begin in range(2_950, -50, -50))
-
-    (kept,) = shards.sifted([part], blocks, blocks).values()
-    confirms = [at for at in kept.tolist() if told[at]["f"] == "confirm"]
+    meta = RunMeta.of({"deployment": "process"})
+    parts = plan({("law", 0): cast(Kernel, SimpleNamespace(needs=needs))}, meta)
+    with Weighed() as tasks:
+        run = Divided(tasks, [Held(table[begin : begin + 50]) for begin in range(0, 3_000, 50)], Layout(meta, parts))
+        ((_, rows),) = run.shards()
+    confirms = [at for at in sorted(rows["index"].to_pylist()) if told[at]["f"] == "confirm"]
     assert [told[at]["position"] for at in confirms] == [*range(991, 1_000)], "which b never had on its disk"
-    assert max(held) < 20
+    assert 0 < max(tasks.rows) < 20
 
 
 def test_a_value_that_makes_no_sense_leaves_nothing_out() -> None:
     rows = [{"kind": "trace", "f": "confirm", "node": "a", "epoch": 1, "position": 5, "time_ns": 0} for _ in range(9)]
     table = whole([row | {"value": '{"set":5}'} for row in rows])
     parts = plan({("no_rollback", 0): Others()}, RunMeta.of({"deployment": "process"}))
-    (held,) = [part for name, part in shards.parts(table, parts, 100) if name.startswith("run")]
+    (held,) = [part for name, part in parted([table], parts, 100) if name.startswith("run")]
     assert held.num_rows == 9
 
 
@@ -396,5 +353,5 @@ def test_one_clock_leaves_nothing_out() -> None:
     number = int(chosen(table, [own("trace", "confirm", "synced")]).sum())
     for one_clock, deployment in ((False, "process"), (True, "sim")):
         parts = plan({("no_rollback", 0): Others()}, RunMeta.of({"deployment": deployment}))
-        (held,) = [part for name, part in shards.parts(table, parts, 1_000) if name.startswith("run")]
+        (held,) = [part for name, part in parted([table], parts, 1_000) if name.startswith("run")]
         assert (int(chosen(held, [own("trace", "confirm", "synced")]).sum()) == number) is one_clock

@@ -11,13 +11,9 @@ import pyarrow as pa
 import pytest
 
 import reports
-from chaos.history import shards
-from chaos.history.bounded import shard_files
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.history import History
 from chaos.history.row_files import RowFiles
-from chaos.judging.plan import plan
-from chaos.judging.registry import registry
 from chaos.verdict import Validity
 from reports import messages, operations
 from reports.drawn import drawn_of
@@ -29,6 +25,7 @@ from reports.run_report.fates import fates
 from reports.run_report.figure import axis_of
 from reports.run_report.gathered import gather
 from reports.summary import summarise
+from tests.chaos.history.runs import make_large
 from tests.reports.run_report.histories import MadeRun
 from tests.reports.run_report.test_html import judged
 
@@ -81,7 +78,7 @@ def test_rows_that_are_given_in_pieces_come_to_the_same(tmp_path: Path, seed: in
     whole = History.open(tmp_path)
     rng, table = Random(f"pieces {seed}"), whole.table
     queue = table["queue"].to_numpy()
-    pieces = [table.filter(pa.array(queue == one)) for one in np.unique(queue)]  # as shards have them
+    pieces = [table.filter(pa.array(queue == one)) for one in np.unique(queue)]  # in any order
     cut = [piece.slice(at, 7) for piece in pieces for at in range(0, piece.num_rows, 7)]
     some = Operations(whole)
     for piece in rng.sample(pieces, len(pieces)) if seed % 3 else cut:
@@ -90,24 +87,25 @@ def test_rows_that_are_given_in_pieces_come_to_the_same(tmp_path: Path, seed: in
 
 
 @pytest.fixture
-def parted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-    monkeypatch.setattr(shard_files, "BATCH_ROWS", 50)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded is large, and read in pieces of few rows."""
+    make_large(monkeypatch, 1, 50)
 
 
-def part(run: Path) -> None:
+def end(run: Path) -> None:
     write_meta(run, {"run": "r", "seed": 7, "state": "finished"})
     write_verdict(run, judged(Validity.VALID))
-    shards.write(run, History.open(run).table, plan(registry().kernels))
 
 
-@pytest.mark.usefixtures("parted")
+@pytest.mark.usefixtures("large")
 def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(tmp_path, 1, 400)
-    part(tmp_path)
-    page = reports.render(tmp_path).read_text("utf-8")
+    end(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(RowFiles, "recorded_blocks", None)
+        page = reports.render(tmp_path).read_text("utf-8")
     assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
-    monkeypatch.setattr(RowFiles, "is_large", False)
+    make_large(monkeypatch, 1 << 20, 50)
     assert gather(tmp_path, (), is_broken=False).operations is None
     assert reports.render(tmp_path).read_text("utf-8") == page
 
@@ -206,7 +204,7 @@ def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatc
         assert any(abs(one - column) <= 1.5 and y == pytest.approx(high, rel=0.011) for one, high in drawn)
 
 
-@pytest.mark.usefixtures("parted")
+@pytest.mark.usefixtures("large")
 def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +218,7 @@ def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
         run = tmp_path / str(count)
         run.mkdir()
         load(run, 1, count, pace=200 / count)
-        part(run)
+        end(run)
         found = gather(run, (), is_broken=False)
         assert found.operations is not None and found.operations.messages.table is not None
         assert found.operations.completed["send", "ok"] > count / 2

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.history.history import History
 from chaos.verdict import Validity
-from tests.stormproof import forged, hostile
+from tests.stormproof import forged, hostile, strangers
 from tests.stormproof.test_bent import broken, calm, check
 
 #: So many inputs in `make test`, and in all.
@@ -35,11 +35,15 @@ OFTEN = (
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A VALID run, and an INVALID one of a few rows."""
+    """A VALID run, an INVALID one of a few rows, and the same as another program would have recorded it."""
     folder = tmp_path_factory.mktemp("small")
     good = calm(folder)
     assert check(good).validity is Validity.VALID
-    return {"good": good, "tiny": broken(folder / "tiny")}
+    tiny, strange = broken(folder / "tiny"), folder / "strange"
+    shutil.copytree(tiny, strange)
+    strangers.recorded_again(strange)
+    assert check(strange).validity is Validity.INVALID
+    return {"good": good, "tiny": tiny, "strange": strange}
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,15 @@ import pytest
 
 from chaos.errors import BadInput
 from chaos.history import directory as store
-from chaos.history import spool
+from chaos.history.made import Made
 from chaos.history.prefix import read_prefix
 from chaos.history.recorder import Recorder
-from chaos.history.spool import Spool
 from chaos.judging import following
 from chaos.judging.following import State, conclude, follow, is_at_work, pause_s
 from chaos.judging.so_far import able, wanted
 from chaos.verdict import Engine, Validity
 from stormproof import cli
+from tests.chaos.history.runs import make_large
 from tests.stormproof.conftest import Begin
 from tests.stormproof.growing import Growing
 from tests.stormproof.small_runs import ANOMALY, planted
@@ -59,8 +59,8 @@ def found(state: State) -> set[tuple[str, int, int]]:
 def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
     recorded: Path, tmp_path: Path, processes: bool, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where more rows than are held go through a file."""
-    monkeypatch.setattr(spool, "MOST_ROWS", most)
+    """Also where so many rows are judged in pieces."""
+    make_large(monkeypatch, most, 200)
     run = Growing(recorded, tmp_path / "run", processes=processes)
     states, told, first = follow(run.directory), set[tuple[str, int, int]](), -1
     for rows in run.pieces(len(run.rows) // 8):
@@ -73,7 +73,7 @@ def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
     with pytest.raises(StopIteration):
         next(states)
     assert 0 < first < len(run.rows) and ANOMALY in {name for name, _, _ in told}
-    monkeypatch.setattr(spool, "MOST_ROWS", 1 << 20)
+    monkeypatch.undo()
     verdict = conclude(run.directory, Engine.LOCAL)
     assert verdict.validity is Validity.INVALID
     assert told <= {(one.name, one.queue, one.offset) for law in verdict.laws for one in law.anomalies}
@@ -98,7 +98,7 @@ def test_a_damaged_part_is_told_and_nothing_counts(recorded: Path, tmp_path: Pat
 
 
 def test_nothing_is_read_before_there_is_a_row(tmp_path: Path) -> None:
-    with Spool(tmp_path) as rows:
+    with Made(tmp_path) as rows:
         assert read_prefix(tmp_path / "gone", wanted(able()), rows) is None
         Recorder(tmp_path, lambda: 0).close()
         assert read_prefix(tmp_path, wanted(able()), rows) is None

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from chaos.errors import DamagedHistory
-from chaos.history import directory, opening
+from chaos.history import directory, made, opening, pieces
 from chaos.history.columns import GIVEN
 from chaos.history.digests import digest
 from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
@@ -63,8 +63,14 @@ def old(tmp_path: Path) -> Path:
     return recorded("format_1.zip", tmp_path)
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(("number", "found"), [(1, 15), (2, 16), (3, 32)])
-def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(number: int, found: int, tmp_path: Path) -> None:
+def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(
+    number: int, found: int, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(pieces, "LARGE_ROWS", 500)
+        monkeypatch.setattr(made, "PIECE_BYTES", 1 << 17)
     run = recorded(f"format_{number}.zip", tmp_path)
     assert directory.read_meta(run).json.get(FIELD, FIRST) == number
     typed = [path for path in (run / directory.TRACES).iterdir() if path.read_bytes().startswith(b"=")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +11,11 @@ import pytest
 
 from chaos.errors import BadInput
 from chaos.findings import Findings, decide
-from chaos.history import directory, spool, stream
+from chaos.history import directory, pieces
 from chaos.history.recorder import STREAM, Recorder
 from chaos.judging.outcome import judge
 from chaos.judging.registry import Registry
-from chaos.judging.run import examine, prepare
+from chaos.judging.run import prepare
 from chaos.kernel import Key, Needs, Reads
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
@@ -56,7 +55,7 @@ def make_run(
 def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
     found = prepare(make_run(tmp_path, faults=["kill"], effective=["kill"]))
     assert found.why == () and found.damage == ()
-    assert [path.name for path in found.shards] == ["all-0.parquet"]
+    assert found.examined and found.as_if == []
     assert found.context.seed == 9 and len(found.digest) == 64
 
 
@@ -178,27 +177,12 @@ def test_the_worst_of_many_runs_counts():
     assert worst_code([]) == 2
 
 
-@pytest.mark.parametrize("missing", [0, 1])
-def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here(tmp_path, missing):
+def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here(tmp_path):
     prepared = prepare(make_run(tmp_path))
-    if missing:
-        shutil.rmtree(tmp_path / directory.SHARDS)
     here = judge([prepared], engine=Engine.LOCAL)[0]
-    examined = pickle.loads(pickle.dumps(examine(prepared)))
-    shutil.rmtree(tmp_path / directory.SHARDS, ignore_errors=True)  # nobody looks at them again
-    there = judge([examined], engine=Engine.LOCAL)[0]
-    assert here.laws and any("can't be read" in reason for reason in here.why) == bool(missing)
-    assert replace(there, seconds=0.0) == replace(here, seconds=0.0)
-    assert there.seconds > examined.seconds > 0
-
-
-def test_the_laws_find_in_the_rows_of_a_small_run_what_they_find_in_its_shard(tmp_path):
-    run = make_run(tmp_path, faults=["kill"], effective=["kill"])
-    later = prepare(run)
-    at_once = prepare(run, at_once=True)
-    assert later.examined is None and at_once.examined and at_once.shards == later.shards
-    assert at_once.examined == examine(later).examined
-    assert examine(at_once) is at_once
+    there = judge([pickle.loads(pickle.dumps(prepared))], engine=Engine.LOCAL)[0]
+    assert here.laws and replace(there, seconds=0.0) == replace(here, seconds=0.0)
+    assert there.seconds > prepared.seconds > 0
 
 
 @pytest.mark.parametrize("source", ["broker-1", "stranger"])
@@ -207,13 +191,12 @@ def test_a_run_of_many_rows_is_judged_as_one_that_fits_into_memory(tmp_path, mon
     other = {"f": "role", "node": "broker-1", "process": "probe.x", "value": {"role": "slave"}}
     run = make_run(tmp_path, sends=40, faults=["kill"], effective=["kill"], traces=[other, trace], reach=["x"])
     found = prepare(run)
-    monkeypatch.setattr(spool, "MOST_ROWS", 10)
-    monkeypatch.setattr(stream, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(pieces, "LARGE_ROWS", 10)
     many = prepare(run)
-    assert many.shards and [path.name for path in many.shards] != ["all-0.parquet"]
-    assert replace(many, shards=found.shards) == found
+    assert [number for number, _ in many.examined] != [number for number, _ in found.examined]
+    assert replace(many, examined=found.examined, seconds=0.0) == replace(found, seconds=0.0)
     assert bool(found.why) == (source == "broker-1")
-    verdicts = [judge([one], engine=Engine.LOCAL)[0] for one in (prepare(run), many)]
+    verdicts = [judge([one], engine=Engine.LOCAL)[0] for one in (found, many)]
     assert verdicts[0].laws == verdicts[1].laws
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from chaos.history import directory
+from chaos.history.history import History
 from stormproof.serve import file_of
+from tests.chaos.history.runs import write_shard
 from tests.stormproof import hostile
 
 #: The files that commands read of a run, those that they write, and the folders between.
@@ -22,7 +24,9 @@ FILES = (
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hostile.recorded(tmp_path_factory.mktemp("made"))
+    run = hostile.recorded(tmp_path_factory.mktemp("made"))
+    write_shard(run, "all-0", History.open(run).table)
+    return run
 
 
 def walk(made: Path, tmp_path: Path, name: str, kind: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:

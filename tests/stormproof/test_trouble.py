@@ -22,6 +22,7 @@ from chaos.judging.run import prepare
 from chaos.verdict import Engine, Validity
 from stormproof import cli
 from stormproof.outcome import in_words
+from tests.stormproof.strangers import recorded_again
 
 ROOT = Path(__file__).parents[2]
 CALM = """\
@@ -103,12 +104,6 @@ def flip(path: Path, share: float) -> None:
     path.write_bytes(data)
 
 
-def only_shards(run: Path) -> Path:
-    (run / "history.arrows").unlink()
-    (shard,) = (run / "shards").iterdir()
-    return shard
-
-
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut off": (lambda run: os.truncate(run / "history.arrows", 20_000), "is cut off"),
     "emptied": (lambda run: os.truncate(run / "history.arrows", 0), "is cut off"),
@@ -116,9 +111,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "flipped early": (lambda run: flip(run / "history.arrows", 0.001), "has a wrong checksum"),
     "no manifest": (lambda run: (run / "manifest").unlink(), "there is no manifest"),
     "odd manifest": (lambda run: (run / "manifest").write_bytes(b"\xff\x00\n" * 9), "manifest: line 1 is damaged"),
-    "no history": (lambda run: shutil.rmtree(run / "shards") or only_shards_gone(run), "holds no history"),
-    "flipped shard": (lambda run: flip(only_shards(run), 0.3), "all-0.parquet is not what was written"),
-    "no Parquet": (lambda run: only_shards(run).write_bytes(b"hello"), "all-0.parquet is not what was written"),
+    "no history": (lambda run: (run / "history.arrows").unlink(), "holds no history"),
+    "flipped shard": (lambda run: flip(recorded_again(run), 0.3), "all-0.parquet is not what was written"),
+    "no Parquet": (lambda run: recorded_again(run).write_bytes(b"hello"), "all-0.parquet is not what was written"),
 }
 
 
@@ -126,10 +121,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 LAUGHS = "- &a [1]\n" + "".join(
     f"- &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in ("ab", "bc", "cd", "de", "ef", "fg", "gh")
 )
-
-
-def only_shards_gone(run: Path) -> None:
-    (run / "history.arrows").unlink()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

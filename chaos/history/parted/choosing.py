@@ -127,8 +127,7 @@ class Buckets:
 
 
 class Chooser:
-    """Finds rows of a table by kind and ``f``, and their keys. Where the table is one of several, the ``places`` are
-    those of all of them."""
+    """Finds rows of a table by kind and ``f``, and their keys."""
 
     def __init__(
         self, table: pa.Table, kept: Mapping[Sieve, Ints] | None = None, places: _places.Places | None = None
@@ -140,11 +139,6 @@ class Chooser:
         self._parts: dict[Part, tuple[Flags, Flags, Ints]] = {}
         self._words: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
         self._pairs: npt.NDArray[Any] | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self._table.num_rows
 
     def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
         """Which rows are a part's own, which it needs everywhere, and the key of each row."""
@@ -164,11 +158,6 @@ class Chooser:
             if wanted is not None and len(wanted):
                 found |= numbers.wanted(self._table["index"].to_numpy(), wanted)
         return found
-
-    def stand(self, part: Part) -> Flags:
-        """Which rows stand in any shard of a part, whatever was delivered."""
-        own, everywhere, _ = self.of(part)
-        return own | everywhere | self.any_of(part.beside) | self.any_of(part.of_queues)
 
     def any_of(self, chosen: Sequence[Chosen]) -> Flags:
         if not chosen:
@@ -231,3 +220,8 @@ def _groups(table: pa.Table) -> tuple[npt.NDArray[Any], list[str]]:
     found = pc.struct_field(pc.extract_regex(texts, r'"group":\s*"(?P<found>[^"\\]*)"'), "found")
     encoded = (found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).dictionary_encode()
     return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+
+
+def is_split(part: Part, rows: Ints, most: int) -> bool:
+    """Return whether others take the place of a part whose keys have so many rows."""
+    return bool(part.split) and int(rows.max(initial=0)) > most

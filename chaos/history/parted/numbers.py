@@ -16,12 +16,6 @@ def distinct(numbers: Ints) -> Ints:
     return numbers[_new(numbers)]
 
 
-def distinct_pairs(pairs: Ints) -> Ints:
-    """Pairs (a row of firsts, a row of seconds), each of them once, ascending."""
-    one, two = pairs[:, np.lexsort((pairs[1], pairs[0]))]
-    return np.stack([one, two])[:, _new(one) | _new(two)]
-
-
 def _new(column: Ints) -> Flags:
     """Which differ from the one before."""
     new = np.ones(len(column), dtype=np.bool_)

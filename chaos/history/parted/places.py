@@ -30,16 +30,13 @@ Ints = npt.NDArray[np.int64]
 
 
 class Places:
-    """Gives each row a number that the rows of one queue and one range of offsets share. Numbers ascend with the queue
-    and the offset. A row without an offset has a range of its own.
-
-    The blocks of a run are asked about once each, from the last one to the first: all rows of an operation stand where
-    its last end does, which comes after the others. What is remembered are the operations that were on their way.
+    """Gives each row of a piece a number that the rows of one queue and one range of offsets share. Numbers ascend with
+    the queue and the offset. A row without an offset has a range of its own; all rows of an operation stand where its
+    last end does.
     """
 
     def __init__(self, offsets: int | None = None) -> None:
         self._offsets = offsets or OFFSETS
-        self._op, self._place = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def of(self, block: pa.Table) -> Ints:
         """Return the numbers of these rows, which have the columns :data:`COLUMNS`."""
@@ -56,12 +53,12 @@ class Places:
         begins = among(block, "type", ("invoke",))[paired]
         first, ends = paired[begins], paired[~begins]
         ends = ends[(op[ends] >= 0) & (op[ends] < index[ends])]
-        self._end(op[ends], place[ends])
+        last = ends[::-1]
+        ended, which = np.unique(op[last], return_index=True)
+        last = last[which]
         for rows, of in ((first, index[first]), (ends, op[ends])):
-            slot, known = _find(self._op, of)
-            place[rows[known]] = self._place[slot[known]]
-        before = self._op < index.min(initial=np.iinfo(np.int64).max)
-        self._op, self._place = self._op[before], self._place[before]
+            slot, known = _find(ended, of)
+            place[rows[known]] = place[last[slot[known]]]
         return place
 
     def calls(self, block: pa.Table) -> Ints:
@@ -82,12 +79,6 @@ class Places:
     def _together(self, many: int) -> int:
         """So many numbers that follow one another are never parted; fewer, where fewer offsets are."""
         return many if self._offsets == OFFSETS else self._offsets
-
-    def _end(self, op: Ints, place: Ints) -> None:
-        """Remember where operations end: the last end counts, whether it stands in this block or in a later one."""
-        every, places = np.append(self._op, op[::-1]), np.append(self._place, place[::-1])
-        self._op, first = np.unique(every, return_index=True)
-        self._place = places[first]
 
 
 def _maximum(values: pa.Array) -> Ints:

@@ -1,7 +1,11 @@
-"""Beside a shard's own rows stands what it needs to know of the others, whatever blocks a run is read in."""
+"""Rows are parted as a plan says: all of a key together, and beside them what they need to know of the others, whatever
+pieces a run is read in."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -9,30 +13,64 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaos.history import shards
+from chaos.history.beginnings import Beginnings
 from chaos.history.columns import BESIDE, INTEGERS, VALUE, WORDS
-from chaos.history.parted import beside
-from chaos.history.parted.beside import Beside, Callers
-from chaos.history.parted.choosing import Chooser, Chosen, Ints, Part, Sieve
+from chaos.history.ends import without_beginnings
+from chaos.history.history import History
+from chaos.history.parted.choosing import Chooser, Chosen, Flags, Ints, Part, Sieve
 from chaos.history.parted.places import HASHES, MESSAGES, Places
+from chaos.history.stream import SCHEMA
+from chaos.judging.divided import parted
 from chaos.judging.shard import Shard
+from tests.chaos.history.runs import record
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     empty = {**dict.fromkeys(INTEGERS, -1), **dict.fromkeys((*WORDS, VALUE), "")}
-    table = pa.Table.from_pylist([{**empty, "index": index, **row} for index, row in enumerate(rows)])
-    for name in WORDS:
-        table = table.set_column(table.column_names.index(name), name, table[name].combine_chunks().dictionary_encode())
-    return table
+    return pa.Table.from_pylist([{**empty, "index": index, **row} for index, row in enumerate(rows)], SCHEMA)
 
 
 def op(f: str, type: str, op: int = -1, offset: int = -1, **columns: Any) -> dict[str, Any]:
     return {"kind": "op", "f": f, "type": type, "op": op, "offset": offset, "queue": 0, **columns}
 
 
+def highest(rows: pa.Table) -> Ints:
+    """The rows with the highest offset of each queue."""
+    queue, offset, index = (rows[name].to_numpy() for name in ("queue", "offset", "index"))
+    return np.concatenate([index[:0], *(_highest(queue == one, offset, index) for one in np.unique(queue))])
+
+
+def _highest(chosen: Flags, offset: Ints, index: Ints) -> Ints:
+    return index[chosen & (offset == offset[chosen].max())]
+
+
 def lowest(rows: pa.Table) -> Ints:
     """The row with the lowest offset."""
     return rows["index"].to_numpy()[np.argsort(rows["offset"].to_numpy(), kind="stable")[:1]]
+
+
+def rising(rows: pa.Table) -> Ints:
+    """The rows whose message is above all that came before."""
+    message = rows["message"].to_numpy()
+    before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(message)[:-1])[: len(message)]
+    return rows["index"].to_numpy()[message > before]
+
+
+def unlike_last(rows: pa.Table) -> Ints:
+    """The rows that follow no row of the same name, of their node; not those that stand beside."""
+    node, f, index = rows["node"].to_pylist(), rows["f"].to_pylist(), rows["index"].to_pylist()
+    known = rows[BESIDE].to_pylist() if BESIDE in rows.column_names else [False] * rows.num_rows
+    before: dict[str, str] = {}
+    found = []
+    for at in range(rows.num_rows):
+        found += [index[at]] if before.get(node[at]) != f[at] and not known[at] else []
+        before[node[at]] = f[at]
+    return np.array(found, np.int64)
+
+
+def last_of_nodes(rows: pa.Table) -> Ints:
+    last = dict(zip(rows["node"].to_pylist(), rows["index"].to_pylist(), strict=True))
+    return np.array([*last.values()], np.int64)
 
 
 PART = Part(
@@ -44,36 +82,90 @@ PART = Part(
     of_queues=(Chosen("trace", ("store_cas",)),),
     summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), lowest),),
 )
+WHOLE_QUEUES = Part("queue", "queue", own=(Chosen("op"),), split=(PART,))
 PULL = [op("pull", "invoke", offset=0), op("pull", "ok", 0)]
 
+#: Something of everything.
+PLAN = (
+    Part("queue", "queue", own=(Chosen("op"), Chosen("final", ("log",))), everywhere=(Chosen("harness"),)),
+    Part(
+        "other",
+        "queue",
+        own=(Chosen("op"), Chosen("final", ("log",))),
+        split=(
+            Part(
+                "other.whole",
+                "queue",
+                own=(Chosen("final", ("log",)),),
+                sifted=(
+                    Sieve((Chosen("op", ("send",)),), ("offset",), highest, streamed=True),
+                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, forward=True),
+                ),
+            ),
+            Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
+            Part(
+                "other.beside",
+                "offset",
+                own=(Chosen("op", ("send", "delivered")),),
+                everywhere=(Chosen("harness"),),
+                beside=(Chosen("op", ("commit",)),),
+                callers=(Chosen("op", ("pull",)),),
+                of_queues=(Chosen("trace", ("role", "append")), Chosen("final")),
+                summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+            ),
+            Part("other.message", "message", own=(Chosen("op"),), callers=(Chosen("op", ("pull",)),)),
+            Part("other.call", "call", own=(Chosen("op"),)),
+        ),
+    ),
+    Part("group", "group", own=(Chosen("op", ("commit",)),), everywhere=(Chosen("trace", ("role",)),)),
+    Part("node", "node", own=(Chosen("trace"),), everywhere=(Chosen("harness"), Chosen("fault"))),
+    Part("run", "run", own=(Chosen("op", queueless=True),), sieves=(Sieve((Chosen("poll"),), ("offset",), lowest),)),
+    Part("sifted", "run", own=(Chosen("op", ("commit",)),), sifted=(Sieve((Chosen("op", ("send",)),), (), highest),)),
+    Part("lived", "node", sifted=(Sieve((Chosen("trace"),), (), unlike_last, last_of_nodes, unlike_last),)),
+)
 
-def parted(rows: list[dict[str, Any]], most: int = 1) -> dict[str, tuple[list[int], list[int]]]:
-    """Own rows of each shard, and those that stand beside them, by their numbers."""
-    whole = Part("queue", "queue", own=(Chosen("op"),), split=(PART,))
+#: Own rows of each shard, and those that stand beside them, by their numbers.
+Shards = dict[str, tuple[list[int], list[int]]]
+
+
+def shards(pieces: Sequence[pa.Table], plan: Sequence[Part], most: int = 1, offsets: int = 1) -> Shards:
     found = {}
-    for name, table in shards.parts(table_of(rows), (whole,), most, 1):
+    for name, table in parted(pieces, plan, most, offsets=offsets):
         flags = table[BESIDE].to_numpy() if BESIDE in table.column_names else np.zeros(table.num_rows, np.bool_)
         index = table["index"].to_numpy()
-        found[name] = index[~flags].tolist(), index[flags].tolist()
+        found[name] = sorted(index[~flags].tolist()), sorted(index[flags].tolist())
+    return found
+
+
+def cut(table: pa.Table, rng: Random, pieces: int) -> list[pa.Table]:
+    """At any rows, also within operations."""
+    at = [0, *sorted(rng.sample(range(1, table.num_rows), min(pieces, table.num_rows) - 1)), table.num_rows]
+    return [table.slice(begin, end - begin) for begin, end in pairwise(at)]
+
+
+def told(rows: list[dict[str, Any]], most: int = 1, plan: Sequence[Part] = (WHOLE_QUEUES,)) -> Shards:
+    """In one piece, and the same in several."""
+    table = table_of(rows)
+    found = shards([table], plan, most)
+    for pieces in (2, 3, len(rows)):
+        assert shards(cut(table, Random(pieces), pieces), plan, most) == found
     return found
 
 
 def test_a_pull_stands_beside_each_of_its_messages() -> None:
     rows = [*PULL, op("delivered", "ok", 0, 3), op("delivered", "ok", 0, 4), op("delivered", "ok", 9, 5)]
-    found = parted(rows)
-    assert [*found.values()] == [([2], [0, 1]), ([3], [0, 1]), ([4], []), ([0, 1], [])]
-    assert [*found][-1] == shards.REST, "whatever was delivered, no row is lost"
+    assert [*told(rows).values()] == [([2], [0, 1]), ([3], [0, 1]), ([4], [])]
 
 
 def test_what_is_rare_stands_beside_everywhere() -> None:
-    found = parted([op("delivered", "ok", 0, 3), op("drain", "invoke"), op("delivered", "ok", 0, 4)])
+    found = told([op("delivered", "ok", 0, 3), op("drain", "invoke"), op("delivered", "ok", 0, 4)])
     assert [*found.values()] == [([0], [1]), ([2], [1])]
 
 
 def test_what_is_kept_of_each_shard_stands_beside_in_the_others() -> None:
     rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2)]
-    assert [*parted(rows).values()] == [([0, 1], [2, 4]), ([2, 3], [0, 4]), ([4], [0, 2])]
-    assert [*parted(rows, 4).values()] == [([0, 1, 2, 3], [4]), ([4], [0])]
+    assert [*told(rows).values()] == [([0, 1], [2, 4]), ([2, 3], [0, 4]), ([4], [0, 2])]
+    assert [*told(rows, 4).values()] == [([0, 1, 2, 3], [4]), ([4], [0])]
 
 
 def test_what_is_of_a_queue_stands_beside_where_the_queue_does() -> None:
@@ -84,16 +176,13 @@ def test_what_is_of_a_queue_stands_beside_where_the_queue_does() -> None:
         everywhere=(Chosen("fault"),),
         of_queues=(Chosen("trace"),),
     )
-    told = [{"kind": "trace", "f": "store_cas", "queue": queue} for queue in (-1, 0, 1, 2)]
+    cas = [{"kind": "trace", "f": "store_cas", "queue": queue} for queue in (-1, 0, 1, 2)]
     rows = [op("send", "ok", offset=offset) for offset in (0, 1)] + [{**op("send", "ok", offset=0), "queue": 1}]
     whole = Part("queue", "queue", own=(Chosen("op"),), split=(part,))
     for more, named in (([], []), ([{"kind": "fault", "queue": 2}], [6])):
-        found = {
-            name: set(table["index"].to_numpy()[table[BESIDE].to_numpy()].tolist())
-            for name, table in shards.parts(table_of([*told, *rows[:2], *more, *rows[2:]]), (whole,), 1, 1)
-        }
+        found = told([*cas, *rows[:2], *more, *rows[2:]], plan=(whole,))
         last = [3] if named else []
-        assert [*found.values()] == [{0, 1, *last}, {0, 1, *last}, {0, 2, *last}]
+        assert [beside for _, beside in found.values()] == [[0, 1, *last], [0, 1, *last], [0, 2, *last]]
 
 
 def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:
@@ -104,54 +193,84 @@ def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:
         if not sound:
             of = max(0, of + rng.choice((0, 0, 1, 30) if f == "delivered" else (0, 0, -1)))
         type = rng.choice(("invoke", "ok")) if f in ("pull", "send") and (number < 40 or not sound) else "ok"
-        if sound and f == "pull" and type == "ok":
-            type = "invoke"  # whoever delivers has ended before
         rows.append(op(f, type, of if type == "ok" else -1, rng.randrange(-1, 9)))
         if rng.random() < 0.1:
             rows[-1] = {"kind": "trace", "f": "store_cas", "type": "", "op": -1, "queue": rng.randrange(-1, 2)}
     return rows
 
 
-@pytest.mark.parametrize("seeds", [20, pytest.param(60, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 20), marks=pytest.mark.full)], ids=str)
 @pytest.mark.parametrize("sound", [True, False])
-def test_blocks_of_any_size_give_the_same(sound: bool, seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "HELD_ROWS", 5)
+@pytest.mark.parametrize("repeats", [True, False])
+def test_pieces_of_any_size_give_the_same(sound: bool, repeats: bool, seeds: range) -> None:
+    """``repeats``: ends repeat what began them."""
     stand = 0
-    for seed in range(seeds):
+    for seed in seeds:
         rng = Random(seed)
         table = table_of(random_rows(rng, sound))
-        number = np.where(Chooser(table).any_of(PART.own), table["offset"].to_numpy() // 3, -1)
-        found = []
-        for size in (rng.randrange(1, 30), 100):
-            blocks = [slice(begin, begin + size) for begin in range(0, table.num_rows, size)][::-1]
-            one = Beside(PART)
-            for at in blocks:
-                block = table.slice(at.start, size)
-                one.learn(block, Chooser(block), number[at])
-            for _ in range(2):  # shards may be written in several rounds
-                flags = np.zeros((3, table.num_rows), np.bool_)
-                for at in blocks:
-                    block = table.slice(at.start, size)
-                    places = one.places(block, Chooser(block), number[at])
-                    assert places is not None
-                    flags[:, at] = [places.of(shard) for shard in range(3)]
-                found.append(flags)
-        assert all(np.array_equal(found[0], flags) for flags in found), seed
-        stand += int(found[0].sum())
-    assert stand > 16 * seeds
+        if repeats:
+            table = Beginnings().repeat(table).cast(SCHEMA)
+        most, offsets = rng.choice((1, 5)), rng.choice((1, 3))
+        found = shards([table], (WHOLE_QUEUES,), most, offsets)
+        for pieces in (rng.randrange(2, 9), 60 if seed % 3 else 2):
+            assert shards(cut(table, rng, pieces), (WHOLE_QUEUES,), most, offsets) == found, (seed, pieces)
+        stand += sum(len(beside) for _, beside in found.values())
+    assert stand > 16 * len(seeds)
 
 
-def test_what_is_remembered_of_operations_does_not_grow_with_the_run() -> None:
-    known, rows = Callers(), [*PULL, *(op("delivered", "ok", 0, offset) for offset in range(8))]
-    for begin in range(5_000, 0, -len(rows)):
-        moved = [{**row, "index": begin + at, "op": begin if row["op"] == 0 else -1} for at, row in enumerate(rows)]
-        block = table_of(moved)
-        chooser = Chooser(block)
-        number = np.where(chooser.any_of(PART.own), block["offset"].to_numpy(), -1)
-        seen = beside.Operations.of(PART, block, chooser, number)
-        known.learn(seen)
-        assert known.of(seen).shape == (2, 8)
-        assert not len(known._ended) and not known._open.size and not known._late.size
+def are(row: dict[str, Any], wanted: Sequence[Chosen]) -> bool:
+    return any(
+        row["kind"] == one.kind and (not one.f or row["f"] in one.f) and not (one.queueless and row["queue"] >= 0)
+        for one in wanted
+    )
+
+
+def check(part: Part, found: Shards, table: pa.Table, offsets: int) -> int:
+    """Each own row stands in one shard, with all of its key; what all need, in all. Returns how many shards there
+    are."""
+    ends = without_beginnings(table)[0]
+    rows, keys = ends.to_pylist(), Chooser(ends, places=Places(offsets)).keys(part.key).tolist()
+    mine = [{*own} for name, (own, _) in found.items() if name.rpartition("-")[0] == part.name]
+    everywhere = {row["index"] for row in rows if are(row, part.everywhere)}
+    everywhere |= {index for sieve in part.sieves for index in kept(sieve, ends)}
+    own = {row["index"] for row in rows if are(row, part.own)}
+    own |= {index for sieve in part.sifted for index in kept(sieve, ends)}
+    assert mine and all(everywhere <= shard for shard in mine), part.name
+    where: dict[int, list[int]] = {}
+    for row, key in zip(rows, keys, strict=True):
+        if row["index"] in own - everywhere:
+            stands = [at for at, shard in enumerate(mine) if row["index"] in shard]
+            assert len(stands) == 1 and where.setdefault(key, stands) == stands, part.name
+    return len(mine)
+
+
+def kept(sieve: Sieve, rows: pa.Table) -> list[int]:
+    """Of all rows: of those of a shard that may be more."""
+    chosen = rows.filter(pa.array([are(row, sieve.rows) for row in rows.to_pylist()]))
+    index: list[int] = sieve.keep(chosen).tolist()
+    return index
+
+
+def mixed(directory: Path, seed: int) -> pa.Table:
+    """Random rows."""
+    record(directory, seed)
+    return History.open(directory).recorded()[0]
+
+
+@pytest.mark.parametrize("most", [8, 3])
+def test_rows_of_a_key_stand_together_and_none_is_lost(most: int, tmp_path: Path) -> None:
+    table = mixed(tmp_path, most)
+    found = shards([table], PLAN, most, 2)
+    many = {part.name: check(part, found, table, 2) for one in PLAN for part in (one.split or [one])}
+    assert sum(many.values()) == len(found) and many["other.range"] > 5 and many["node"] > 1
+    for seed in range(3):
+        assert shards(cut(table, Random(seed), 7), PLAN, most, 2) == found
+
+
+def test_a_queue_of_few_rows_is_not_split(tmp_path: Path) -> None:
+    found = shards([table := mixed(tmp_path, 1)], PLAN, 1 << 20)
+    assert {name.rpartition("-")[0] for name in found} == {part.name for part in PLAN}
+    assert all(check(part, found, table, 1) for part in PLAN)
 
 
 def test_messages_are_spread_and_those_of_one_stand_together() -> None:

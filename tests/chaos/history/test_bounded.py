@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.errors import BadInput, ChaosError, DamagedHistory
-from chaos.history import manifest, shards, traces
+from chaos.history import manifest, traces
 from chaos.history.bounded import messages, shard_files
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import seal, write_meta
@@ -22,6 +22,7 @@ from chaos.history.manifest import Batch, Manifest, sum_of
 from chaos.history.recorder import STREAM, Recorder
 from chaos.history.row_files import RowFiles
 from chaos.history.stream import SCHEMA, stream_blocks
+from tests.chaos.history.runs import FORM, write_shard
 from tests.stormproof.forged import write_stream
 
 
@@ -37,7 +38,7 @@ def shard(run: Path, table: pa.Table, times: int = 1, **form: object) -> Path:
     """A run whose one shard holds these rows so many times, each time in a row group."""
     (run / "shards").mkdir(parents=True)
     path = run / "shards" / "all-0.parquet"
-    with pq.ParquetWriter(path, table.schema, **{**shards.FORM, **form}) as writer:
+    with pq.ParquetWriter(path, table.schema, **{**FORM, **form}) as writer:
         for _ in range(times):
             writer.write_table(table)
     write_meta(run, {"seed": 1})
@@ -108,9 +109,8 @@ def test_what_a_shard_becomes_is_at_least_what_it_takes(tmp_path: Path) -> None:
         recorder.record("op", f="send", message=number, process=f"p.{number % 7}", value={"n": number, "t": "é" * 9})
     recorder.close()
     rows, _ = History.open(tmp_path).recorded()
-    shards.write_one(rows, tmp_path / "one.parquet")
-    extent = shard_files.measured(tmp_path / "one.parquet")
-    decoded = pa.concat_tables(shard_files.batches(tmp_path / "one.parquet"))
+    path = write_shard(tmp_path, "one", rows)
+    extent, decoded = shard_files.measured(path), pa.concat_tables(shard_files.batches(path))
     assert decoded.combine_chunks().unify_dictionaries().equals(rows.combine_chunks().unify_dictionaries())
     assert extent.rows == 5_000 and extent.size >= decoded.nbytes - decoded[VALUE].nbytes
 
@@ -167,8 +167,7 @@ def test_rows_beyond_what_was_recorded_are_not_drawn_from_shards(tmp_path: Path)
     recorder = Recorder(tmp_path, lambda: 5)
     recorder.record("op", f="send")
     recorder.close()
-    (tmp_path / "shards").mkdir()
-    pq.write_table(equal_rows(1_000), tmp_path / "shards" / "all-0.parquet")
+    write_shard(tmp_path, "all-0", equal_rows(1_000))
     with Manifest(tmp_path) as sealing:
         sealing.seal_files(["shards/all-0.parquet"])
     table, damage = RowFiles(tmp_path).rows()

@@ -124,7 +124,8 @@ def test_trimming_keeps_what_the_run_is_and_what_was_found(tmp_path):
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "all-0.parquet").write_text("no parquet")
-    with pytest.raises(DamagedHistory, match=r"all-0\.parquet"):
+    store.seal(tmp_path)
+    with pytest.raises(DamagedHistory, match=r"all-0\.parquet is no shard of a history"):
         History.open(tmp_path).recorded()
 
 

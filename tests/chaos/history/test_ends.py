@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from chaos.history import shards
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, VALUE, WORDS
 from chaos.history.ends import with_beginnings, without, without_beginnings
-from chaos.history.prefix import LastSteps, WholeSteps
-from chaos.history.spool import Spool
+from chaos.history.parted.choosing import Chosen, Part
 from chaos.history.stream import SCHEMA
+from chaos.judging.divided import parted
+from chaos.judging.packing import pack, unpack
 from chaos.judging.plan import _Keep
 from chaos.judging.shard import Shard
 
@@ -83,13 +82,12 @@ def test_an_operation_that_differs_from_its_end_keeps_its_beginning(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_laws_see_the_same_rows(seed: int, tmp_path: Path) -> None:
-    """In memory, and from a file, whose constant columns aren't decoded."""
+def test_laws_see_the_same_rows(seed: int) -> None:
+    """Also of rows that came from another task."""
     table = history(seed)
     ends = without_beginnings(table)[0]
-    shards.write_one(ends, tmp_path / "one.parquet")
     whole = Shard(table)
-    for rows in (Shard(ends), Shard.read(tmp_path / "one.parquet")):
+    for rows in (Shard(ends), Shard(unpack(pack(ends)))):
         assert len(rows) == len(whole)
         for name in INTEGERS:
             ours, theirs = rows.column(name), whole.column(name)
@@ -99,36 +97,21 @@ def test_laws_see_the_same_rows(seed: int, tmp_path: Path) -> None:
         assert [rows.value(at) for at in range(len(rows))] == [whole.value(at) for at in range(len(rows))]
 
 
-@pytest.mark.parametrize("in_file", [False, True])
 @pytest.mark.parametrize("seed", range(10))
-def test_beginnings_are_left_out_though_their_ends_come_blocks_later(
-    seed: int, in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chaos.history.spool.MOST_ROWS", 0 if in_file else 1 << 20)
+def test_beginnings_are_left_out_though_their_ends_come_pieces_later(seed: int) -> None:
     table, rng = history(seed), Random(seed)
-    with Spool(tmp_path) as spool:
-        at = 0
-        while at < table.num_rows:
-            spool.add(table.slice(at, size := rng.randrange(1, 20)))
-            at += size
-        expected = without_beginnings(table)[0]
-        assert pa.concat_tables(spool.blocks()).unify_dictionaries().to_pylist() == expected.to_pylist()
-        times = pa.concat_tables(spool.blocks(("time_ns",)))
-        assert times.to_pydict() == expected.select(["time_ns"]).to_pydict()
-        assert spool.num_rows == table.num_rows
-        assert (spool.whole() is None) == in_file
+    at = [0, *sorted(rng.sample(range(1, table.num_rows), 12)), table.num_rows]
+    pieces = [table.slice(begin, end - begin) for begin, end in pairwise(at)]
+    ((_, found),) = parted(pieces, (Part("run", "run", own=(Chosen("op"), Chosen("trace"))),), 1 << 20)
+    assert found.sort_by("index").to_pylist() == without_beginnings(table)[0].to_pylist()
 
 
-def test_columns_are_enough_that_an_end_needs(tmp_path: Path) -> None:
+def test_columns_are_enough_that_an_end_needs() -> None:
     ends = without_beginnings(history(3))[0]
     few = ends.select(["index", "op", "began_ns", "began_offset", "began_value", "type"])
     again = with_beginnings(few)[0].sort_by("index")
     assert again.to_pydict() == history(3).select(again.column_names).to_pydict()
     assert with_beginnings(ends.select(["index", "type"]))[0].num_rows == ends.num_rows
-    pq.write_table(ends, tmp_path / "x.parquet")
-    assert Shard.read(tmp_path / "x.parquet", ["time_ns"]).column("time_ns").tolist() == [
-        *history(3)["time_ns"].to_pylist()
-    ]
 
 
 def test_without_leaves_out_what_it_is_asked_to() -> None:
@@ -149,45 +132,6 @@ def test_what_names_no_earlier_row_is_no_end() -> None:
         sound = with_beginnings(strange)[0]
         assert sound["index"].to_pylist() == strange["index"].to_pylist()
         assert not len(without_beginnings(strange)[1])
-
-
-@pytest.mark.parametrize("in_file", [False, True])
-def test_who_reads_one_block_after_the_other_sees_what_has_begun(
-    in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chaos.history.spool.MOST_ROWS", 0 if in_file else 1 << 20)
-    table = history(4)
-    with Spool(tmp_path) as spool:
-        for at in range(0, table.num_rows, 10):
-            spool.add(table.slice(at, 10))
-        seen: list[int] = []
-        for block in spool.blocks(("index", "op", "kind", "type"), begun=True):
-            here = block.to_pylist()
-            seen += [row["index"] for row in here]
-            for row in here:
-                if in_file and row["kind"] == "op" and row["op"] >= 0 and row["op"] // 10 < row["index"] // 10:
-                    assert row["op"] in seen
-        assert seen
-
-
-def test_an_operation_that_ends_behind_the_cut_has_begun(tmp_path: Path) -> None:
-    table = history(5)
-    rows = table.to_pylist()
-    for row in rows:
-        row |= {"incarnation": 1, "step": row["index"]} if row["kind"] == "trace" else {}
-    last = max(row["index"] for row in rows if row["kind"] == "trace")
-    cut = next(row["index"] for row in rows if row["kind"] == "trace" and row["index"] > 60)
-    for row in rows:
-        row["step"] = cut if row["kind"] == "trace" and row["index"] in (cut, last) else row["step"]
-    whole = pa.Table.from_pylist(rows, SCHEMA)
-    with Spool(tmp_path) as spool:
-        spool.add(whole)
-        steps = LastSteps(of_stream=("n", 1, cut))
-        found = WholeSteps(spool, whole.num_rows, steps).whole()
-    assert found is not None
-    expected = without_beginnings(whole.slice(0, cut))[0]
-    assert found.sort_by("index").to_pylist() == expected.to_pylist()
-    assert any(row["op"] in expected["index"].to_pylist() for row in rows[cut:] if row["began_value"] >= 0)
 
 
 def test_of_an_operation_whose_beginning_is_kept_its_end_is_kept() -> None:

@@ -12,17 +12,14 @@ import pytest
 
 from chaos.errors import BadInput, DamagedHistory
 from chaos.events import Append, Confirm, Role
-from chaos.history import shards
-from chaos.history.bounded import shard_files
 from chaos.history.columns import COLUMNS
-from chaos.history.directory import META, trace_files, write_json
+from chaos.history.directory import META, write_json
 from chaos.history.history import History
-from chaos.history.manifest import Manifest
 from chaos.history.recorder import STREAM, Recorder
 from chaos.history.row import Row
-from chaos.history.row_files import RowFiles
 from chaos.history.run_meta import RunMeta
-from tests.chaos.history.test_blocks import PLAN, plain, record
+from chaos.history.seal_traces import seal_traces
+from tests.chaos.history.runs import make_large, plain, record
 
 SECOND = 1_000_000_000
 
@@ -136,49 +133,21 @@ def test_a_run_of_a_newer_format_is_not_opened(tmp_path: Path) -> None:
         History.open(recorded(tmp_path, meta={"format": 99}))
 
 
-@pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run with several shards that stand in for its history."""
-    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 100)
-    monkeypatch.setattr(shard_files, "BATCH_ROWS", 16)
-    record(tmp_path, 3)
-    with Manifest(tmp_path) as sealing:
-        sealing.seal_files(trace_files(tmp_path))
-    shards.write(tmp_path, RowFiles(tmp_path).recorded()[0], PLAN)
-    return tmp_path
-
-
 def commits(rows: pa.Table) -> pa.Array:
     return pc.equal(rows["f"], "commit")
 
 
-def test_the_wanted_rows_of_a_large_run_are_a_history_of_their_own(large: Path) -> None:
-    history = History.open(large)
-    some, whole = history.only(commits), plain(history.table)
-    assert history.is_large and not some.is_large
-    assert plain(some.table).equals(whole.filter(commits(whole))) and some.run == large
+def test_the_wanted_rows_of_a_large_run_are_a_history_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_large(monkeypatch)
+    record(tmp_path, 3)
+    seal_traces(tmp_path)
+    history = History.open(tmp_path)
+    some, whole = history.only(commits), plain(History.open(tmp_path).recorded()[0])
+    assert history.is_large and not some.is_large and plain(history.table).equals(whole)
+    assert plain(some.table).equals(whole.filter(commits(whole))) and some.run == tmp_path
     few = history.only(commits, ("index", "f"), lambda rows: rows.drop_columns(["f"]))
     assert few.table["index"].to_pylist() == some.table["index"].to_pylist() and few.table.num_columns == 1
     with pytest.raises(ValueError, match="no more to read"):
         some.recorded()
-
-
-def test_a_shard_that_turns_out_to_be_broken_costs_no_row_and_gives_none_twice(
-    large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = History.open(large).only(commits).table["index"].to_pylist()
-    whole = shard_files.batches
-
-    def breaks(path: Path, *rest: Any) -> Any:
-        blocks = list(whole(path, *rest))
-        yield blocks[0]
-        if path == shards.paths(large)[1]:
-            raise OSError("a bad sector")
-        yield from blocks[1:]
-
-    monkeypatch.setattr(shard_files, "batches", breaks)
-    history = History.open(large)
-    assert history.is_large
-    blocks = list(history.blocks(commits, ("index", "f")))
-    found = [index for block in blocks for index in block["index"].to_pylist()]
-    assert sorted(found) == wanted and len(blocks) > 2 and not history.is_large

@@ -13,6 +13,7 @@ from chaos.history.remote_runs import fetch
 from stormproof import cli
 from tests.stormproof.small_runs import planted
 from tests.stormproof.small_s3 import serving
+from tests.stormproof.strangers import recorded_again
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def test_a_run_under_a_uri_is_judged_as_in_its_folder(
 def test_shards_are_copied_where_they_are_all_that_is_left(recorded: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(recorded, whole)
-    (whole / "history.arrows").unlink()
+    recorded_again(whole)
     copy = fetch(f"file://{whole}", tmp_path / "runs")
     assert [path.name for path in (copy / "shards").iterdir()] == ["all-0.parquet"]
     assert not list((tmp_path / "runs").glob(".fetching-*"))

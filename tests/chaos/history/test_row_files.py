@@ -1,70 +1,132 @@
-"""Rows come from the shards only while these are the whole history: otherwise the history itself is read."""
+"""The rows of a large run are read in pieces, which say the same as the run read as a whole, whatever became of it; and
+shards, where a stranger has recorded nothing else."""
 
 from __future__ import annotations
 
+import gc
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from chaos.history import manifest, shards, stream
-from chaos.history.bounded import shard_files
+from chaos.errors import DamagedHistory
+from chaos.history import manifest
+from chaos.history.directory import LINES, altered, trace_files
+from chaos.history.ends import without_beginnings
 from chaos.history.manifest import Manifest
-from chaos.history.recorder import STREAM
+from chaos.history.pieces import pieces
+from chaos.history.recorder import STREAM, Recorder
 from chaos.history.row_files import RowFiles
 from chaos.history.seal_traces import seal_traces
-from tests.chaos.history.test_blocks import PLAN, plain, record
-
-
-def sends(rows: pa.Table) -> pa.Array:
-    return pc.equal(rows["f"], "send")
+from tests.chaos.history.runs import make_large, plain, record, sends, write_shard
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 100)
-    monkeypatch.setattr(shard_files, "BATCH_ROWS", 16)
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where pieces are made."""
+    make_large(monkeypatch)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
 
 
-def judged(run: Path, seed: int = 3) -> Path:
-    """A run whose traces are sealed, one of them as lines, with shards."""
-    record(run, seed)
-    lines = (run / "traces" / "broker-0.jsonl").rename(run / "lines")
-    seal_traces(run)
-    lines.rename(run / "traces" / "broker-0.jsonl")
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with three segments of its stream, and traces that became segments."""
+    record(tmp_path / "run", 3)
+    seal_traces(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def every(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.ones(rows.num_rows, np.bool_)
+
+
+def seal_again(run: Path) -> None:
+    """Vouch for what stands there, but for no segments, as earlier formats have it."""
+    sealed = manifest.read(run)
+    (run / manifest.FILE).unlink()
     with Manifest(run) as sealing:
-        sealing.seal_files(["traces/broker-0.jsonl"])
-    shards.write(run, RowFiles(run).recorded()[0], PLAN)
-    return run
+        for batch in sealed.batches:
+            sealing.batch(batch)
+        sealing.seal_files(trace_files(run))
+
+
+def _as_lines(run: Path) -> None:
+    for name in trace_files(run):
+        (run / name).unlink()
+    record(run.with_name("again"), 3)
+    for path in run.with_name("again").glob("traces/*"):
+        path.rename(run / "traces" / path.name)
+    with Manifest(run) as sealing:
+        sealing.seal_files(trace_files(run))
+
+
+def _damaged_line(run: Path) -> None:
+    _as_lines(run)
+    with (run / trace_files(run)[0]).open("ab") as file:
+        file.write(b"{no row}\n")
+    seal_again(run)
 
 
 def is_the_same(run: Path) -> None:
     for keep in (sends, None):
         (wanted, damage), (found, problems) = RowFiles(run).recorded(keep), RowFiles(run).rows(keep)
         assert plain(found).equals(plain(wanted)) and problems == damage
+    blocks = pa.concat_tables(RowFiles(run).blocks(every, ("index", "f"))).unify_dictionaries()
+    assert blocks.to_pylist() == wanted.select(["index", "f"]).to_pylist()
 
 
-def test_the_wanted_rows_of_a_sound_run_come_from_its_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = judged(tmp_path)
+def test_the_rows_of_a_large_run_come_from_its_pieces(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_the_same(run)
-    wanted, _ = RowFiles(run).recorded(sends)
-    monkeypatch.setattr(RowFiles, "recorded", None)
-    assert plain(RowFiles(run).rows(sends)[0]).equals(plain(wanted))
-    blocks = pa.concat_tables(RowFiles(run).blocks(sends, ("index", "f")))
-    assert sorted(blocks["index"].to_pylist()) == wanted["index"].to_pylist() and set(blocks.column_names) == {
-        *("index", "f")
-    }
-
-
-def test_all_rows_of_a_small_run_come_from_its_one_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "SINGLE_SHARD_ROWS", 100_000)
-    run = judged(tmp_path)
     wanted, _ = RowFiles(run).recorded()
+    assert len(pieces(run, manifest.read(run))) > 4
+    monkeypatch.setattr(RowFiles, "recorded_blocks", None)
+    assert RowFiles(run).is_large and plain(RowFiles(run).rows()[0]).equals(plain(wanted))
+    blocks = [*RowFiles(run).blocks(sends, ("index", "f"))]
+    assert len(blocks) > 4 and all(block.column_names == ["index", "f"] for block in blocks)
+    assert pa.concat_tables(blocks)["index"].to_pylist() == wanted.filter(sends(wanted))["index"].to_pylist()
+
+
+@pytest.mark.parametrize("columns", [("index",), ("f", "kind"), ("value", "step", "index"), ("began_ns", "op")])
+def test_a_piece_gives_the_columns_that_are_asked_for(columns: tuple[str, ...], run: Path) -> None:
+    for piece in pieces(run, manifest.read(run)):
+        whole = piece.read()
+        names = [name for name in whole.column_names if name in columns]
+        assert piece.read(columns).to_pydict() == whole.select(names).to_pydict() and len(names) == len(columns)
+
+
+@pytest.mark.parametrize("harm", [_as_lines, seal_again, _damaged_line])
+def test_of_a_large_run_that_cannot_be_read_apart_pieces_are_made_for_as_long_as_somebody_reads(
+    harm: Callable[[Path], None], run: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harm(run)
+    is_the_same(run)
+    wanted, damage = RowFiles(run).recorded()
+    assert not pieces(run, manifest.read(run)) and len(damage) == (harm is _damaged_line)
     monkeypatch.setattr(RowFiles, "recorded", None)
-    assert plain(RowFiles(run).rows()[0]).equals(plain(wanted))
+    files = RowFiles(run)
+    assert files.is_large and len([*temporary.glob("*/*.arrows")]) > 2
+    for _ in range(2):
+        found, problems = files.rows(sends)
+        assert plain(found).equals(plain(wanted.filter(sends(wanted)))) and problems == damage
+    del files
+    gc.collect()
+    assert not [*temporary.iterdir()]
+
+
+def test_where_no_pieces_can_be_made_a_large_run_is_read_all_the_same(
+    run: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _damaged_line(run)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "nowhere"))
+    is_the_same(run)
+    assert not RowFiles(run).is_large and len(RowFiles(run).rows(sends)[1]) == 1
 
 
 def _flip(name: str) -> Callable[[Path], None]:
@@ -77,55 +139,131 @@ def _flip(name: str) -> Callable[[Path], None]:
     return harm
 
 
+def _cut(run: Path) -> None:
+    data = (run / STREAM).read_bytes()
+    (run / STREAM).write_bytes(data[: len(data) * 2 // 3])
+
+
 def _go_on(run: Path) -> None:
     with (run / STREAM).open("ab") as file:
         file.write(b"more")
 
 
 def _add_trace(run: Path) -> None:
-    (run / "traces" / "late.jsonl").write_bytes(b'{"f":"send","node":"late"}\n')
+    (run / "traces" / f"late{LINES}").write_bytes(b'{"f":"send","node":"late"}\n')
 
 
-def _add_sealed_trace(run: Path) -> None:
-    _add_trace(run)
-    with Manifest(run) as sealing:
-        sealing.seal_files(["traces/late.jsonl"])
+def _lose_trace(run: Path) -> None:
+    (run / trace_files(run)[0]).unlink()
 
 
-def _lose_shard(run: Path) -> None:
-    shards.paths(run)[0].unlink()
+def _swap_traces(run: Path) -> None:
+    one, other = (run / name for name in trace_files(run)[:2])
+    one.rename(run / "kept")
+    other.rename(one)
+    (run / "kept").rename(other)
 
 
-def _write_unsealed(run: Path) -> None:
-    shards.write(run, RowFiles(run).recorded()[0].slice(0, 150), PLAN, sealed=False)
+def _repeat(run: Path) -> None:
+    """As a program of others might number its rows."""
+    for name in (STREAM, manifest.FILE):
+        (run / name).unlink()
+    recorder = Recorder(run, lambda: 1, batch_rows=20, batch_ns=None)
+    for _ in range(3):
+        recorder._next = 0
+        for _ in range(80):
+            recorder.record("op", f="send")
+    recorder.close()
 
 
 @pytest.mark.parametrize(
     "harm",
     [
-        *map(_flip, ("traces/*.jsonl", "traces/*.arrows", "shards/*.parquet", STREAM, manifest.FILE)),
-        _go_on, _add_trace, _add_sealed_trace, _lose_shard, _write_unsealed,
+        *map(_flip, ("traces/*.arrows", STREAM, manifest.FILE)),
+        _cut, _go_on, _add_trace, _lose_trace, _swap_traces, _damaged_line, _repeat,
     ],
 )  # fmt: skip
-def test_of_anything_else_the_history_itself_is_read(
-    harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = judged(tmp_path)
+def test_damage_is_found_whatever_pieces_there_are(harm: Callable[[Path], None], run: Path) -> None:
     harm(run)
     is_the_same(run)
-    read: list[Path] = []
-    empty = (stream.SCHEMA.empty_table(), [])
-    monkeypatch.setattr(RowFiles, "recorded", lambda files, keep: read.append(files._run) or empty)
-    RowFiles(run).rows(sends)
-    assert read == [run]
-
-
-def test_shards_that_were_made_before_the_last_batch_are_not_the_history(tmp_path: Path) -> None:
-    run = judged(tmp_path)
     sealed = manifest.read(run)
-    last = sealed.batches[-1]
-    shards.write(run, RowFiles(run).recorded()[0].slice(0, 150), PLAN)
+    assert [*RowFiles(run).rows(sends)[1], *sealed.damage, *altered(run, sealed, ended=True)]
+
+
+def _noise(path: Path) -> None:
+    path.write_bytes(Random(1).randbytes(path.stat().st_size))
+
+
+def _second_segment(run: Path) -> None:
+    second = manifest.read(run).segments[1]
+    data = bytearray((run / STREAM).read_bytes())
+    data[second.offset + second.sum.length - 3] ^= 1
+    (run / STREAM).write_bytes(data)
+
+
+@pytest.mark.parametrize("which", ["a segment of the stream", "a segment of a trace", "a piece that was made"])
+def test_a_piece_that_is_altered_meanwhile_costs_no_row_and_gives_none_twice(
+    which: str, run: Path, temporary: Path
+) -> None:
+    if which == "a piece that was made":
+        _damaged_line(run)
+    files = RowFiles(run)
+    blocks = files.blocks(sends, ("index", "f"))
+    found = [next(blocks)]
+    if which == "a segment of the stream":
+        _second_segment(run)
+    else:
+        _noise(sorted([*temporary.glob("*/*.arrows")] or [run / name for name in trace_files(run)])[1])
+    found += blocks
+    wanted, damage = RowFiles(run).recorded(sends)
+    assert len(found) >= 2 and not files.is_large and len(damage) == 1
+    assert pa.concat_tables(found)["index"].to_pylist() == wanted["index"].to_pylist()
+    again, problems = files.rows(sends)
+    assert plain(again).equals(plain(wanted)) and problems == damage
+
+
+#: What keeps a run from being VALID whose stream is gone.
+STANDS_IN = f"{STREAM} is missing; the shards that were made of it stand in for it"
+
+
+def left_alone(run: Path, *shards: pa.Table) -> None:
+    """Leave these shards alone of what was recorded."""
+    for number, rows in enumerate(shards):
+        write_shard(run, f"some-{number}", rows)
+    (run / STREAM).unlink()
     with Manifest(run) as sealing:
-        sealing.batch(last._replace(offset=last.offset + last.sum.length, sum=manifest.sum_of(b""), rows=0))
-    assert stream.is_sound(run, manifest.read(run))
-    is_the_same(run)
+        sealing.seal_files(f"shards/some-{number}.parquet" for number in range(len(shards)))
+
+
+def test_shards_that_are_all_that_is_left_are_read_each_row_once(run: Path) -> None:
+    whole, _ = RowFiles(run).recorded()
+    ends = without_beginnings(whole)[0]
+    left_alone(run, ends.slice(0, 100), ends.slice(60))
+    for keep in (sends, None):
+        found, damage = RowFiles(run).rows(keep)
+        assert damage == [STANDS_IN] and plain(found).equals(plain(whole.filter((keep or every)(whole))))
+    (run / manifest.FILE).unlink()  # of a stranger, who has recorded nothing else
+    with Manifest(run) as sealing:
+        sealing.seal_files(f"shards/some-{number}.parquet" for number in range(2))
+    assert RowFiles(run).rows()[1] == [] and not RowFiles(run).is_large
+
+
+def test_what_is_wrong_with_shards_is_damage(run: Path) -> None:
+    whole, _ = RowFiles(run).recorded()
+    other = whole.set_column(whole.column_names.index("queue"), "queue", pa.array([9] * len(whole)))
+    left_alone(run, whole.slice(0, 100), other.slice(90), whole.slice(200))
+    assert RowFiles(run).rows()[1][1].endswith("rows stand in two shards with different contents")
+    third, more = (run / "shards" / f"{name}.parquet" for name in ("some-2", "more"))
+    third.rename(more)
+    with pytest.raises(DamagedHistory, match=r"more\.parquet is not in the manifest; .*some-2\.parquet is missing"):
+        RowFiles(run).rows()
+    more.rename(third)
+    write_shard(run, "some-1", whole.slice(130))
+    with pytest.raises(DamagedHistory, match="some-1"):
+        RowFiles(run).rows()
+    with Manifest(run) as sealing:
+        sealing.seal_files(["shards/some-1.parquet"])
+    assert RowFiles(run).rows()[1] == [STANDS_IN, "30 rows are missing between the others"]
+    shutil.rmtree(run / "shards")
+    with pytest.raises(DamagedHistory, match="holds no history: neither"):
+        RowFiles(run).rows()

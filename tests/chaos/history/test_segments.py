@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,20 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.history import manifest, segments, stream
+from chaos.errors import DamagedHistory
+from chaos.history import manifest, stream
 from chaos.history.digests import Digest, digest
 from chaos.history.history import History
-from chaos.history.manifest import Batch, Manifest
+from chaos.history.manifest import Batch, Manifest, Sealed
+from chaos.history.pieces import pieces
 from chaos.history.recorder import Recorder
 from chaos.history.segments import Segments, are_one
-from chaos.history.stream import STREAM, is_sound
+from chaos.history.stream import STREAM
+from tests.chaos.history.runs import make_large
 
 ROWS = 50
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SEGMENT_ROWS", ROWS)
+    make_large(monkeypatch, piece=ROWS)
     monkeypatch.setattr(stream, "BLOCK_ROWS", 30)
 
 
@@ -62,7 +66,7 @@ def test_each_segment_is_a_stream_of_its_own(seed: int, tmp_path: Path) -> None:
     record(tmp_path, seed).close()
     table, damage = History.open(tmp_path).recorded()
     sealed, data = manifest.read(tmp_path), (tmp_path / STREAM).read_bytes()
-    assert damage == [] and is_sound(tmp_path, sealed) and len(sealed.segments) > 3
+    assert damage == [] and len(sealed.segments) > 3
     alone = []
     for one in sealed.segments:
         piece = data[one.offset : one.offset + one.sum.length]
@@ -133,9 +137,10 @@ def test_a_segment_that_is_not_what_its_line_says_is_damage(harm: str, tmp_path:
             length, crc = length + (harm == "length"), crc ^ (harm == "crc")
             other = Batch(one.offset + (harm == "offset"), manifest.Sum(length, crc), one.rows + (harm == "rows"))
             sealing.segment(other if number == 1 else one)
-    _, damage = History.open(tmp_path).recorded()
+    table, damage = History.open(tmp_path).recorded()
     assert len(damage) == 1 and "is another one" in damage[0]
-    assert not is_sound(tmp_path, manifest.read(tmp_path))
+    history = History.open(tmp_path)  # read in pieces, as far as these go
+    assert history.table.equals(table) and history.damage == damage
 
 
 def test_what_follows_a_bad_batch_is_left_out_in_later_segments_too(tmp_path: Path) -> None:
@@ -148,3 +153,37 @@ def test_what_follows_a_bad_batch_is_left_out_in_later_segments_too(tmp_path: Pa
     found, damage = History.open(tmp_path).recorded()
     assert len(damage) == 1 and "it and all later rows are left out" in damage[0]
     assert found.num_rows < sum(starts(table)[1:2]) and found.equals(table.slice(0, found.num_rows))
+
+
+def test_what_is_not_as_it_was_sealed_is_not_read_apart(tmp_path: Path) -> None:
+    record(tmp_path, 5).close()
+    found = pieces(tmp_path, sealed := manifest.read(tmp_path))
+    assert pa.concat_tables([piece.read() for piece in found]).num_rows == History.open(tmp_path).num_rows
+    with pytest.raises(DamagedHistory, match=r"history\.arrows: the rows of the segment at .* are numbered otherwise"):
+        replace(found[1], first_index=found[1].first_index + 1).read()
+    with pytest.raises(DamagedHistory, match="rows, expected"):
+        replace(found[1], rows=found[1].rows + 1).read()
+    for problem in (Sealed(), replace(sealed, damage=["manifest: line 7 is damaged"]), replace(sealed, segments=[])):
+        assert pieces(tmp_path, problem) == ()
+    with (tmp_path / STREAM).open("ab") as file:
+        file.write(b"more")
+    assert pieces(tmp_path, sealed) == ()
+    (tmp_path / STREAM).write_bytes(b"something else")
+    with pytest.raises(DamagedHistory, match=r"history\.arrows: the segment at .* is not what was written"):
+        found[1].read()
+
+
+@pytest.mark.parametrize("rows", [ROWS - 20, ROWS + 20])
+def test_segments_that_end_elsewhere_than_those_of_the_digest_are_not_read_apart(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_large(monkeypatch, piece=rows)
+    record(tmp_path, 6).close()
+    make_large(monkeypatch, piece=ROWS)
+    found = pieces(tmp_path, manifest.read(tmp_path))
+    assert bool(found) == (rows > ROWS)
+    if found:
+        with pytest.raises(DamagedHistory, match="ends elsewhere"):
+            found[0].read()
+    history = History.open(tmp_path)
+    assert history.is_large and history.table.equals(history.recorded()[0]) and not history.damage

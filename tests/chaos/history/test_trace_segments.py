@@ -13,7 +13,7 @@ import pytest
 
 from chaos import guarded
 from chaos.errors import BadInput
-from chaos.history import directory, manifest, seal_traces, trace_segments, traces
+from chaos.history import directory, manifest, seal_traces, segments, trace_segments, traces
 from chaos.history.directory import trace_files
 from chaos.history.manifest import Manifest
 from chaos.history.stream import SCHEMA
@@ -26,7 +26,7 @@ SEGMENT = "traces/n.0000.arrows"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several segments of some batches each."""
     monkeypatch.setattr(traces, "BLOCK", 2_000)
-    monkeypatch.setattr(seal_traces, "SEGMENT_ROWS", 50)
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 50)
     monkeypatch.setattr(trace_segments, "BATCH_ROWS", 20)
 
 
@@ -221,9 +221,11 @@ def test_a_segment_that_is_no_regular_file_is_refused(tmp_path: Path, monkeypatc
             reading()
     (run / SEGMENT).unlink()
     (run / "elsewhere").rename(run / SEGMENT)
-    monkeypatch.setattr(trace_segments, "LARGEST_SEGMENT", 10)
-    with pytest.raises(BadInput, match="at most 10 are read"):
-        read(run)
+    for module in (traces, trace_segments):
+        monkeypatch.setattr(module, "LARGEST_SEGMENT", 10)
+    for reading in (lambda: read(run), lambda: trace_segments.segment_rows(run, SEGMENT)):
+        with pytest.raises(BadInput, match="at most 10 are read"):
+            reading()
 
 
 def test_a_segment_says_how_many_rows_it_has(tmp_path: Path) -> None:

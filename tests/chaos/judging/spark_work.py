@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chaos.judging import divided, engine
+from chaos.judging import divided, engine, run
 
 #: The real one, whatever a test has put in its place.
-_EXAMINE = engine._examine_path
+_IF_SMALL = run._if_small
 
 
 def dies_once(marker: str) -> str:
@@ -29,11 +29,11 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def examine_unless_poisoned(task: Any) -> engine.Examined:
-    """Examine a shard; one in a folder called ``poison`` kills its worker, as want of memory would."""
-    if Path(task.shard).parent.name == "poison":
+def if_small_and_no_poison(directory: Path) -> Any:
+    """Look at a small run; one that is called ``poison`` kills its worker, as want of memory would."""
+    if directory.name == "poison":
         os.kill(os.getpid(), signal.SIGKILL)
-    return _EXAMINE(task)
+    return _IF_SMALL(directory)
 
 
 def examine_unless_of_nodes(given: Any, bucket: int, blocks: Any) -> engine.Examined:
@@ -64,9 +64,9 @@ def divide(task: Any) -> Any:
     return divided.divide(task)
 
 
-def choose(layout: Any, bucket: int, blocks: Any) -> Any:
-    _kill_the_executor_once("choose")
-    return divided.choose(layout, bucket, blocks)
+def chosen(layout: Any, bucket: int, blocks: Any) -> Any:
+    _kill_the_executor_once("chosen")
+    return divided.chosen(layout, bucket, blocks)
 
 
 def examine_bucket(given: Any, bucket: int, blocks: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,13 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from chaos.judging.masters import SECRET_FILE
 from chaos.judging.standalone import Cluster
-from tests.chaos.judging.test_engine import BROKERS, busy, parted
+from tests.chaos.judging.test_engine import busy
+from tests.chaos.judging.test_many_runs import META
 from tests.reports.comparison.test_pair import recorded
+from tests.stormproof import strangers
 from tests.stormproof.small_runs import EXPERIMENT
 from tests.stormproof.small_s3 import serving
 
@@ -30,17 +32,22 @@ ROOT = Path(__file__).parents[3]
 LIBRARIES = ("numpy", "pyarrow")
 TIMEOUT_S = 600
 RUNS = 3
+#: So often small runs are judged, so that this takes some seconds.
+MANY = 20
 
-#: Judges on a master while one of its executors is killed, and finds what it finds in this process.
+#: Judges small runs on a master while one of its executors is killed, then one as if it were large; and finds what it
+#: finds in this process.
 KILLING = """
 import os, signal, sys
 from pathlib import Path
+from chaos.history import pieces, segments
 from chaos.judging import masters
-from chaos.history.run_meta import RunMeta
-from chaos.judging.engine import RunInput, Session, judge
-from chaos.law import RunContext
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare_each
+from chaos.judging.spark import Session
 
 folder, url, *conf = sys.argv[1:]
+runs = sorted(Path(folder).iterdir())
 killed = []
 
 def executors():
@@ -57,26 +64,23 @@ def follow(done, whole):
         os.kill(found[0], signal.SIGKILL)
         killed.append((found[0], done, whole))
 
-def runs():
-    return [
-        RunInput(
-            context=RunContext(run=str(n), seed=n, meta=RunMeta.of({"deployment": "sim", "brokers": BROKERS})),
-            shards=sorted(Path(folder, f"run-{n}").glob("*.parquet")),
-        )
-        for n in range(RUNS)
-    ]
+def laws(runs, session=None, follow=None):
+    found = prepare_each(runs, session=session, on_progress=follow)
+    return [verdict.laws for verdict in judge(found, engine="spark", write=False)]
 
+here = laws(runs)
 with Session(masters.parse(url), conf=masters.parse_conf(conf)) as session:
     session.wait()
     port = session._context.getConf().get("spark.driver.port")
     url_of_driver = f"spark://CoarseGrainedScheduler@127.0.0.1:{port}"
     session.map(abs, [1])
-    found = judge(runs(), session=session, on_progress=follow)
-    assert killed, "no executor was killed"
-    assert found == judge(runs(), session=session), "a second job"
-assert found == judge(runs(), engine="local")
-print(len(found), killed)
-""".replace("RUNS", str(RUNS)).replace("BROKERS", repr(list(BROKERS)))
+    assert laws(runs * MANY, session, follow) == here * MANY
+    assert killed and killed[0][1] < len(runs), "an executor was killed while they were examined"
+    assert laws(runs, session) == here, "a second job"
+    pieces.LARGE_ROWS, segments.SEGMENT_ROWS = 500, 200
+    assert laws(runs[:1], session) == here[:1], "a large one"
+print(len(here), killed)
+""".replace("MANY", str(MANY))
 
 #: Judges keys, in Java, on the executors of a local cluster.
 KEYS = """
@@ -104,19 +108,22 @@ print(verdict.validity, verdict.counts["keys"], verdict.counts["invalid"])
 #: Judges two runs with workers that have memory for one of them.
 HUNGRY = """
 import sys
+from pathlib import Path
 from chaos.judging import masters
-from chaos.history.run_meta import RunMeta
-from chaos.judging.engine import RunInput, Session, judge
-from chaos.law import RunContext
+from chaos.judging.outcome import judge
+from chaos.judging.run import prepare, prepare_each
+from chaos.judging.spark import Session
 
-context = RunContext(run="r", seed=1, meta=RunMeta.of({"deployment": "sim", "brokers": BROKERS}))
-runs = [RunInput(context=context, shards=[path]) for path in sys.argv[1:]]
+runs = [*map(Path, sys.argv[1:])]
 with Session(masters.parse("local[1]"), conf={"spark.executor.pyspark.memory": "700m"}) as session:
-    small, large = judge(runs, session=session)
-assert small == judge(runs[:1], engine="local")[0]
-print(*sorted({str(verdict.validity) for verdict in large}))
-print(large[0].why)
-""".replace("BROKERS", repr(list(BROKERS)))
+    small, large = judge(prepare_each(runs, session=session), engine="spark", write=False)
+assert small.laws == judge([prepare(runs[0])], engine="spark", write=False)[0].laws
+print(*sorted({str(law.validity) for law in large.laws}))
+print(large.why[0])
+"""
+
+#: Has runs of so few rows count as large.
+LARGE = "from chaos.history import pieces; pieces.LARGE_ROWS = 200; "
 
 #: Is refused, and says why.
 REFUSED = """
@@ -164,9 +171,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("histories")
     for seed in range(RUNS):
-        (folder / f"run-{seed}").mkdir()
-        for name, table in parted(busy(seed), 20):
-            pq.write_table(table, folder / f"run-{seed}" / f"{name}.parquet")
+        strangers.recorded(folder / f"run-{seed}", busy(seed).recorded(), seed=seed, **META)
     return folder
 
 
@@ -223,13 +228,14 @@ def test_keys_are_judged_in_java_on_executors_of_their_own(python: Path, tmp_pat
 
 
 def test_a_run_for_which_workers_have_no_memory_is_unknown(python: Path, tmp_path: Path) -> None:
-    table = busy(3).table()
-    small, large = (tmp_path / name / "all-0.parquet" for name in ("small", "large"))
-    for path, times in ((small, 1), (large, 6_000_000 // table.num_rows)):
-        path.parent.mkdir()
-        pq.write_table(pa.concat_tables([table] * times), path)
-    done = driver(tmp_path, [HUNGRY, str(small), str(large)], python)
-    assert done.stdout.startswith("UNKNOWN\n") and ("memory" in done.stdout), done.stdout + done.stderr
+    """It has few rows, with much in each."""
+    rows = busy(3).recorded()
+    values = pa.array([json.dumps({"x": "x" * 3_000})] * rows.num_rows).dictionary_encode()
+    many = pa.concat_tables([rows.set_column(rows.column_names.index("value"), "value", values)] * 250)
+    many = many.set_column(0, "index", pa.array(range(many.num_rows)))
+    runs = [strangers.recorded(tmp_path / str(table.num_rows), table, **META) for table in (rows, many)]
+    done = driver(tmp_path, [HUNGRY, *map(str, runs)], python)
+    assert re.match(r"UNKNOWN\n.*(memory|malloc)", done.stdout), done.stdout + done.stderr
 
 
 def executors_of(pid: int) -> list[int]:
@@ -314,10 +320,10 @@ def test_check_judges_several_runs_on_a_master_of_ours(cluster: Cluster, python:
     assert f"in Spark ({cluster.url})" in done.stderr
     (tmp_path / "served" / "bucket").mkdir(parents=True)
     with serving(tmp_path / "served") as (address, asked):
-        shards = f"s3://bucket/of%20jobs?scheme=http&region=nowhere&endpoint_override={address}"
-        again = driver(tmp_path, [stormproof, "-", *words, "--shards", shards], python)
+        copies = f"s3://bucket/of%20jobs?scheme=http&region=nowhere&endpoint_override={address}"
+        again = driver(tmp_path, [LARGE + stormproof, "-", *words, "--copies", copies], python)
     assert [(run["verdict"], run["digest"]) for run in json.loads(again.stdout)] == [
         ("VALID", run["digest"]) for run in told
     ], again.stderr
-    assert any(path.endswith("/1/all-0.parquet") for path in asked), "the executors have read them there"
+    assert any(re.search(r"/stormproof-\w+/0$", path) for path in asked), "the executors have read them there"
     assert not [path for path in (tmp_path / "served").rglob("*") if path.is_file()], "they are removed"

@@ -1,31 +1,46 @@
-"""A large run is judged on Spark without shards: the verdict is that of its shards, and damage is found as ever."""
+"""A large run is judged as if it had been examined in one piece: on Spark and in this process, however it was recorded,
+and whatever is damaged, or fails, meanwhile."""
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chaos.errors import DamagedHistory
+from chaos.errors import DamagedHistory, MachineError
 from chaos.experiment.reader import load
-from chaos.history import manifest, row_files, segments, shards
+from chaos.history import directory, manifest
+from chaos.history.columns import GIVEN
 from chaos.history.history import History
+from chaos.history.manifest import Manifest
 from chaos.history.pieces import pieces
+from chaos.history.recorder import Recorder
 from chaos.history.seal_traces import seal_traces
 from chaos.history.stream import STREAM
-from chaos.judging import divided, in_process, masters, surveying
+from chaos.judging import blocks, divided, masters, surveying
+from chaos.judging.in_process import InProcess
 from chaos.judging.outcome import judge
 from chaos.judging.run import Prepared, prepare
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed
+from chaos.judging.surveying import Surveyed, spans
 from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof.launch import Launch, start
+from tests.chaos.history.runs import make_large
 from tests.chaos.judging import spark_work
+from tests.chaos.judging.test_engine import BROKERS, busy
+from tests.stormproof import strangers
 
-pytestmark = pytest.mark.spark
 EXPERIMENT = """\
 name: divided
 system: {reference: {queues: 2, tier_segment_bytes: 4096, segment_bytes: 8192}}
@@ -39,7 +54,11 @@ faults:
     at: 2s
     for: 500ms
 """
+BUG = "ack-before-replication"
+TRACE = "traces/broker-9.jsonl"
 NOISE = '{"f": "role", "node": "broker-9", "incarnation": 1, "step": %d, "epoch": 1, "value": {"role": "slave"}}\n'
+#: So many rows are large here, and a piece has so many.
+LARGE, PIECE = 1_000, 1_500
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +69,16 @@ def session() -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SEGMENT_ROWS", 1_500)
-    for module in (shards, row_files):
-        monkeypatch.setattr(module, "SINGLE_SHARD_ROWS", 1_000)
+    make_large(monkeypatch, LARGE, PIECE)
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A run of the correct system, and one with a planted bug, in the simulator; each with a trace of a process."""
     folder, found = tmp_path_factory.mktemp("divided"), dict[str, Path]()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(segments, "SEGMENT_ROWS", 1_500)
-        for mutant in ("", "ack-before-replication"):
+        make_large(patched, LARGE, PIECE)
+        for mutant in ("", BUG):
             file = folder / f"divided{mutant}.yaml"
             file.write_text(EXPERIMENT)
             experiment = load(file, deployment="sim", mutant=mutant)
@@ -69,10 +86,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
                 experiment=experiment, file=file, deployment="sim", seed=3, mutant=mutant, out=folder / "runs"
             )
             run = found[mutant] = start(launch)
-            (run / "traces").mkdir()
-            (run / "traces/broker-9.jsonl").write_text("".join(NOISE % step for step in range(200)))
+            (run / TRACE).parent.mkdir()
+            (run / TRACE).write_text("".join(NOISE % step for step in range(200)))
             seal_traces(run)
-    yield found
+            assert len(pieces(run, manifest.read(run))) > 4
+    return found
 
 
 @pytest.fixture
@@ -81,112 +99,275 @@ def run(recorded: dict[str, Path], tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def told(prepared: Prepared, session: Session | None = None) -> RunVerdict:
-    engine = Engine.LOCAL if session is None else Engine.SPARK
-    (verdict,) = judge([prepared], engine=engine, session=session, write=False)
-    laws = tuple(
-        replace(law, counts={name: count for name, count in law.counts.items() if count}) for law in verdict.laws
-    )
-    return replace(verdict, engine="", seconds=0.0, laws=laws)
+def told(prepared: Prepared) -> RunVerdict:
+    (verdict,) = judge([prepared], engine=Engine.LOCAL, write=False)
+    return replace(verdict, run="", seconds=0.0)
 
 
-def without_shards(run: Path, session: Session) -> Prepared:
-    shutil.rmtree(run / "shards", ignore_errors=True)
-    prepared = prepare(run, session=session)
-    assert prepared.shards == () and not (run / "shards").exists()
-    return prepared
+def in_one_piece(run: Path) -> RunVerdict:
+    with pytest.MonkeyPatch.context() as patched:
+        make_large(patched, 1 << 30, PIECE)
+        return told(prepare(run))
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("mutant", "most"),
     [
         ("", 1 << 20),
-        ("ack-before-replication", 300),
+        (BUG, 300),
         pytest.param("", 300, marks=pytest.mark.full),
-        pytest.param("ack-before-replication", 1 << 20, marks=pytest.mark.full),
+        pytest.param(BUG, 1 << 20, marks=pytest.mark.full),
     ],
 )
-def test_the_verdict_is_that_of_shards(
+def test_on_spark_the_verdict_is_that_of_the_run_in_one_piece(
     recorded: dict[str, Path], session: Session, mutant: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surveying, "TASK_ROWS", most)
-    monkeypatch.setattr(shards, "SHARD_ROWS", most)
-    run = recorded[mutant]
-    assert len(pieces(run, manifest.read(run))) > 4
-    found, wanted = told(without_shards(run, session), session), told(prepare(run))
-    assert found == wanted
+    found = told(prepare(recorded[mutant], session=session))
+    assert found == in_one_piece(recorded[mutant])
     assert found.digest and [*found.reached] == ["replica damaged", "send of unknown outcome"]
     assert found.validity is (Validity.INVALID if mutant else Validity.VALID)
 
 
-@pytest.mark.parametrize("mutant", ["", "ack-before-replication"])
+@pytest.mark.parametrize("mutant", ["", BUG])
 def test_in_this_process_the_verdict_is_the_same(
     recorded: dict[str, Path], mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((surveying, "TASK_ROWS"), (shards, "SHARD_ROWS"), (in_process, "MOST_HELD")):
-        monkeypatch.setattr(module, name, 300)
-    run = recorded[mutant]
-    shutil.rmtree(run / "shards", ignore_errors=True)
+    monkeypatch.setattr(surveying, "TASK_ROWS", 300)
+    monkeypatch.setattr(blocks, "MOST_HELD", 300)
+    run, seen = recorded[mutant], list[tuple[int, int]]()
     before = {path.name for path in run.iterdir()}
-    seen: list[tuple[int, int]] = []
-    prepared = prepare(run, at_once=True, on_progress=lambda *progress: seen.append(progress))
+    found = told(prepare(run, on_progress=lambda *progress: seen.append(progress)))
+    assert found == in_one_piece(run) and found.validity is (Validity.INVALID if mutant else Validity.VALID)
     assert [done for done, _ in seen] == [*range(1, seen[-1][1] + 1)] and len(seen) > 5
-    assert prepared.shards == () and {path.name for path in run.iterdir()} == before
-    assert told(prepared) == told(prepare(run))
+    assert {path.name for path in run.iterdir()} == before, "nothing is left behind"
 
 
-def test_without_room_for_blocks_there_are_shards(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(in_process, "SpooledTemporaryFile", full)
-    assert prepare(run, at_once=True).shards
-
-
-def test_what_is_read_of_a_run_without_shards_is_what_was_recorded(run: Path) -> None:
-    whole, _ = History.open(run).recorded()
-    history = History.open(run)
-    assert history.is_large
-    sends = history.only(lambda rows: rows["f"].to_numpy() == "send", ("index", "f", "offset")).table
-    assert sends["index"].to_pylist() == whole.filter(whole["f"].to_numpy() == "send")["index"].to_pylist()
-    assert history.table.num_rows == whole.num_rows and history.table["index"].equals(whole["index"])
+def with_lines(run: Path) -> None:
+    """As of a harness that was killed before it made segments of a trace."""
+    (segment,) = (run / TRACE).parent.iterdir()
+    segment.unlink()
+    (run / TRACE).write_text("".join(NOISE % step for step in range(200)))
+    with Manifest(run) as sealing:
+        sealing.gone(f"traces/{segment.name}")
+        sealing.seal_files([TRACE])
 
 
-def test_a_segment_that_was_altered_is_found_and_named(run: Path, session: Session) -> None:
-    data = bytearray((run / STREAM).read_bytes())
+@pytest.mark.parametrize("bend", [with_lines, strangers.recorded_again])
+def test_rows_that_can_not_be_read_apart_as_they_stand_are_judged_as_those_that_can(
+    run: Path, bend: Callable[[Path], object]
+) -> None:
+    wanted, seen = in_one_piece(run), list[tuple[int, int]]()
+    bend(run)
+    assert pieces(run, manifest.read(run)) == ()
+    found = told(prepare(run, on_progress=lambda *progress: seen.append(progress)))
+    assert seen, "it was divided"
+    assert found == wanted and found.validity is Validity.VALID and not [*run.glob("pieces-*")]
+
+
+def cut_off(run: Path) -> None:
+    os.truncate(run / STREAM, (run / STREAM).stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    (run / STREAM).write_bytes(data)
-    prepared = prepare(run, session=session)
-    assert prepared.damage == prepare(run).damage and STREAM in " ".join(prepared.damage)
-    assert told(prepared, session).validity is Validity.UNKNOWN
+    path.write_bytes(data)
 
 
-def test_a_job_that_comes_to_nothing_leaves_it_to_shards(
-    run: Path, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise JobFailed("no executor is left", lost=False)
-
-    wanted = told(without_shards(run, session), session)
-    monkeypatch.setattr(divided, "Divided", fail)
-    prepared = prepare(run, session=session)
-    assert prepared.shards and told(prepared, session) == wanted
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a flipped bit": (lambda run: flip(run / STREAM), STREAM),
+    "cut off": (cut_off, STREAM),
+    "no end of the manifest": (lambda run: (run / manifest.FILE).write_bytes(half_a_manifest(run)), "manifest"),
+    "a flipped bit of a trace": (lambda run: flip(*(run / TRACE).parent.iterdir()), "broker-9.0000.arrows"),
+    "a row too few": (lambda run: directory.update_meta(run, rows=1 << 20), "of 1048576 recorded rows are left"),
+}
 
 
-@pytest.mark.full
-def test_a_shard_that_no_worker_survives_leaves_its_own_laws_unknown(
-    recorded: dict[str, Path], session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(divided, "examine_bucket", spark_work.examine_unless_of_nodes)
-    run = recorded[""]
-    verdict = told(without_shards(run, session), session)
-    unknown = {law.law for law in verdict.laws if law.validity is Validity.UNKNOWN}
-    assert verdict.validity is Validity.UNKNOWN and 0 < len(unknown) < len(verdict.laws) / 2
-    assert all("a Python worker died each time" in law.why for law in verdict.laws if law.law in unknown)
+def half_a_manifest(run: Path) -> bytes:
+    whole = (run / manifest.FILE).read_bytes()
+    return whole[: len(whole) // 2]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_unknown_and_says_why_as_in_one_piece(run: Path, damage: str) -> None:
+    bend, words = DAMAGES[damage]
+    bend(run)
+    found = prepare(run)
+    assert words in " ".join(found.damage) and told(found) == in_one_piece(run)
+    assert told(found).validity is Validity.UNKNOWN
+    assert Validity.VALID not in {law.validity for law in told(found).laws}
 
 
 def test_a_piece_that_changes_meanwhile_is_damage(run: Path) -> None:
     (first, *_) = pieces(run, manifest.read(run))
     (run / STREAM).write_bytes(b"something else")
-    with pytest.raises(DamagedHistory, match=r"history\.arrows"):
+    with pytest.raises(DamagedHistory, match=rf"^{re.escape(str(run / STREAM))}: the segment at 0 is not what"):
         first.read()
+
+
+def strange(rng: random.Random, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows as nobody here records them: operations that end otherwise than they began, and deliveries without an
+    end; some ends come late."""
+    kept = list[tuple[int, dict[str, Any]]]()
+    gone, odd = rng.choice(((0, 0.1), (0.05, 0), (0.02, 0.02)))
+    for row in rows:
+        is_end = row["kind"] == "op" and row["op"] >= 0 and row["f"] != "delivered"
+        if is_end and rng.random() < gone:
+            continue
+        other = rng.choice(({"process": "somebody"}, {"hash": 7})) if is_end and rng.random() < odd else {}
+        late = rng.randrange(100) if is_end and rng.random() < 0.3 else 0
+        kept.append((row["index"] + late, row | other))
+    kept.sort(key=lambda one: one[0])
+    place = {row["index"]: at for at, (_, row) in enumerate(kept)}
+    return [{**row, "index": at, "op": place.get(row["op"], -1)} for at, (_, row) in enumerate(kept)]
+
+
+def record(run: Path, rows: Sequence[dict[str, Any]]) -> None:
+    run.mkdir()
+    with closing(Recorder(run, lambda: 0, batch_rows=20, batch_ns=None)) as recorder:
+        for row in rows:
+            columns = {name: row[name] for name in GIVEN if name not in ("index", "value")}
+            recorder.record(**columns, value=json.loads(row["value"] or "{}"))
+    meta = {"seed": 1, "state": "finished", "deployment": "sim", "brokers": list(BROKERS), "rows": len(rows)}
+    directory.write_meta(run, {**meta, "profile": {}, "queues": [{"index": queue} for queue in range(3)]})
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(4), *(pytest.param(range(at, at + 15), marks=pytest.mark.full) for at in (4, 19, 34))]
+)
+def test_operations_whose_rows_must_be_looked_at_together_are(
+    seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where queues are split, and their rows stand in several pieces."""
+    joined: list[list[tuple[int, int]]] = []
+
+    def noted(found: Sequence[Surveyed], firsts: Sequence[int]) -> list[tuple[int, int]]:
+        joined.append(spans(found, firsts))
+        return joined[-1]
+
+    monkeypatch.setattr(divided, "spans", noted)
+    make_large(monkeypatch, 50, 70)
+    for seed in seeds:
+        rng, run = random.Random(f"strange {seed}"), tmp_path / str(seed)
+        record(run, strange(rng, busy(seed, queues=rng.choice((1, 2, 3)), sends=rng.choice((20, 40))).rows))
+        monkeypatch.setattr(surveying, "TASK_ROWS", rng.choice((100, 20, 5)))
+        with pytest.MonkeyPatch.context() as patched:
+            make_large(patched, 1 << 30, 70)
+            wanted = told(prepare(run))
+        assert told(prepare(run)) == wanted, seed
+    assert sum(map(bool, joined)) > len(seeds) / 4
+
+
+def looked_at(*pairs: tuple[int, int]) -> list[Surveyed]:
+    return [Surveyed(halved_from=halved, delivered_from=delivered) for halved, delivered in pairs]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (looked_at((-1, -1), (-1, -1), (-1, -1)), []),
+        (looked_at((-1, -1), (5, -1), (-1, -1)), [(0, 1)]),  # it begins in the first, and ends in the second
+        (looked_at((-1, -1), (12, -1), (-1, -1)), []),  # both are in the second
+        (looked_at((-1, -1), (-1, 12), (-1, -1)), [(1, 2)]),  # its end may be anywhere behind
+        (looked_at((-1, -1), (-1, 3), (25, -1)), [(0, 2)]),
+        (looked_at((-1, -1), (9, -1), (10, -1), (-1, -1), (31, -1), (-1, 49)), [(0, 2), (3, 5)]),
+        (looked_at((-1, -1), (-1, -1), (1 << 40, -1)), []),  # a beginning that nobody has
+    ],
+)
+def test_pieces_with_rows_of_one_operation_are_found(found: list[Surveyed], wanted: list[tuple[int, int]]) -> None:
+    assert spans(found, [10 * number for number in range(len(found))]) == wanted
+
+
+class Failing(InProcess):
+    """A session whose job comes to nothing in one of its stages, or whose worker has no memory."""
+
+    def __init__(self, stage: str, error: BaseException) -> None:
+        super().__init__()
+        self._stage, self._error = stage, error
+
+    def map(self, *given: Any) -> Any:
+        return self._unless("survey", super().map, *given)
+
+    def shuffled(self, *given: Any) -> Any:
+        filed = self._unless("divide", super().shuffled, *given)
+        collect = filed.collect
+
+        def collected(work: Any, *more: Any) -> Any:
+            return self._unless("chosen" if work is divided.chosen else "examine", collect, work, *more)
+
+        filed.collect = collected
+        return filed
+
+    def _unless(self, stage: str, work: Callable[..., Any], *given: Any) -> Any:
+        if stage == self._stage:
+            raise self._error
+        return work(*given)
+
+
+@pytest.mark.parametrize("stage", ["survey", "divide", "chosen", "examine"])
+@pytest.mark.parametrize("error", [JobFailed("no executor is left"), MemoryError()])
+def test_a_job_that_comes_to_nothing_leaves_every_law_unknown(
+    recorded: dict[str, Path], stage: str, error: BaseException
+) -> None:
+    with Failing(stage, error) as session:
+        verdict = told(prepare(recorded[BUG], session=session))  # type: ignore[arg-type]
+    words = "the spark job failed: no executor is left" if isinstance(error, JobFailed) else "memory"
+    assert {verdict.validity, *(law.validity for law in verdict.laws)} == {Validity.UNKNOWN}
+    assert words in verdict.why[0].lower() and all(words in law.why.lower() for law in verdict.laws)
+
+
+def test_a_shard_for_which_there_is_no_memory_leaves_its_own_laws_unknown(
+    recorded: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gathered = divided.gathered
+
+    def scarce(shared: Any, bucket: int, blocks: Any) -> Any:
+        if shared.layout.name(bucket).startswith("node"):
+            raise MemoryError
+        return gathered(shared, bucket, blocks)
+
+    monkeypatch.setattr(divided, "gathered", scarce)
+    assert_some_are_unknown(told(prepare(recorded[""])), "a worker ran out of memory when it read the shard node")
+
+
+@pytest.mark.spark
+@pytest.mark.full
+def test_a_shard_that_no_worker_survives_leaves_its_own_laws_unknown(
+    recorded: dict[str, Path], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divided, "examine_bucket", spark_work.examine_unless_of_nodes)
+    assert_some_are_unknown(told(prepare(recorded[""], session=session)), "a Python worker died each time")
+
+
+def assert_some_are_unknown(verdict: RunVerdict, words: str) -> None:
+    unknown = [law for law in verdict.laws if law.validity is Validity.UNKNOWN]
+    assert verdict.validity is Validity.UNKNOWN and 0 < len(unknown) < len(verdict.laws) / 2
+    assert all(words in law.why for law in unknown)
+
+
+class Full:
+    """A file on a disk that is full, at the latest when something is written."""
+
+    def __init__(self, *, max_size: int, **_: str) -> None:
+        if max_size == 0:
+            raise OSError(ENOSPC, "No space left on device")
+
+    def tell(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_full_disk_is_one_sentence_and_no_verdict(run: Path, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MOST_HELD", held)
+    monkeypatch.setattr(blocks, "SpooledTemporaryFile", Full)
+    (run / directory.VERDICT).unlink(missing_ok=True)
+    with pytest.raises(MachineError, match=r"cannot write the rows in .*run: No space left on device"):
+        prepare(run)
+    assert not (run / directory.VERDICT).exists() and History.open(run).is_large

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 from chaos import plugins
 from chaos.errors import BadInput, MachineError
 from chaos.findings import Findings
-from chaos.history import shards
 from chaos.history.run_meta import RunMeta
-from chaos.judging import class_archive
+from chaos.judging import class_archive, divided
 from chaos.judging import engine as _engine
 from chaos.judging import registry as registry_module
-from chaos.judging.engine import RunInput, Session, judge, judge_rows
-from chaos.judging.plan import plan
+from chaos.judging.engine import Session, examine_whole, judge_rows, verdicts
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
-from chaos.judging.spark_errors import JobFailed
 from chaos.kernel import Kernel, Key, Needs, Reads
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.plugins import PluginKind
@@ -82,21 +78,22 @@ def busy(seed: int, *, queues: int = 4, sends: int = 60) -> History:
     return history
 
 
-def parted(history: History, rows: int) -> list[tuple[str, Any]]:
-    """The rows as those of a large run are parted, with so many rows of its own in a shard at most."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-        patched.setattr(shards, "SHARD_ROWS", rows)
-        return list(shards.parts(history.table(), plan(_engine.registry().kernels)))
+def parted(history: History, most: int, rng: random.Random) -> list[tuple[str, pa.Table]]:
+    """The rows as those of a large run are parted, with so many rows of its own in a shard at most; the run stands in
+    pieces that end anywhere."""
+    table = history.recorded()
+    cuts = sorted(rng.sample(range(1, table.num_rows), rng.randrange(5)))
+    pieces = [table.slice(begin, end - begin) for begin, end in pairwise([0, *cuts, table.num_rows])]
+    return [*divided.parted(pieces, plan(_engine.registry().kernels), most)]
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 12))])
 def test_shards_give_the_verdict_of_the_whole(seed: int) -> None:
-    history = busy(seed)
-    whole = judge_rows([("all-0", history.table())], history.context())
+    history, rng = busy(seed), random.Random(seed)
+    whole = judge_rows([(WHOLE, history.table())], history.context())
     for rows in (10_000, 300, 1):
-        found = parted(history, rows)
-        random.Random(seed).shuffle(found)
+        found = parted(history, rows, rng)
+        rng.shuffle(found)
         assert judge_rows(found, history.context()) == whole
 
 
@@ -105,11 +102,11 @@ def test_rows_out_of_order_are_put_in_order() -> None:
     shuffled = list(history.rows)
     random.Random(1).shuffle(shuffled)
     context = history.context()
-    assert judge_rows([("all-0", table_of(shuffled))], context) == judge_rows([("all-0", history.table())], context)
+    assert judge_rows([(WHOLE, table_of(shuffled))], context) == judge_rows([(WHOLE, history.table())], context)
 
 
 def test_the_generated_histories_are_not_all_alike() -> None:
-    seen = {verdict.validity for seed in range(12) for verdict in judge_rows([("all-0", busy(seed).table())], CONTEXT)}
+    seen = {verdict.validity for seed in range(12) for verdict in judge_rows([(WHOLE, busy(seed).table())], CONTEXT)}
     assert {Validity.VALID, Validity.INVALID, Validity.UNKNOWN} <= seen
 
 
@@ -184,17 +181,17 @@ def test_a_law_from_outside_with_an_unusual_trace_is_given_all_of_it_in_large_ru
     history = busy(seed)
     for number in range(50):
         history.trace("broker-0", "beat", queue=number % 7 - 1)
-    whole = judge_rows([("all-0", history.table())], history.context())
+    whole = judge_rows([(WHOLE, history.table())], history.context())
     hearts = next(verdict for verdict in whole if verdict.law == "hearts")
     assert hearts.counts == {"beats": 50} and hearts.validity is Validity.INVALID
     for rows in (10_000, 300, 1):
-        assert judge_rows(parted(history, rows), history.context()) == whole
+        assert judge_rows(parted(history, rows, random.Random(rows)), history.context()) == whole
 
 
-def apart(verdicts: Sequence[Verdict]) -> tuple[Verdict, tuple[Verdict, ...]]:
+def apart(found: Sequence[Verdict]) -> tuple[Verdict, tuple[Verdict, ...]]:
     """The verdict on hearts, and those of the laws that are shipped."""
-    (hearts,) = (one for one in verdicts if one.law == "hearts")
-    return hearts, tuple(one for one in verdicts if one is not hearts)
+    (hearts,) = (one for one in found if one.law == "hearts")
+    return hearts, tuple(one for one in found if one is not hearts)
 
 
 def anomaly(law: str = "hearts", name: str = "silence") -> Anomaly:
@@ -225,7 +222,7 @@ def told(**changes: Any) -> Verdict:
 def test_a_law_that_crashes_or_answers_nonsense_is_unknown_and_nobody_elses_verdict_changes(
     law: Hearts, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = [("all-0", busy(1).table())]
+    tables = [(WHOLE, busy(1).table())]
     before = judge_rows(tables, CONTEXT)
     monkeypatch.setattr(_engine, "registry", lambda: with_law(law))
     hearts, others = apart(judge_rows(tables, CONTEXT))
@@ -243,14 +240,14 @@ def test_a_law_that_reads_what_it_does_not_declare_is_unknown_in_small_runs_too(
             return Partial()
 
     monkeypatch.setattr(_engine, "registry", lambda: with_law(Curious()))
-    hearts, _ = apart(judge_rows([("all-0", busy(1).table())], CONTEXT))
+    hearts, _ = apart(judge_rows([(WHOLE, busy(1).table())], CONTEXT))
     assert hearts.validity is Validity.UNKNOWN and "which it does not declare" in hearts.why
 
 
 def test_a_broken_plug_in_is_listed_its_law_is_unknown_and_nobody_elses_verdict_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tables = [("all-0", busy(1).table())]
+    tables = [(WHOLE, busy(1).table())]
     before = judge_rows(tables, CONTEXT)
     monkeypatch.setattr(_engine, "registry", lambda: with_law(broken={"hearts": "no module named beats"}))
     hearts, others = apart(judge_rows(tables, CONTEXT))
@@ -275,7 +272,7 @@ def test_a_kernel_judges_what_the_one_that_it_joins_has_told() -> None:
             why = ", ".join(str(fact["beats"]) for fact in partial.facts)
             return Verdict(law=PROMISE.name, validity=Validity.VALID, why=why)
 
-    tables = [("all-0", busy(1).table())]
+    tables = [(WHOLE, busy(1).table())]
     teller, joiner = (replace(one(), needs=replace(Hearts().needs, part=one.__name__)) for one in (Teller, Joiner))
     joiner = replace(joiner, needs=replace(joiner.needs, joins="Teller"))
     both = Registry({("hearts", 0): joiner, ("hearts", 1): teller}, {})
@@ -298,7 +295,7 @@ def test_what_two_kernels_only_count_is_added_up() -> None:
             return found.partial()
 
     both = Registry({("hearts", 0): Silent(), ("hearts", 1): Silent(answer="later")}, {})
-    (found,) = judge_rows([("all-0", busy(1).table())], CONTEXT, both)
+    (found,) = judge_rows([(WHOLE, busy(1).table())], CONTEXT, both)
     assert sum(anomaly.count for anomaly in found.anomalies) == 50
 
 
@@ -343,94 +340,28 @@ def test_a_kernel_that_contradicts_itself_is_refused(made: Any, words: str) -> N
 
 
 def test_a_shard_that_is_in_no_plan_is_not_taken_for_judged() -> None:
-    for verdict in judge_rows([("all-0", busy(3).table()), ("control", busy(3).table())], CONTEXT):
+    for verdict in judge_rows([(WHOLE, busy(3).table()), ("control", busy(3).table())], CONTEXT):
         assert verdict.validity is not Validity.VALID
 
 
-class DyingSpark(Session):
-    """A session whose every job fails, as when a worker is killed."""
-
-    def __init__(self) -> None:
-        pass
-
-    jobs = 0
-
-    def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
-        self.jobs += 1
-        raise RuntimeError("the worker was killed\nlong stack")
-
-
-def test_a_spark_job_that_dies_leaves_every_law_unknown(tmp_path: Path) -> None:
-    path = tmp_path / "all-0.parquet"
-    pq.write_table(busy(3).table(), path)
-    inputs = [RunInput(context=CONTEXT, shards=[path]), RunInput(context=CONTEXT, shards=[path])]
-    for verdicts in judge(inputs, engine="spark", session=DyingSpark()):
-        assert {verdict.validity for verdict in verdicts} == {Validity.UNKNOWN}
-        assert "the Spark job failed: the worker was killed" in verdicts[0].why
-
-
-def test_jobs_that_all_die_are_not_tried_for_ever(tmp_path: Path) -> None:
-    path = tmp_path / "all-0.parquet"
-    pq.write_table(busy(3).table(), path)
-    session = DyingSpark()
-    inputs = [RunInput(context=CONTEXT, shards=[path])] * 100
-    judged = judge(inputs, engine="spark", session=session)
-    assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
-    assert session.jobs < 3 * _engine.MOST_FAILED_JOBS
-
-
-def test_a_session_that_is_lost_is_asked_no_more(tmp_path: Path) -> None:
-    class Lost(DyingSpark):
-        def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
-            self.jobs += 1
-            raise JobFailed("the master is gone", lost=self.jobs > 1)
-
-    path = tmp_path / "all-0.parquet"
-    pq.write_table(busy(3).table(), path)
-    session = Lost()
-    judged = judge([RunInput(context=CONTEXT, shards=[path])] * 16, engine="spark", session=session)
-    assert {verdict.validity for verdicts in judged for verdict in verdicts} == {Validity.UNKNOWN}
-    assert session.jobs == 2 and all("the master is gone" in verdicts[0].why for verdicts in judged)
-
-
-def test_a_worker_without_memory_leaves_laws_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_laws_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: Any) -> Any:
         raise MemoryError
 
+    table = busy(3).table()
     monkeypatch.setattr(_engine, "registry", lambda: with_law(Hearts(answer=none_left)))
-    path = tmp_path / "all-0.parquet"
-    pq.write_table(busy(3).table(), path)
-    run = RunInput(context=CONTEXT, shards=[path])
-    hearts = judge([run], engine="local")[0][-1]
+    hearts, _ = apart(verdicts(CONTEXT, examine_whole(table, CONTEXT)))
     assert hearts.validity is Validity.UNKNOWN and "a worker ran out of memory when it examined" in hearts.why
-    monkeypatch.setattr(_engine.Shard, "read", none_left)
-    for verdict in judge([run], engine="local")[0]:
-        assert verdict.validity is Validity.UNKNOWN and "ran out of memory when it read the shard all-0" in verdict.why
-
-
-def test_progress_is_told_in_this_process_too(tmp_path: Path) -> None:
-    path = tmp_path / "all-0.parquet"
-    pq.write_table(busy(3).table(), path)
-    told: list[tuple[int, int]] = []
-    inputs = [RunInput(context=CONTEXT, shards=[path])] * 2
-    judge(inputs, engine="local", on_progress=lambda done, whole: told.append((done, whole)))
-    assert told == [(1, 2), (2, 2)]
-
-
-def test_a_file_that_is_no_parquet_and_a_run_without_shards_are_unknown(tmp_path: Path) -> None:
-    bad = tmp_path / "all-0.parquet"
-    bad.write_bytes(b"not a table")
-    inputs = [RunInput(context=CONTEXT, shards=[bad]), RunInput(context=CONTEXT, shards=[])]
-    for verdicts in judge(inputs, engine="local"):
-        assert {verdict.validity for verdict in verdicts} == {Validity.UNKNOWN}
-    assert "the shard all-0 can't be read" in judge(inputs[:1], engine="local")[0][0].why
+    monkeypatch.setattr(_engine, "Shard", none_left)
+    for verdict in verdicts(CONTEXT, examine_whole(table, CONTEXT)):
+        assert verdict.validity is Validity.UNKNOWN and "there was no memory left to look at its rows" in verdict.why
 
 
 def test_damage_makes_valid_laws_unknown() -> None:
     history = History()
     history.send(0)
     context = RunContext(run="r", seed=1, meta=RunMeta(), damage=("batch 7 is torn",))
-    order = next(v for v in judge_rows([("all-0", history.table())], context) if v.law == L.ORDER)
+    order = next(v for v in judge_rows([(WHOLE, history.table())], context) if v.law == L.ORDER)
     assert (order.validity, order.why) == (Validity.UNKNOWN, "batch 7 is torn")
 
 
@@ -438,50 +369,8 @@ def test_every_law_has_a_verdict() -> None:
     assert {verdict.law for verdict in judge_rows([], CONTEXT)} == set(LAWS)
 
 
-def test_anomalies_become_rows() -> None:
-    verdicts = judge_rows([("all-0", busy(2).table())], CONTEXT)
-    table = _engine.anomaly_table([("r", verdicts)])
-    assert table.num_rows == sum(len(verdict.anomalies) for verdict in verdicts)
-
-
 def test_missing_java_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(class_archive, "_version", lambda java: -1)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MachineError, match="Java 17 or newer"):
         Session().wait()
-
-
-@pytest.mark.spark
-def test_spark_gives_the_local_verdicts_even_beside_a_foreign_checkers_folder(tmp_path: Path) -> None:
-    (tmp_path / "checkers").mkdir()
-    (tmp_path / "checkers" / "__init__.py").write_text("raise SystemError('the wrong package')")
-    for seed in range(3):
-        for name, table in parted(busy(seed), 300):
-            pq.write_table(table, tmp_path / f"{name}.parquet")
-            (tmp_path / f"run-{seed}").mkdir(exist_ok=True)
-            pq.write_table(table, tmp_path / f"run-{seed}" / f"{name}.parquet")
-    script = f"""
-import sys
-from pathlib import Path
-from chaos.history.run_meta import RunMeta
-from chaos.law import RunContext
-from chaos.judging.engine import RunInput, Session, judge
-runs = [
-    RunInput(
-        context=RunContext(run=str(n), seed=n, meta=RunMeta.of({{"deployment": "sim", "brokers": {list(BROKERS)!r}}})),
-        shards=sorted(Path({str(tmp_path)!r}, f"run-{{n}}").glob("*.parquet")),
-    )
-    for n in range(3)
-]
-with Session() as session:
-    spark = judge(runs, engine="spark", session=session)
-assert spark == judge(runs, engine="local")
-print(len(spark))
-"""
-    root = Path(_engine.__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["3"]

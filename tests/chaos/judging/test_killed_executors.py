@@ -10,21 +10,22 @@ from chaos.judging import divided, masters
 from chaos.judging.run import prepare
 from chaos.judging.spark import Session
 from tests.chaos.judging import spark_work
+from tests.chaos.judging.test_divided import BUG, in_one_piece, told
 from tests.chaos.judging.test_divided import recorded as recorded
 from tests.chaos.judging.test_divided import small as small
-from tests.chaos.judging.test_divided import told, without_shards
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
+#: Where executors find the tests.
+ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("stage", ["survey", "divide", "choose", "examine_bucket"])
+@pytest.mark.parametrize("stage", ["survey", "divide", "chosen", "examine_bucket"])
 def test_an_executor_that_is_killed_in_any_stage_changes_nothing(
     stage: str, recorded: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = recorded["ack-before-replication"]
-    wanted = told(prepare(run))
+    wanted = in_one_piece(recorded[BUG])
     monkeypatch.setattr(divided, stage, getattr(spark_work, stage))
-    conf = {"spark.executorEnv.KILLED": str(tmp_path)}
+    conf = {"spark.executorEnv.KILLED": str(tmp_path), "spark.executorEnv.PYTHONPATH": str(ROOT)}
     with Session(masters.parse("local-cluster[2,1,1024]"), conf=conf) as cluster:
-        assert told(without_shards(run, cluster), cluster) == wanted
+        assert told(prepare(recorded[BUG], session=cluster)) == wanted
     assert (tmp_path / stage).exists()

@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaos.history import shards
 from chaos.history.run_meta import RunMeta
-from chaos.judging.plan import plan
 from chaos.law import RunContext
 from checkers.agreement.metadata import Metadata
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED
+from tests.checkers.histories import REPORTED, parts_for
 from tests.checkers.recorded import recording
 from tests.checkers.test_sieves import partial_of, whole
 
@@ -51,9 +49,7 @@ def replicas(rng: Random) -> pa.Table:
 
 def check(table: pa.Table, context: RunContext) -> tuple[int, int]:
     """Returns how many anomalies there are, and how many commits were left out."""
-    parts = dict(shards.parts(table, plan({("law", 0): LAW}), table.num_rows))
-    parts.pop(shards.REST, None)
-    (held,) = parts.values()
+    (held,) = parts_for(LAW, table, table.num_rows)
     found = partial_of(LAW, table, context)
     assert partial_of(LAW, held, context) == found
     commits = [int(np.sum(some["f"].cast(pa.string()).to_numpy() == "commit")) for some in (table, held)]

@@ -10,8 +10,6 @@ import pytest
 import reports
 from benchmarks.mutants import EXPERIMENTS
 from chaos.experiment.reader import load
-from chaos.history import shards
-from chaos.history.bounded import shard_files
 from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.history.row_files import RowFiles
@@ -22,6 +20,7 @@ from reports.run_report.causes import Cause, group
 from reports.run_report.story import sentence
 from reports.summary import summarise
 from stormproof.launch import SIM, Launch, start
+from tests.chaos.history.runs import make_large
 
 #: One run of the demo belongs to the short suite.
 FULL = pytest.mark.full
@@ -32,24 +31,17 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
     """The causes of one run, the violations by name, and the page."""
     file = EXPERIMENTS[scenario]
     experiment = load(file, deployment=SIM, mutant=mutant)
-    run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
-    judge([prepare(run)], engine=Engine.LOCAL)
-    verdict, history = read_verdict(run), History.open(run)
-    told = group(history, summarise(history, ()).faults, verdict.violations)
-    page = reports.render(run).read_text("utf-8")
-    assert page_of_parts(run) == page
-    return told, verdict.anomaly_counts(), page
-
-
-def page_of_parts(run: Path) -> str:
-    """The page of a run as if it had too many rows to hold them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "SINGLE_SHARD_ROWS", 0)
-        patch.setattr(shard_files, "BATCH_ROWS", 1_000)
-        prepare(run)
+        make_large(patch, 1 << 20, 1_000)
+        run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
+        judge([prepare(run)], engine=Engine.LOCAL)
+        verdict, history = read_verdict(run), History.open(run)
+        told = group(history, summarise(history, ()).faults, verdict.violations)
+        page = reports.render(run).read_text("utf-8")
+        make_large(patch, 1, 1_000)  # as if it had too many rows to hold them
         patch.setattr(RowFiles, "recorded_blocks", None)
-        assert History.open(run).is_large
-        return reports.render(run).read_text("utf-8")
+        assert History.open(run).is_large and reports.render(run).read_text("utf-8") == page
+    return told, verdict.anomaly_counts(), page
 
 
 @pytest.mark.parametrize(
