@@ -1,11 +1,11 @@
-"""How fast the laws about what clients saw are judged, against DuckDB, Polars and plain numpy on the same files.
+"""How fast the laws about what clients saw are judged, against DuckDB, Polars and plain numpy from the same segments.
 
 ``python -m benchmarks.laws --messages N --repeat K [--history plain] [--engine spark] [--rivals …] [--json]``
 
 Each contender has a process of its own, and as many threads or workers as the others. One after the other they start
 and count the planted anomalies, which must come out equal; then they are timed in turns. The rival ``one-worker`` is
-the laws on Spark with a single worker, and ``processes`` is the laws without Spark. ``--rivals none`` is for histories
-that are too large for the others.
+the laws on Spark with a single worker, and ``in-process`` is the laws without Spark, in a single process. ``--rivals
+none`` is for histories that are too large for the others.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from typing import Any
 from benchmarks._common import Figure, machine, parser, show
 from benchmarks.laws import by_duckdb, by_numpy, by_polars, histories, ours
 from benchmarks.laws.race import Contender, measure
+from chaos.history.stream import STREAM
 
-OURS: Mapping[str, Contender] = {"spark": ours.on_spark, "processes": ours.in_processes}
+OURS: Mapping[str, Contender] = {"spark": ours.on_spark, "in-process": ours.in_process}
 RIVALS: Mapping[str, Contender] = {
     "duckdb": by_duckdb.create,
     "polars": by_polars.create,
     "numpy": by_numpy.create,
     "one-worker": ours.on_one_worker,
-    "processes": ours.in_processes,
+    "in-process": ours.in_process,
 }
 USUAL = "duckdb,polars,numpy"
 #: What the ratios shall be on Spark, from ten million messages on.
@@ -58,7 +59,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="stormproof-laws-", dir=given.folder) as folder:
         made = histories.make(Path(folder), given.messages, given.history, given.threads)
         contenders = {"ours": OURS[given.engine], **{name: RIVALS[name] for name in rivals}}
-        size = sum(path.stat().st_size for path in made.paths)
+        size = (made.run / STREAM).stat().st_size
         measured = measure(made, contenders, given.threads, given.repeat)
     report(made, size, measured, as_json=given.json)
     return 0
@@ -82,7 +83,7 @@ def _refusal(given: argparse.Namespace, rivals: Sequence[str]) -> str:
 
 
 def report(made: histories.Made, size: int, measured: Mapping[str, Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print the figures of a history whose files have ``size`` bytes."""
+    """Print the figures of a history that has ``size`` bytes."""
     seconds = {name: found["seconds"] for name, found in measured.items()}
     ratios = {
         name: round(statistics.median(map(lambda his, own: his / own, seconds[name], seconds["ours"])), 2)
@@ -97,7 +98,7 @@ def report(made: histories.Made, size: int, measured: Mapping[str, Mapping[str, 
     figures = [
         Figure(name="messages", value=made.messages, unit=""),
         Figure(name="rows", value=made.rows, unit=""),
-        Figure(name="files", value=size >> 20, unit="MiB"),
+        Figure(name="segments", value=size >> 20, unit="MiB"),
     ]
     for name, found in measured.items():
         median = statistics.median(found["seconds"])

@@ -1,19 +1,21 @@
-"""The same questions in SQL, asked of DuckDB: one materialised scan of the files, then a query for each anomaly."""
+"""The same questions in SQL, asked of DuckDB: one materialised scan of the segments, then a query for each anomaly."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.laws.histories import Made
 
 SCAN = """
 CREATE OR REPLACE TEMP TABLE scanned AS
 SELECT "index" AS idx, op, queue, "offset" AS place, message, hash, f, type, value
-FROM read_parquet({paths}) WHERE kind = 'op';
+FROM segments WHERE kind IN ('op', 'harness');
 CREATE OR REPLACE TEMP TABLE begun AS
-SELECT min("index") AS idx FROM read_parquet({paths})
-WHERE kind = 'harness' AND f = 'phase' AND value LIKE '%"drain"%';
+SELECT min(idx) AS idx FROM scanned WHERE f = 'phase' AND value LIKE '%"drain"%';
 CREATE OR REPLACE TEMP TABLE sends AS
 SELECT i.queue, i.message, i.hash, i.idx AS began, d.type, d.idx AS ended, d.place
 FROM (FROM scanned WHERE f = 'send' AND type = 'invoke') i
@@ -149,20 +151,21 @@ QUERIES = (
 )
 
 
-def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+def create(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     import duckdb
 
     connection = stack.enter_context(duckdb.connect())
     connection.execute(
         f"SET threads = {threads}; SET preserve_insertion_order = false; SET enable_progress_bar = false"
     )
-    scan = SCAN.format(paths=[str(path) for path in paths])
 
     def count() -> Counter[str]:
-        connection.execute(scan)
+        connection.register("segments", pa.concat_tables(made.tables(threads)).unify_dictionaries())
+        connection.execute(SCAN)
+        connection.unregister("segments")
         counted: Counter[str] = Counter()
         for name, query in QUERIES:
-            counted[name] += int(connection.execute(query).fetchone()[0])
+            counted[name] += int(connection.execute(query).fetchall()[0][0])
         return counted
 
     return count

@@ -1,4 +1,5 @@
-"""The same questions in plain numpy, a file at a time, with arrays that are addressed by queue, offset and message.
+"""The same questions in plain numpy, of some queues in each process, with arrays that are addressed by queue, offset
+and message.
 
 It only counts, keeps no witness, and trusts the generator: one epoch, offsets and ids without gaps, a single group.
 """
@@ -10,29 +11,31 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+
+from benchmarks.laws.histories import READ, Made, read
+from chaos.history.pieces import Piece
 
 Ints = npt.NDArray[np.int64]
-COLUMNS = ("index", "op", "queue", "offset", "message", "hash", "kind", "f", "type", "value")
 _SEQUENCE = (1 << 40) - 1
 
 
-def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+def create(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     pool = stack.enter_context(ProcessPoolExecutor(threads, get_context("spawn")))
-    tasks = [str(path) for path in paths]
-    return lambda: sum(pool.map(count, tasks), Counter())
+    share = partial(count, made.pieces, threads)
+    return lambda: sum(pool.map(share, range(threads)), Counter())
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of one file; texts as codes. ``slot``: queue and offset as one number below ``slots``; ``id``: queue
+    """The rows of some queues; texts as codes. ``slot``: queue and offset as one number below ``slots``; ``id``: queue
     and sequence likewise."""
 
     numbers: dict[str, Ints]
@@ -41,9 +44,14 @@ class _Rows:
     base: Ints
 
     @classmethod
-    def read(cls, path: str) -> _Rows:
-        table = pq.ParquetFile(path, memory_map=True).read(columns=list(COLUMNS)).combine_chunks()
-        numbers = {name: table[name].to_numpy() for name in COLUMNS[:6]}
+    def read(cls, pieces: Sequence[Piece], shares: int, share: int) -> _Rows:
+        tables = []
+        for piece in pieces:
+            table = read(piece)
+            queue = table["queue"].to_numpy()
+            tables.append(table.filter(pa.array((queue < 0) | (queue % shares == share))))
+        table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+        numbers = {name: table[name].to_numpy() for name in READ[:6]}
         codes = {}
         for name in ("kind", "f", "type"):
             chunk = table[name].chunk(0)
@@ -52,7 +60,7 @@ class _Rows:
         for column in (numbers["offset"], numbers["message"] & _SEQUENCE):
             known = (numbers["queue"] >= 0) & (column >= 0) & (column < _SEQUENCE)
             np.maximum.at(top, numbers["queue"][known] + 1, column[known] + 2)
-        return cls(numbers, codes, table["value"].chunk(0), np.cumsum(top))
+        return cls(numbers, codes, table["value"].combine_chunks(), np.cumsum(top))
 
     def at(self, f: str, *types: str) -> Ints:
         column, texts = self.codes["f"]
@@ -67,20 +75,23 @@ class _Rows:
         return self.base[self.numbers["queue"][at]] + (self.numbers["message"][at] & _SEQUENCE)
 
     def reported(self, key: str, at: Ints) -> Ints:
-        texts = self.value.take(at)
+        texts = self.value.take(pa.array(at)).dictionary_encode()
         found = pc.struct_field(pc.extract_regex(texts.dictionary, rf'"{key}":(?P<n>\d+)'), "n")
         numbers = pc.cast(pc.fill_null(found, "-1"), "int64").to_numpy()
         return np.asarray(numbers[texts.indices.to_numpy()])
 
     def has(self, text: str, at: Ints) -> npt.NDArray[np.bool_]:
-        texts = self.value.take(at)
+        texts = self.value.take(pa.array(at)).dictionary_encode()
         known = pc.match_substring(texts.dictionary, text).to_numpy(zero_copy_only=False)
         return np.asarray(known[texts.indices.to_numpy()])
 
 
-def count(path: str) -> Counter[str]:
-    rows = _Rows.read(path)
+def count(pieces: Sequence[Piece], shares: int, share: int) -> Counter[str]:
+    """Count in one of so many shares of the queues."""
+    rows = _Rows.read(pieces, shares, share)
     counted: Counter[str] = Counter()
+    if not (rows.numbers["queue"] >= 0).any():
+        return counted
     _content(rows, counted)
     _order(rows, counted)
     _groups(rows, counted)

@@ -1,25 +1,25 @@
-"""The same questions in Polars: one materialised scan of the files, then lazy queries that share what they can."""
+"""The same questions in Polars: one materialised scan of the segments, then lazy queries that share what they can."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-COLUMNS = ("index", "op", "queue", "offset", "message", "hash", "kind", "f", "type", "value")
+from benchmarks.laws.histories import Made
 
 
-def create(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+def create(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     os.environ["POLARS_MAX_THREADS"] = str(threads)  # is read when it is imported, here for the first time
     import polars as pl
 
+    words = [pl.col(name).cast(pl.String) for name in ("kind", "f", "type", "value")]
+
     def count() -> Counter[str]:
-        words = [pl.col(name).cast(pl.String) for name in ("kind", "f", "type", "value")]
-        scanned = pl.scan_parquet([str(path) for path in paths]).select(COLUMNS).with_columns(words)
-        rows = scanned.filter(pl.col("kind").is_in(["op", "harness"])).collect(engine="streaming")
+        scanned = pl.concat(pl.from_arrow(table).with_columns(words) for table in made.tables(threads))
+        rows = scanned.filter(pl.col("kind").is_in(["op", "harness"]))
         frames = pl.collect_all(_queries(pl, rows.lazy()), engine="streaming")
         counted: Counter[str] = Counter()
         for frame in frames:

@@ -1,4 +1,4 @@
-"""Histories of clients with planted anomalies, as shards of any size: every row is computed, none is run.
+"""Histories of clients with planted anomalies, as run directories of any size: every row is computed, none is run.
 
 A producer's message ``i`` of a queue stands at offset ``i``. Consumers pull 32 messages at a time and commit; at the
 end each queue is drained. Each planted anomaly has a batch of 32 offsets for itself, so that none hides another.
@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.history import shards
+from benchmarks.longer.rows import Stream
+from chaos.driver import Evidence
+from chaos.history import manifest
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
+from chaos.history.directory import write_meta
+from chaos.history.format import FORMAT
+from chaos.history.pieces import Piece, StreamPiece, pieces
+from chaos.history.stream import SCHEMA
 from chaos.ops import message_id
 
 Ints = npt.NDArray[np.int64]
 
 BATCH = 32
-#: How many queues and files a history has, unless their messages would be more than `check` puts into a shard.
-QUEUES, FILES = 64, 16
-FILE_MESSAGES = 450_000
+#: How many queues a history has, if it is not so small that each has fewer messages than a queue must.
+QUEUES = 64
 #: A queue has at least so many messages: each anomaly needs a batch of its own.
 LEAST = 1 << 13
 PRODUCERS = 8
@@ -38,55 +44,98 @@ PRODUCERS = 8
 STEP, DRAIN = 100, 1 << 50
 GROUP = json.dumps({"group": "g", "limit": BATCH}, separators=(",", ":"))
 PROVER = json.dumps({"by": "queue"}, separators=(",", ":"))
+#: What rivals read.
+READ = ("index", "op", "queue", "offset", "message", "hash", "kind", "f", "type", VALUE)
 #: Kinds of history: one planted anomaly of each kind for so many messages.
 RATES = {"plain": 100_000, "violations": 2_000, "skewed": 100_000}
+#: So many rows are written together.
+SLICE_ROWS = 1 << 18
+META = {"tells": [Evidence.OPERATIONS, Evidence.FINAL_LOGS], "brokers": ["broker-0"], "deployment": "process"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A history on disk: its shards, how many messages and rows it has, and how often each anomaly was planted."""
+    """A history on disk: the directory of its run, how many messages and rows it has, and how often each anomaly was
+    planted."""
 
-    paths: tuple[Path, ...]
+    run: Path
     messages: int
     rows: int
     planted: Counter[str]
 
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Its segments."""
+        return pieces(self.run, manifest.read(self.run))
+
+    def tables(self, threads: int) -> Iterator[pa.Table]:
+        """Yield what rivals read of each segment."""
+        with ThreadPoolExecutor(threads) as readers:
+            yield from readers.map(read, self.pieces)
+
+
+def read(piece: Piece) -> pa.Table:
+    """Return what rivals read of a segment as it stands there, checked by nobody."""
+    assert isinstance(piece, StreamPiece)
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=[*map(COLUMNS.index, READ)])
+    with pa.memory_map(piece.place) as file:
+        file.seek(piece.offset)
+        return pa.ipc.open_stream(file.read_buffer(piece.sum.length), options=options).read_all().select(READ)
+
 
 def make(folder: Path, messages: int, kind: str = "plain", workers: int = 1) -> Made:
-    """Write a history of about so many messages, of one of :data:`RATES`, by so many processes. The same first three
-    arguments give the same history."""
-    sizes = _sizes(messages, kind)
-    files = min(max(FILES, _least_files(messages)), len(sizes))
-    write = partial(_write, folder, sizes, RATES[kind], files)
-    if workers == 1:
-        written = list(map(write, range(files)))
-    else:
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            written = list(pool.map(write, range(files)))
-    planted: Counter[str] = sum((found for _, found in written), Counter())
-    rows = sum(rows for rows, _ in written)
-    return Made(paths=tuple(_path(folder, n) for n in range(files)), messages=sum(sizes), rows=rows, planted=planted)
+    """Write a history of about so many messages, of one of :data:`RATES`; so many processes make its queues. The same
+    first three arguments give the same history."""
+    sizes, run = _sizes(messages, kind), folder / "run"
+    run.mkdir()
+    with TemporaryDirectory(dir=folder) as queues:
+        write = partial(_write, Path(queues), sizes, RATES[kind])
+        if workers == 1:
+            planted = list(map(write, range(len(sizes))))
+        else:
+            with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+                planted = list(pool.map(write, range(len(sizes))))
+        rows = _merge([_harness(), *(_read(Path(queues), number) for number in range(len(sizes)))], run)
+    write_meta(run, {**META, "format": FORMAT, "run": run.name, "seed": 0, "rows": rows})
+    return Made(run=run, messages=sum(sizes), rows=rows, planted=sum(planted, Counter()))
 
 
-def _write(folder: Path, sizes: list[int], rate: int, files: int, number: int) -> tuple[int, Counter[str]]:
-    """Write one file; returns how many rows it has, and what is planted there."""
-    parts = []
-    planted: Counter[str] = Counter()
-    for queue in range(number, len(sizes), files):
-        made = _Queue(queue, sizes[queue], rate, np.random.default_rng([len(sizes), queue]))
-        parts.append(made.rows())
-        planted += made.planted
-    table = _table(parts, number, files)
-    shards.write_one(table, _path(folder, number))
-    return table.num_rows, planted
+def _write(folder: Path, sizes: list[int], rate: int, number: int) -> Counter[str]:
+    """Write the rows of a queue, numbered among themselves, in order of time; return what is planted there."""
+    made = _Queue(number, sizes[number], rate, np.random.default_rng([len(sizes), number]))
+    table = _table(made.rows())
+    with pa.OSFile(str(folder / str(number)), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    return made.planted
 
 
-def _path(folder: Path, number: int) -> Path:
-    return folder / f"queue-{number}.parquet"
+def _read(folder: Path, number: int) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(folder / str(number)))).read_all()
 
 
-def _least_files(messages: int) -> int:
-    return -(-messages // FILE_MESSAGES)
+def _merge(tables: list[pa.Table], run: Path) -> int:
+    """Write the rows of all queues as the stream of a run, in order of time; return how many they are."""
+    times = [table["time_ns"].to_numpy() for table in tables]
+    numbers = [np.empty(len(time), np.int64) for time in times]
+    some = np.sort(np.concatenate([time[:: SLICE_ROWS // 256] for time in times]))
+    stream, begins = Stream(run), [0] * len(tables)
+    for until in [*np.unique(some[256::256]).tolist(), 1 << 62]:
+        ends = [int(np.searchsorted(time, until)) for time in times]
+        rows = [table.slice(begin, end - begin) for table, begin, end in zip(tables, begins, ends, strict=True)]
+        order = np.argsort(np.concatenate([one["time_ns"].to_numpy() for one in rows]), kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = stream.rows + np.arange(len(order))
+        op, done = [], 0
+        for number, one, begin, end in zip(numbers, rows, begins, ends, strict=True):
+            number[begin:end] = place[done : done + end - begin]
+            done, of = done + end - begin, one["op"].to_numpy()
+            op.append(np.where(of >= 0, number[of], -1))
+        joined = pa.concat_tables(rows).unify_dictionaries().take(pa.array(order))
+        joined = joined.set_column(0, "index", pa.array(stream.rows + np.arange(len(order))))
+        stream.add_whole(joined.set_column(COLUMNS.index("op"), "op", pa.array(np.concatenate(op)[order])).cast(SCHEMA))
+        begins = ends
+    stream.close()
+    return stream.rows
 
 
 def _sizes(messages: int, kind: str) -> list[int]:
@@ -95,7 +144,7 @@ def _sizes(messages: int, kind: str) -> list[int]:
         rest = max(0, min(QUEUES - 1, messages // 10 // LEAST))
         sizes = [max(LEAST, messages - messages // 10), *[messages // 10 // max(1, rest)] * rest]
     else:
-        queues = max(1, min(max(QUEUES, _least_files(messages)), messages // LEAST))
+        queues = max(1, min(QUEUES, messages // LEAST))
         sizes = [max(LEAST, messages // queues)] * queues
     return [size // BATCH * BATCH for size in sizes]
 
@@ -223,7 +272,7 @@ class _Queue:
         keep = self._read[slot]
         slot, call = slot[keep], call[keep]
         given = {"offset": slot, "message": self._stored[slot], "hash": self._stored_hash[slot]}
-        return [asked, done, _block("delivered", time[call] + 11, of=asked, call=call, **given, **answer)]
+        return [asked, done, _block("delivered", time[call] + 10, of=asked, call=call, **given, **answer)]
 
     def _known(self, time: Ints) -> Ints:
         """Return the end of the queue if all that was sent before this time stands in it: no later answer contradicts
@@ -267,7 +316,7 @@ class _Queue:
         done = _block("pull", time + 1, of=asked, value=bounds, **answer)
         slot = np.flatnonzero(self._kept)
         given = {"offset": slot, "message": self._final[slot], "hash": self._final_hash[slot]}
-        read = _block("delivered", time[slot // BATCH] + 2, of=asked, call=slot // BATCH, **given, **answer)
+        read = _block("delivered", time[slot // BATCH] + 1, of=asked, call=slot // BATCH, **given, **answer)
         end = _block("drain", time[-1:] + 20, of=start, type="ok", offset=self._size, value=PROVER, **same)
         return [start, asked, done, read, end]
 
@@ -309,7 +358,8 @@ def _block(f: str, time: Ints, **columns: Any) -> dict[str, Any]:
 
 
 def _joined(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """All rows of a queue, in order of time. ``op`` is the place of the invocation among them."""
+    """Return all rows of a queue in order of time, messages behind the end of the pull that brought them. ``op`` is the
+    place of the invocation among them."""
     lengths = [len(block["time"]) for block in blocks]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
     start_of = {id(block): start for block, start in zip(blocks, starts, strict=True)}
@@ -335,41 +385,21 @@ def _filled(block: dict[str, Any], name: str, none: Any, kind: Any) -> npt.NDArr
     return given if isinstance(given, np.ndarray) else np.full(len(block["time"]), given, dtype=kind)
 
 
-def _table(parts: list[dict[str, Any]], number: int, files: int) -> pa.Table:
-    """Return the rows of some queues as a shard, between those of the harness; every shard has numbers of its own."""
-    starts = np.concatenate([[0], np.cumsum([len(part["time"]) for part in parts])[:-1]]).tolist()
-    time = np.concatenate([part["time"] for part in parts])
-    order = np.argsort(time, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    # 0 and 1 are the rows before the load, and DRAIN the one that begins the drain.
-    index = 2 + np.arange(len(order)) * files + number + np.where(time[order] > DRAIN, DRAIN, 0)
-    refers = np.concatenate(
-        [np.where(part["op"] >= 0, part["op"] + start, -1) for part, start in zip(parts, starts, strict=True)]
-    )
-    refers = refers[order]
-    columns: dict[str, Any] = {"index": index, "op": np.where(refers >= 0, index[place[refers]], -1)}
-    columns["time_ns"] = time[order] * 1_000
-    for name in ("epoch", "queue", "offset", "message", "hash"):
-        columns[name] = np.concatenate([part[name] for part in parts])[order]
-    arrays = {name: pa.array(column) for name, column in columns.items()}
-    for name in ("type", "f", "process", "node", VALUE):
-        arrays[name] = pa.array(np.concatenate([part[name] for part in parts])[order], pa.string()).dictionary_encode()
-    arrays["kind"] = pa.repeat("op", len(order)).dictionary_encode()
-    for name in INTEGERS:
-        arrays.setdefault(name, pa.repeat(pa.scalar(-1, pa.int64()), len(order)))
-    table = Beginnings().repeat(pa.table({name: arrays[name] for name in COLUMNS}).sort_by("index"))
-    return pa.concat_tables([_harness(), table]).unify_dictionaries().combine_chunks().sort_by("index")
+def _table(columns: dict[str, Any]) -> pa.Table:
+    """Return the rows of a queue, of which ends repeat their beginnings."""
+    count = len(columns["time"])
+    arrays = {name: pa.repeat(pa.scalar(-1, pa.int64()), count) for name in INTEGERS}
+    arrays |= {name: pa.array(columns[name]) for name in ("op", "epoch", "queue", "offset", "message", "hash")}
+    arrays |= {"index": pa.array(np.arange(count)), "time_ns": pa.array(columns["time"] * 1_000)}
+    for name in ("type", "f", "process", "node"):
+        arrays[name] = pa.array(columns[name], pa.string()).dictionary_encode()
+    arrays |= {"kind": pa.repeat("op", count).dictionary_encode(), VALUE: pa.array(columns[VALUE], pa.string())}
+    return Beginnings().repeat(pa.table({name: arrays[name] for name in COLUMNS}))
 
 
 def _harness() -> pa.Table:
-    """Return the rows that every shard has."""
-    rows = [(0, "phase", '{"phase":"load"}'), (1, "recovered", '{"seconds":1}'), (DRAIN, "phase", '{"phase":"drain"}')]
-    columns: dict[str, pa.Array] = {name: pa.array([-1] * len(rows), pa.int64()) for name in INTEGERS}
-    columns |= {name: pa.array([""] * len(rows), pa.string()).dictionary_encode() for name in (*WORDS, VALUE)}
-    columns["index"] = pa.array([index for index, _, _ in rows], pa.int64())
-    columns["time_ns"] = pa.array([0, 0, DRAIN * 1_000], pa.int64())
-    columns["kind"] = pa.array(["harness"] * len(rows)).dictionary_encode()
-    columns["f"] = pa.array([f for _, f, _ in rows]).dictionary_encode()
-    columns[VALUE] = pa.array([value for _, _, value in rows]).dictionary_encode()
-    return pa.table({name: columns[name] for name in COLUMNS})
+    """Return the rows before the load, and the one that begins the drain."""
+    empty: dict[str, Any] = {**dict.fromkeys(INTEGERS, -1), **dict.fromkeys((*WORDS, VALUE), ""), "kind": "harness"}
+    rows = [(0, "phase", '{"phase":"load"}'), (0, "recovered", '{"seconds":1}'), (DRAIN, "phase", '{"phase":"drain"}')]
+    told = [empty | {"time_ns": time * 1_000, "f": f, VALUE: value} for time, f, value in rows]
+    return pa.Table.from_pylist(told, SCHEMA)

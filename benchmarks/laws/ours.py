@@ -1,40 +1,37 @@
-"""The laws themselves, as `stormproof check` runs them: kernels over shards, then the judgement."""
+"""The laws themselves, as `stormproof check` asks them about a large run: its segments are divided, then examined."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
-from multiprocessing import get_context
-from pathlib import Path
+from typing import Any
 
-import pyarrow.parquet as pq
-
-from chaos.driver import Evidence
-from chaos.history import shards
+from benchmarks.laws.histories import META, Made
 from chaos.history.run_meta import RunMeta
-from chaos.judging import plan
-from chaos.judging.engine import Examined, Session, examine_shard, verdicts
+from chaos.judging.divided import Divided
+from chaos.judging.engine import verdicts
+from chaos.judging.in_process import InProcess
+from chaos.judging.layout import Layout
 from chaos.judging.masters import parse
+from chaos.judging.plan import plan
 from chaos.judging.registry import Registry, registry
-from chaos.judging.shard import Shard
+from chaos.judging.spark import Session
 from chaos.kernel import Key
 from chaos.law import RunContext
 from chaos.verdict import Validity
 
 #: The laws about what clients saw. Of those with several kernels, the ones over rows of queues.
 LAWS = ("durability", "agreement", "no-rollback", "order", "consumers")
-#: The folder of the shards of what was parted.
-PARTED = "parted"
-CONTEXT = RunContext(
-    run="benchmark",
-    seed=0,
-    meta=RunMeta.of(
-        {"tells": [Evidence.OPERATIONS, Evidence.FINAL_LOGS], "brokers": ["broker-0"], "deployment": "process"}
-    ),
-)
+CONTEXT = RunContext(run="benchmark", seed=0, meta=RunMeta.of(META))
+
+
+class Chosen(Registry):
+    """Some of our laws. Kernels don't travel: a worker chooses them again."""
+
+    def __reduce__(self) -> tuple[Callable[[], Registry], tuple[()]]:
+        return chosen, ()
 
 
 @cache
@@ -50,37 +47,15 @@ def chosen() -> Registry:
     }
     if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:
         raise ValueError(f"no kernel of {', '.join(sorted(missing))} looks at queues; broken: {registry().broken}")
-    return Registry(kernels, {})
+    return Chosen(kernels, {})
 
 
-def parted(paths: Sequence[Path]) -> list[str]:
-    """Return the shards of this history as `check` would write them: one whose queue has too many rows is parted, and
-    its parts are written beside it. A process of its own does that, so that its memory counts for nobody."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return [shard for found in pool.map(_parted, paths) for shard in found]
-
-
-def _parted(path: Path) -> list[str]:
-    if pq.read_metadata(path).num_rows <= shards.SHARD_ROWS:
-        return [str(path)]
-    folder = path.parent / PARTED / path.stem
-    folder.mkdir(parents=True)
-    for name, rows in shards.parts(pq.read_table(path), plan.plan(chosen().kernels)):
-        shards.write_one(rows, folder / f"{name}.parquet")
-    return [str(shard) for shard in sorted(folder.iterdir())]
-
-
-def examine(path: str) -> Examined:
-    """Return what the kernels find in one shard; workers run this."""
-    name = Path(path).stem if Path(path).parent.parent.name == PARTED else shards.WHOLE
-    serving = [chosen().kernels[number] for number in plan.served(name, chosen().kernels) or ()]
-    return examine_shard(name, Shard.read(path, plan.columns(serving)), CONTEXT, chosen())
-
-
-def count(found: Sequence[Examined]) -> Counter[str]:
-    """How often each anomaly is found, over all shards. Raises ``ValueError`` when something was left undecided."""
+def count(session: Any, made: Made) -> Counter[str]:
+    """How often each anomaly is found. Raises ``ValueError`` when something was left undecided."""
+    layout = Layout(meta=CONTEXT.meta, plan=plan(chosen().kernels, CONTEXT.meta))
+    found = Divided(session, made.pieces, layout).examine(CONTEXT, known=chosen())
     counted: Counter[str] = Counter()
-    for verdict in verdicts(CONTEXT, [one for examined in found for one in examined], chosen()):
+    for verdict in verdicts(CONTEXT, found, chosen()):
         if verdict.validity is Validity.UNKNOWN:
             raise ValueError(f"{verdict.law}: {verdict.why}")
         for anomaly in verdict.anomalies:
@@ -88,18 +63,21 @@ def count(found: Sequence[Examined]) -> Counter[str]:
     return counted
 
 
-def on_spark(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+def on_spark(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     session = stack.enter_context(Session(parse(f"local[{threads}]")))
-    tasks = parted(paths)
-    return lambda: count(session.map(examine, tasks))
+    return lambda: count(session, made)
 
 
-def on_one_worker(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+def on_one_worker(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
     """As :func:`on_spark`, whatever the others have: what further workers are worth."""
-    return on_spark(paths, 1, stack)
+    return on_spark(made, 1, stack)
 
 
-def in_processes(paths: Sequence[Path], threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
-    pool = stack.enter_context(ProcessPoolExecutor(threads, get_context("spawn")))
-    tasks = parted(paths)
-    return lambda: count(list(pool.map(examine, tasks)))
+def in_process(made: Made, threads: int, stack: ExitStack) -> Callable[[], Counter[str]]:
+    """Without Spark, in one process whatever the others have."""
+
+    def counted() -> Counter[str]:
+        with InProcess(made.run.parent) as here:
+            return count(here, made)
+
+    return counted

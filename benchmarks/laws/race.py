@@ -12,14 +12,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.laws import histories
+from benchmarks.laws.histories import Made
 
-Contender = Callable[[list[Path], int, ExitStack], Callable[[], Counter[str]]]
+Contender = Callable[[Made, int, ExitStack], Callable[[], Counter[str]]]
 
 
-def measure(
-    made: histories.Made, contenders: Mapping[str, Contender], threads: int, repeat: int
-) -> dict[str, dict[str, Any]]:
+def measure(made: Made, contenders: Mapping[str, Contender], threads: int, repeat: int) -> dict[str, dict[str, Any]]:
     """For each contender its ``seconds``, one for each repetition; its ``cold`` seconds, from the start of its process
     to its first answer; and its ``mib``, the peak of all its processes.
     Raises ``ValueError`` when one of them counts other anomalies than were planted."""
@@ -42,11 +40,11 @@ def measure(
 
 
 @contextmanager
-def _process(name: str, make: Contender, made: histories.Made, threads: int) -> Iterator[Callable[[], tuple[Any, ...]]]:
+def _process(name: str, make: Contender, made: Made, threads: int) -> Iterator[Callable[[], tuple[Any, ...]]]:
     """Start a process that counts whenever it is asked: (seconds, counts, peak in MiB)."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, make, list(made.paths), threads))
+    process = context.Process(target=_serve, args=(there, make, made, threads))
     process.start()
     there.close()
 
@@ -65,9 +63,9 @@ def _process(name: str, make: Contender, made: histories.Made, threads: int) -> 
         process.join()
 
 
-def _serve(asked: Connection, make: Contender, paths: list[Path], threads: int) -> None:
+def _serve(asked: Connection, make: Contender, made: Made, threads: int) -> None:
     with ExitStack() as stack:
-        count = make(paths, threads, stack)
+        count = make(made, threads, stack)
         while True:
             try:
                 asked.recv()

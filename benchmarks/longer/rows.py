@@ -52,7 +52,11 @@ class Stream:
         return True
 
     def add(self, table: pa.Table) -> None:
-        table, begin = self._beginnings.repeat(table.select(GIVEN)).cast(SCHEMA), 0
+        self.add_whole(self._beginnings.repeat(table.select(GIVEN)).cast(SCHEMA))
+
+    def add_whole(self, table: pa.Table) -> None:
+        """Add rows of which ends repeat their beginnings already."""
+        begin = 0
         for end in self._segments.starts(table["op"].to_numpy()):
             self._add(table.slice(begin, end - begin))
             self._end_segment()
