@@ -35,7 +35,9 @@ class _Family:
     parted: bool = False
 
     def takes(self, needs: Needs) -> bool:
-        return self.key == _shared(needs.key) and not any(_at_odds(needs, known) for known in self.needs)
+        if self.key != _shared(needs.key) or any(_at_odds(needs, known) for known in self.needs):
+            return False
+        return self.key not in (Key.RUN, Key.NODE) or not any(_spoil(needs, known) for known in self.needs)
 
     def split(self) -> list[_Family]:
         """Return what takes its place where a queue has more rows than a shard should: the kernels that need whole
@@ -147,6 +149,18 @@ def _at_odds(one: Needs, other: Needs) -> bool:
     """Return whether some rows are wanted in full by one of them, and by key by the other: then one would count them
     twice."""
     return any(_in_full(a) != _in_full(b) and _overlap(a, b) for a in one.rows for b in other.rows)
+
+
+def _spoil(one: Needs, other: Needs) -> bool:
+    """Return whether a sieve of one of them would have to go for the sake of the other, so that a shard would have all
+    of its rows."""
+    both = (*one.rows, *other.rows)
+    return any(
+        _is_in_the_way(reads, both)
+        for mine in (one, other)
+        for reads in mine.rows
+        if not _is_in_the_way(reads, mine.rows)
+    )
 
 
 def _in_full(reads: Reads) -> bool:

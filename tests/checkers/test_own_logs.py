@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from chaos.history.parted import lived
-from chaos.history.parted.choosing import Chooser, Part
+from chaos.history.parted.choosing import Chooser, Chosen, Part
 from chaos.history.parted.lived import Lived
 from chaos.history.run_meta import RunMeta
 from chaos.judging.divided import parted
@@ -261,11 +261,12 @@ def test_a_size_that_no_number_holds_leaves_nothing_out_before_it() -> None:
     assert sum(held_of(rows).values()) >= 199
 
 
-def test_a_law_that_wants_the_rows_otherwise_leaves_nothing_out() -> None:
+def test_a_law_that_wants_the_rows_otherwise_has_shards_of_its_own() -> None:
+    """In ours nothing would be left out for its sake."""
     other = SimpleNamespace(needs=Needs(key=Key.NODE, rows=(own("trace", "confirm"),), columns=()))
-    (part,) = plan({**LAWS, ("other", 0): cast(Kernel, other)}, RunMeta.of({}))
-    assert not part.sifted
-    assert all(any(f in one.f for one in part.own) for f in own_logs.OFTEN)
+    ours, its = plan({**LAWS, ("other", 0): cast(Kernel, other)}, RunMeta.of({}))
+    assert (ours,) == PLAN and ours.sifted
+    assert its.own == (Chosen("trace", ("confirm",)),) and not its.sifted
 
 
 def test_an_unknown_profile_leaves_nothing_out() -> None:
