@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from chaos.errors import MachineError
 from chaos.history import pieces, segments
+from chaos.history.manifest import sum_of
 from chaos.history.pieces import Piece
 from chaos.history.stream import SCHEMA
 
@@ -106,10 +107,13 @@ class Made:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._parent.absolute()))
             place = self._folder / f"{len(self._pieces):04}.arrows"
-            with pa.OSFile(str(place), "wb") as file, pa.ipc.new_stream(file, SCHEMA, options=_WRITTEN) as writer:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, SCHEMA, options=_WRITTEN) as writer:
                 writer.write_table(rows.unify_dictionaries().combine_chunks())
+            data = sink.getvalue()
+            place.write_bytes(data)
         first_index = rows["index"][0].as_py() if rows.num_rows else 0
-        self._pieces.append(Piece(str(place), first_index, rows.num_rows))
+        self._pieces.append(Piece(str(place), first_index, rows.num_rows, sum_of(memoryview(data))))
 
     @contextmanager
     def _written(self) -> Iterator[None]:

@@ -49,11 +49,12 @@ class Readable(Protocol):
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Rows of a file, with the numbers from ``first_index`` on. ``place``: its path, which is absolute since workers
-    have another working directory, or the URI of a copy."""
+    have another working directory, or the URI of a copy; ``sum``: of the bytes in which they stand."""
 
     place: str
     first_index: int
     rows: int
+    sum: Sum
 
     @property
     def is_of_stream(self) -> bool:
@@ -64,7 +65,7 @@ class Piece:
         written, in any way: who reads all rows in their order says it better."""
         try:
             table = self._table(columns)
-        except DamagedHistory:
+        except (DamagedHistory, MemoryError):
             raise
         except (ChaosError, pa.ArrowException, ValueError, OSError) as error:
             raise DamagedHistory(f"{uris.without_secrets(self.place)}: {uris.sentence(error, self.place)}") from error
@@ -77,8 +78,15 @@ class Piece:
         """Of a file that was made of rows: nothing but this process and its workers knew of it."""
         places = _places(columns)
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=places)
-        with pa.ipc.open_stream(pa.BufferReader(self._bytes(0, guarded.LARGEST_STREAM)), options=options) as reader:
+        with pa.ipc.open_stream(pa.BufferReader(self._summed(0)), options=options) as reader:
             return reader.read_all().unify_dictionaries().combine_chunks()
+
+    def _summed(self, offset: int) -> bytes:
+        """Return the bytes of the rows. Raises ``ValueError`` where they are not those that were written."""
+        data = self._bytes(offset, self.sum.length)
+        if manifest.sum_of(data) != self.sum:
+            raise ValueError(f"the segment at {offset:,} is not what was written")
+        return data
 
     def _bytes(self, offset: int, most: int) -> bytes:
         if uris.is_uri(self.place):
@@ -94,11 +102,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class StreamPiece(Piece):
-    """A segment of the stream: the bytes from ``offset`` on that have this ``sum``. It ends as soon as it has
-    ``least_rows``, or with the stream."""
+    """A segment of the stream: the bytes from ``offset`` on. It ends as soon as it has ``least_rows``, or with the
+    stream."""
 
     offset: int
-    sum: Sum
     least_rows: int
 
     @property
@@ -106,9 +113,7 @@ class StreamPiece(Piece):
         return True
 
     def _table(self, columns: Collection[str]) -> pa.Table:
-        data = self._bytes(self.offset, self.sum.length)
-        if manifest.sum_of(data) != self.sum:
-            raise ValueError(f"the segment at {self.offset:,} is not what was written")
+        data = self._summed(self.offset)
         if extent(data).size > MOST_BATCH:
             raise ValueError(f"the segment at {self.offset:,} is too large")
         places = _places(columns)
@@ -140,7 +145,9 @@ class TracePiece(Piece):
 
     def _table(self, columns: Collection[str]) -> pa.Table:
         damage: list[str] = []
-        data = self._bytes(0, LARGEST_SEGMENT)
+        if self.sum.length > LARGEST_SEGMENT:
+            raise ValueError("it is too large")
+        data = self._summed(0)
         blocks = [*segment_blocks(data, self.place, self.first_index, damage, columns)]
         if damage:
             raise ValueError(damage[0])
@@ -214,7 +221,8 @@ def pieces(run: Path, sealed: Sealed) -> tuple[Piece, ...]:
         return ()
     found, first_index = [*of_stream], of_stream[-1].first_index + of_stream[-1].rows
     for name in traces:
-        found.append(TracePiece(str(guarded.below(run.absolute(), name)), first_index, segment_rows(run, name)))
+        place, rows = str(guarded.below(run.absolute(), name)), segment_rows(run, name)
+        found.append(TracePiece(place, first_index, rows, sealed.files[name][-1]))
         first_index += found[-1].rows
     return tuple(found) if first_index <= MOST_ROWS else ()
 
@@ -231,6 +239,6 @@ def _of_stream(run: Path, sealed: Sealed) -> tuple[Piece, ...]:
     firsts = np.cumsum([0, *(one.rows for one in whole)]).tolist()
     place = str((run / STREAM).absolute())
     return tuple(
-        StreamPiece(place, first, one.rows, one.offset, one.sum, segments.SEGMENT_ROWS)
+        StreamPiece(place, first, one.rows, one.sum, one.offset, segments.SEGMENT_ROWS)
         for one, first in zip(whole, firsts, strict=False)
     )

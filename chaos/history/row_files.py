@@ -182,6 +182,8 @@ class RowFiles:
         for path in paths:
             try:
                 tables += batches(run / path, columns, held)
+            except MemoryError:
+                raise
             except (pa.ArrowException, KeyError, ValueError, OSError) as error:
                 raise DamagedHistory(f"{run / path} is no shard of a history: {error}") from error
         table = pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("index")

@@ -57,6 +57,8 @@ def stream_blocks(directory: Path, sealed: Sealed, damage: list[str], most: int 
                     if rows > MOST_ROWS:
                         raise BadInput(f"{directory / STREAM} has more than {MOST_ROWS:,} rows; no more are read")
                     yield block
+            except MemoryError:
+                raise
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are any bytes
                 raise DamagedHistory(f"{directory / STREAM} is no Arrow stream: {error}") from error
             is_more = sound.next_segment()

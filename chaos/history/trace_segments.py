@@ -85,6 +85,8 @@ def segment_blocks(
                 rows += batch.num_rows
             if rows != _said_rows(reader.schema):
                 raise ValueError(f"it has {rows:,} rows, and says that they are {_said_rows(reader.schema):,}")
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError, OSError, RecursionError) as error:
         damage.append(f"{name} is no segment of a trace: {error}; what is missing of its rows is left out")
 

@@ -113,7 +113,7 @@ def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress 
         return session.map(_if_small, part, on_progress if len(part) == len(runs) else None)
 
     def failed(part: Sequence[Path], reason: str) -> list[Prepared | ChaosError | None]:
-        return [_unread(run, store.read_meta(run), (reason,)) for run in part]
+        return [_not_examined(run, reason) for run in part]
 
     found = _engine.in_halves([run.absolute() for run in runs], look, failed)
     if refused := next((one for one in found if isinstance(one, ChaosError)), None):
@@ -121,6 +121,15 @@ def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress 
     return [
         replace(one, directory=run) if isinstance(one, Prepared) else None for run, one in zip(runs, found, strict=True)
     ]
+
+
+def _not_examined(run: Path, reason: str) -> Prepared | ChaosError:
+    try:
+        return _unread(run, store.read_meta(run), (reason,))
+    except DamagedHistory as error:
+        return _unread(run, RunMeta(), (str(error), reason))
+    except ChaosError as error:
+        return error
 
 
 def _if_small(run: Path) -> Prepared | ChaosError | None:
@@ -228,7 +237,8 @@ def _divided(
     except (JobFailed, MemoryError) as error:
         reason = f"the Spark job failed: {sentence(error)}" if isinstance(error, JobFailed) else "no memory was left"
         context = RunContext(run=run.name, seed=meta.seed, meta=meta)
-        return replace(_unread(run, meta, ()), why=(reason,), examined=_engine.gaps(_engine.WHOLE, context, reason))
+        gaps = _engine.gaps(_engine.WHOLE, context, reason)
+        return replace(_unread(run, meta, (*damage,)), why=(*damage, reason), examined=gaps)
     except OSError as error:
         raise MachineError(f"cannot write the rows in {place.folder}: {error.strerror or error}") from error
 

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import laws_small
 from benchmarks.laws import __main__ as benchmark
 from benchmarks.laws import by_numpy, histories, ours
 from chaos.history import segments
 from chaos.history.history import History
+from chaos.history.manifest import read
 from chaos.judging import surveying
+from chaos.verdict import Validity
 
 
 @pytest.mark.parametrize("kind", ["plain", "violations", "skewed"])
@@ -39,6 +42,13 @@ def test_workers_find_all_that_was_planted(tmp_path: Path) -> None:
     made = histories.make(tmp_path, histories.LEAST)
     with ExitStack() as stack:
         assert +ours.on_one_worker(made, 2, stack)() == made.planted
+
+
+def test_a_small_run_is_as_good_as_it_says(tmp_path: Path) -> None:
+    rows = laws_small.write(tmp_path / "run", laws_small.FEW_OPERATIONS)
+    (verdict,) = laws_small.judged([tmp_path / "run"])
+    assert {law.validity for law in verdict.laws if law.law in laws_small.CORE} == {Validity.VALID}
+    assert not read(tmp_path / "run").damage and sum(one.rows for one in read(tmp_path / "run").segments) == rows
 
 
 def test_a_skewed_history_has_most_messages_in_one_queue() -> None:

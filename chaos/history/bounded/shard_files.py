@@ -40,6 +40,8 @@ def measured(path: Path) -> Extent:
     with guarded.opened(path, guarded.LARGEST_STREAM) as file:
         try:
             return _measured(path, file.fileno())
+        except MemoryError:
+            raise
         except (pa.ArrowException, ValueError, OSError) as error:
             raise DamagedHistory(f"{path} is no shard of a history: {error}") from error
 
@@ -130,7 +132,21 @@ def batches(path: Path, columns: Collection[str] = COLUMNS, budget: Budget | Non
             batch.validate(full=True)
             size = _plain_size(batch)
             (budget or Budget(path, MOST_BATCH)).take(size)
-            yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            table = pa.Table.from_batches([batch]).select(schema.names)
+            yield pa.table([_filled(name, table[name]) for name in schema.names], schema.names).cast(schema)
+
+
+def _filled(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with what stands for nothing in a history, where a stranger's row has none. Raises ``ValueError``
+    for a row without a number."""
+    if not column.null_count:
+        return column
+    if name == "index":
+        raise ValueError("a row has no number")
+    if name in INTEGERS:
+        return pc.fill_null(column, -1)
+    texts = pc.fill_null(column.cast(pa.string()), "")
+    return texts.dictionary_encode() if name in WORDS else texts
 
 
 def _plain_size(batch: pa.RecordBatch) -> int:

@@ -15,19 +15,22 @@ from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from chaos.errors import DamagedHistory, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory, manifest
-from chaos.history.columns import GIVEN
+from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
 from chaos.history.history import History
+from chaos.history.made import Made
 from chaos.history.manifest import Manifest
 from chaos.history.pieces import pieces
 from chaos.history.recorder import Recorder
 from chaos.history.seal_traces import seal_traces
-from chaos.history.stream import STREAM
+from chaos.history.stream import SCHEMA, STREAM
 from chaos.judging import blocks, divided, masters, surveying
+from chaos.judging.engine import verdicts
 from chaos.judging.in_process import InProcess
 from chaos.judging.outcome import judge
 from chaos.judging.run import Prepared, prepare
@@ -166,6 +169,24 @@ def test_rows_that_can_not_be_read_apart_as_they_stand_are_judged_as_those_that_
     assert found == wanted and found.validity is Validity.VALID and not [*run.glob("pieces-*")]
 
 
+def test_what_a_row_of_a_stranger_lacks_is_nothing_in_large_runs_too(tmp_path: Path) -> None:
+    rng, table = random.Random(1), busy(3).recorded()
+    rows = [{name: None if rng.random() < 0.05 else value for name, value in row.items()} for row in table.to_pylist()]
+    lacking = [{**row, "index": at} for at, row in enumerate(rows)]
+    nothing = {name: -1 if name in INTEGERS else "" for name in COLUMNS}
+    filled = [{name: nothing[name] if row[name] is None else row[name] for name in row} for row in lacking]
+    runs = [
+        strangers.recorded(tmp_path / name, pa.Table.from_pylist(some, SCHEMA), seed=1, brokers=list(BROKERS))
+        for name, some in (("filled", filled), ("lacking", lacking), ("unnumbered", rows))
+    ]
+    for least in (300, 1 << 30):
+        with pytest.MonkeyPatch.context() as patched:
+            make_large(patched, least, 200)
+            whole, same, unnumbered = (told(prepare(run)) for run in runs)
+        assert whole == same and Validity.INVALID in {law.validity for law in whole.laws}
+        assert unnumbered.validity is Validity.UNKNOWN and "a row has no number" in unnumbered.why[0]
+
+
 def cut_off(run: Path) -> None:
     os.truncate(run / STREAM, (run / STREAM).stat().st_size // 2)
 
@@ -200,11 +221,22 @@ def test_a_damaged_run_is_unknown_and_says_why_as_in_one_piece(run: Path, damage
     assert Validity.VALID not in {law.validity for law in told(found).laws}
 
 
-def test_a_piece_that_changes_meanwhile_is_damage(run: Path) -> None:
-    (first, *_) = pieces(run, manifest.read(run))
-    (run / STREAM).write_bytes(b"something else")
-    with pytest.raises(DamagedHistory, match=rf"^{re.escape(str(run / STREAM))}: the segment at 0 is not what"):
-        first.read()
+def test_a_piece_that_changes_meanwhile_is_damage(run: Path, tmp_path: Path) -> None:
+    """Whichever bit it is, of what was recorded and of what was made of it."""
+    rng = random.Random(1)
+    with Made(tmp_path) as made:
+        made.add(History.open(run).recorded()[0])
+        for piece in (*pieces(run, manifest.read(run)), *made.pieces):
+            place, offset = Path(piece.place), getattr(piece, "offset", 0)
+            whole = place.read_bytes()
+            for at in rng.sample(range(piece.sum.length), 20):
+                place.write_bytes(whole[: offset + at] + bytes([whole[offset + at] ^ 4]) + whole[offset + at + 1 :])
+                with pytest.raises(DamagedHistory, match=rf"^{re.escape(piece.place)}: .* is not what was written"):
+                    piece.read(["index"])
+            place.unlink()
+            with pytest.raises(DamagedHistory, match=rf"^{re.escape(piece.place)}: .*No such file"):
+                piece.read()
+            place.write_bytes(whole)
 
 
 def strange(rng: random.Random, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -258,6 +290,20 @@ def test_operations_whose_rows_must_be_looked_at_together_are(
             wanted = told(prepare(run))
         assert told(prepare(run)) == wanted, seed
     assert sum(map(bool, joined)) > len(seeds) / 4
+
+
+def test_what_is_found_as_if_there_had_been_no_accident_is_that_of_one_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**row, "f": "accident"} if row["kind"] == "fault" else row for row in busy(4).rows]
+    make_large(monkeypatch, 50, 70)
+    record(tmp_path / "run", rows)
+    large = prepare(tmp_path / "run")
+    make_large(monkeypatch, 1 << 30, 70)
+    whole = prepare(tmp_path / "run")
+    assert large.accidents == whole.accidents != () and told(large) == told(whole)
+    context = replace(whole.context, without_accidents=True)
+    assert verdicts(context, large.as_if) == verdicts(context, whole.as_if) and len(large.as_if) > len(whole.as_if)
 
 
 def looked_at(*pairs: tuple[int, int]) -> list[Surveyed]:
@@ -337,7 +383,7 @@ def test_a_shard_for_which_there_is_no_memory_leaves_its_own_laws_unknown(
 def test_a_shard_that_no_worker_survives_leaves_its_own_laws_unknown(
     recorded: dict[str, Path], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(divided, "examine_bucket", spark_work.examine_unless_of_nodes)
+    monkeypatch.setattr(divided, "examine_bucket", spark_work.examine_all_but_one)
     assert_some_are_unknown(told(prepare(recorded[""], session=session)), "a Python worker died each time")
 
 

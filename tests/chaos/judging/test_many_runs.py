@@ -35,6 +35,9 @@ class Workers(InProcess):
         super().__init__()
         self.jobs, self.shuffles, self._before, self._after = 0, 0, before, after
 
+    def __enter__(self) -> Workers:
+        return self
+
     def map(self, work: Any, tasks: Sequence[Any], on_progress: Any = None) -> Any:
         self.jobs += 1
         self._before(tasks)
@@ -160,3 +163,11 @@ def test_a_session_that_is_lost_is_asked_no_more(runs: list[Path]) -> None:
         found = together([*runs[:1]] * 16, session)
         assert {verdict.validity for verdict in found} == {Validity.UNKNOWN}
         assert session.jobs == 2 and all("the master is gone" in verdict.why[0] for verdict in found)
+
+
+def test_a_damaged_run_that_kills_its_worker_is_unknown(runs: list[Path], tmp_path: Path) -> None:
+    damaged = strangers.recorded(tmp_path / "damaged", busy(5).recorded(), **META)
+    (damaged / directory.META).write_text("{")
+    with Workers(killed) as session:
+        found = together([runs[0], damaged], session)
+    assert [one.validity for one in found] == [Validity.UNKNOWN] * 2 and "is no JSON" in found[1].why[0]
