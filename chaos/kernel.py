@@ -89,15 +89,13 @@ class Sieve:
     same, whichever of the other rows it is given besides: a small run is not sifted, and laws that share shards are
     given what any of them keeps.
 
-    ``streamed``: ``keep`` is given the rows of one shard of a parted queue, some at a time, the last ones first, each
-    time with what it has kept of those before: ``keep(A + keep(B)) = keep(A + B)`` where all of A came before B. So it
-    keeps the ends of operations whose invocation it has not seen yet. For :attr:`Reads.beside`, where rows that stand
-    in no shard of the part are given to it as if they had one of their own; and for a shard's own rows: then it is
-    given those of all shards. One that is not ``forward`` may also be asked about pieces by themselves:
-    ``keep(keep(A) + keep(B)) = keep(A + B)``.
+    ``streamed``: ``keep`` is asked about the rows of each piece of a run by themselves, then about what it kept of all:
+    ``keep(keep(A) + keep(B)) = keep(A + B)``. So it keeps the ends of operations whose invocation it has not seen. For
+    :attr:`Reads.beside`, where rows that stand in no shard of the part are given to it as if they had one of their own;
+    and for a shard's own rows: then it is given those of all shards.
 
-    ``forward``: of a streamed sieve for a shard's own rows. It is given the first ones first, ``keep(keep(A) + B) =
-    keep(A + B)``, so it knows what came before a row, and keeps the operations whose ends it has not seen yet.
+    ``forward``: of a streamed sieve for a shard's own rows, which must know what came before a row. It is asked about
+    all of them at once, in their order, and not about pieces.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
     wherever they stand: what each node reports of itself may come long after what others report of it.

@@ -47,7 +47,7 @@ class Divided:
         found, pieces, planned = self._surveyed(pieces, planned)
         self._layout, self._sizes = summed(found, planned, self._most)
         layout = self._layout
-        self._shuffled = session.shuffled(divide, [_Divide(piece, layout) for piece in pieces], layout.count)
+        self._shuffled = session.shuffled(divide, layout, pieces, layout.count)
         plain, rare, leaves, *choices = self._shuffled.collect(chosen, layout, range(layout.first_shard))
         #: The rows that say whether the run shows anything.
         self.rare = unpack(rare)
@@ -134,12 +134,6 @@ def parted(
 
 
 @dataclass(frozen=True, slots=True)
-class _Divide:
-    piece: Readable
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
 class _Given:
     """What the tasks that examine shards are given, besides the rows of these."""
 
@@ -148,14 +142,14 @@ class _Given:
     known: Registry | None = None
 
 
-def divide(task: _Divide) -> list[tuple[int, tuple[int, bytes]]]:
+def divide(layout: Layout, piece: Readable) -> list[tuple[int, tuple[int, bytes]]]:
     """Return what a piece brings to the buckets: by their numbers, with its own."""
     share_allocator()
-    rows = task.piece.read()
+    rows = piece.read()
     rare = Rare(PROBE)
     rare.add(rows)
-    brought = [(RARE, pack(rare.table())), (DIGEST, leaves(task.piece, rows)), *task.layout.divide(rows)]
-    return [(bucket, (task.piece.first_index, block)) for bucket, block in brought]
+    brought = [(RARE, pack(rare.table())), (DIGEST, leaves(piece, rows)), *layout.divide(rows)]
+    return [(bucket, (piece.first_index, block)) for bucket, block in brought]
 
 
 def leaves(piece: Readable, rows: pa.Table) -> bytes:

@@ -13,6 +13,7 @@ from chaos.judging.blocks import Blocks, Places
 from chaos.judging.spark_job import OnProgress
 
 S = TypeVar("S")
+G = TypeVar("G")
 R = TypeVar("R")
 
 
@@ -33,11 +34,13 @@ class InProcess:
         """As :meth:`chaos.judging.spark.Session.map`."""
         return [work(task) for task in tasks]
 
-    def shuffled(self, work: Callable[[S], Iterable[tuple[int, Any]]], tasks: Sequence[S], buckets: int) -> Filed:
+    def shuffled(
+        self, work: Callable[[G, S], Iterable[tuple[int, Any]]], given: G, tasks: Sequence[S], buckets: int
+    ) -> Filed:
         """As :meth:`chaos.judging.spark.Session.shuffled`; the blocks are (number, bytes)."""
         places: list[list[tuple[int, int, int]]] = [[] for _ in range(buckets)]
         for task in tasks:
-            for bucket, (number, block) in work(task):
+            for bucket, (number, block) in work(given, task):
                 places[bucket].append((number, self._file.tell(), len(block)))
                 self._file.write(block)
         return Filed(self._file, places)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from chaos.driver import Profile
 from chaos.history.ends import without, without_beginnings
+from chaos.history.parted import numbers
 from chaos.history.parted.beside import Operations
 from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Chosen, Flags, Ints, Part, Sieve
 from chaos.history.parted.places import Places
@@ -161,8 +162,9 @@ class Layout:
             own = order[slice(*bounds[shard : shard + 2])] if shard + 1 < len(bounds) else order[:0]
             wanted = own
             if callers is not None:
-                here = np.isin(callers.calls, callers.op[callers.shard == shard])
-                wanted = np.union1d(own, callers.rows[here])
+                chosen = place == shard
+                chosen[callers.rows[numbers.among(callers.calls, callers.op[callers.shard == shard])]] = True
+                wanted = np.flatnonzero(chosen)
             if not len(wanted):
                 continue
             beside = place[wanted] != shard if part.has_beside else None

@@ -88,7 +88,7 @@ def prepare_each(
 ) -> list[Prepared]:
     """As :func:`prepare`, of many runs: on Spark small ones in one job, with many of them a task. ``on_progress`` is
     called with how many runs are done; or of one run, with how many of its tasks."""
-    if session is None or copies_at or len(runs) == 1 == len(_large(runs)):
+    if session is None or copies_at or (len(runs) == 1 and _is_surely_large(runs[0])):
         found: list[Prepared | None] = [None] * len(runs)
     else:
         found = _small_ones(runs, session, on_progress if len(runs) > 1 else None)
@@ -101,8 +101,9 @@ def prepare_each(
     return made
 
 
-def _large(runs: Sequence[Path]) -> list[Path]:
-    return [run for run in runs if History.open(run).is_large]
+def _is_surely_large(run: Path) -> bool:
+    """Return whether a run has many rows, of those that say how many they have."""
+    return rows_of(pieces(run, History.open(run).sealed)) >= _pieces.LARGE_ROWS
 
 
 def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress | None) -> list[Prepared | None]:

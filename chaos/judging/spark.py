@@ -22,6 +22,7 @@ from chaos.judging.spark_job import OnProgress
 from chaos.judging.spark_shuffle import Bring, Shuffled
 
 S = TypeVar("S")
+G = TypeVar("G")
 R = TypeVar("R")
 
 #: Where our packages are: workers find them before anything in the user's working directory.
@@ -101,11 +102,14 @@ class Session:
                 raise MachineError(one.sentence)
         return results
 
-    def shuffled(self, work: Callable[[S], Iterable[tuple[int, Any]]], tasks: Sequence[S], buckets: int) -> Shuffled:
-        """Return so many buckets, to which ``work(task)`` of each task brings blocks: (bucket, block). Nothing is done
-        before somebody asks about a bucket."""
+    def shuffled(
+        self, work: Callable[[G, S], Iterable[tuple[int, Any]]], given: G, tasks: Sequence[S], buckets: int
+    ) -> Shuffled:
+        """Return so many buckets, to which ``work(given, task)`` of each task brings blocks: (bucket, block). Nothing
+        is done before somebody asks about a bucket."""
         self.wait()
-        rdd = self._context.parallelize(tasks, len(tasks)).flatMap(Bring(self._called(work)))
+        bring = Bring(self._called(work), self._context.broadcast(given))
+        rdd = self._context.parallelize(tasks, len(tasks)).flatMap(bring)
         return Shuffled(self._context, rdd.partitionBy(buckets, int), self._called, self._patience())
 
     def _called(self, work: Callable[..., Any]) -> Callable[..., Any]:

@@ -46,12 +46,13 @@ class Shuffled:
 
 @dataclass(frozen=True, slots=True)
 class Bring:
-    """Gives the blocks of a task to their buckets."""
+    """Gives the blocks of a task to their buckets. What each of them is given is ``sent`` once to a worker."""
 
     called: Callable[..., Any]
+    sent: Any
 
     def __call__(self, task: Any) -> Iterable[tuple[int, Any]]:
-        found = self.called(task)
+        found = self.called(self.sent.value, task)
         if isinstance(found, Unlike):
             raise RuntimeError(found.sentence)
         brought: Iterable[tuple[int, Any]] = found

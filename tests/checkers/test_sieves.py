@@ -313,11 +313,11 @@ def test_laws_across_nodes_find_the_same_in_few_rows_of_every_second_harmed_run(
 class Weighed(InProcess):
     """Notes how many rows each piece brings for shards."""
 
-    def shuffled(self, work: Callable[[Any], Iterable[tuple[int, Any]]], tasks: Sequence[Any], buckets: int) -> Filed:
-        brought = [[*work(task)] for task in tasks]
+    def shuffled(self, work: Callable[..., Any], given: Any, tasks: Sequence[Any], buckets: int) -> Filed:
+        brought = [[*work(given, task)] for task in tasks]
         wanted = [[block for bucket, (_, block) in one if bucket >= FIRST_CHOICE] for one in brought]
         self.rows = [sum(unpack(block).num_rows for block in blocks) for blocks in wanted]
-        return super().shuffled(iter, brought, buckets)
+        return super().shuffled(lambda _, blocks: iter(blocks), given, brought, buckets)
 
 
 def test_pieces_bring_little_where_the_disks_of_others_are_told_long_before() -> None:

@@ -45,9 +45,9 @@ class Workers(InProcess):
         self._after(tasks)
         return found
 
-    def shuffled(self, work: Any, tasks: Sequence[Any], buckets: int) -> Filed:
+    def shuffled(self, work: Any, given: Any, tasks: Sequence[Any], buckets: int) -> Filed:
         self.shuffles += 1
-        return super().shuffled(work, tasks, buckets)
+        return super().shuffled(work, given, tasks, buckets)
 
 
 @pytest.fixture(scope="module")
