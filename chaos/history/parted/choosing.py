@@ -44,10 +44,10 @@ class Chosen:
 class Sieve:
     """Chooses rows that each shard holds: ``keep`` is given all ``rows``, with these ``columns``, and returns the
     ``index`` of those that are kept. One of ``Part.summaries`` is given those of one shard, and one of ``Part.sifted``
-    those of all, with those that must be known ``before`` ahead of all others. ``remember`` and ``sure`` are for sieves of nodes' rows
-    (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known of these rows to choose among
-    later ones, and of what is kept whatever these are. ``streamed``: what it keeps of what it has kept of some rows and
-    of others is what it keeps of all of them; unless it is ``forward``."""
+    those of all, with those that must be known ``before`` ahead of all others. ``remember`` and ``sure`` are for sieves
+    of nodes' rows (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known of these rows to
+    choose among later ones, and of what is kept whatever these are. ``streamed``: what it keeps of what it has kept of
+    some rows and of others is what it keeps of all of them; unless it is ``forward``."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
