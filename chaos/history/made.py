@@ -13,6 +13,7 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
+from chaos import guarded
 from chaos.errors import MachineError
 from chaos.history import pieces, segments
 from chaos.history.manifest import sum_of
@@ -111,7 +112,8 @@ class Made:
             with pa.ipc.new_stream(sink, SCHEMA, options=_WRITTEN) as writer:
                 writer.write_table(rows.unify_dictionaries().combine_chunks())
             data = sink.getvalue()
-            place.write_bytes(data)
+            with guarded.created(place) as file:
+                file.write(data)
         first_index = rows["index"][0].as_py() if rows.num_rows else 0
         self._pieces.append(Piece(str(place), first_index, rows.num_rows, sum_of(memoryview(data))))
 
