@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,8 @@ from chaos.history.directory import read_verdict, runs
 LOAD = Path(__file__).parent / "longer" / "load.yaml"
 IN_PROCESS, ONE_CORE, TWO_CORES = ("--engine", "local"), ("--master", "local[1]"), ("--master", "local[2]")
 _PR_SET_CHILD_SUBREAPER = 36
+#: So often it is looked at what each process has taken.
+SAMPLE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,39 @@ def timed(run: Path, words: Sequence[str]) -> Took:
 
 def _timed(run: Path, words: Sequence[str]) -> tuple[float, float, float]:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "stormproof", "check", run, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    began, cpu_s, peak_mib = time.monotonic(), dict[int, float](), 0.0
+    line = [sys.executable, "-m", "stormproof", "check", str(run), *words]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as check:
+        while check.poll() is None:
+            for pid in _below(os.getpid()):
+                with suppress(OSError):  # it has ended meanwhile
+                    cpu_s[pid], peak = _used(pid)
+                    peak_mib = max(peak_mib, peak)
+            time.sleep(SAMPLE_S)
     wall_s = time.monotonic() - began
-    assert done.returncode == 0, done.stderr.decode()
-    try:
-        while True:  # workers of Spark end after the command
-            os.waitpid(-1, 0)
-    except ChildProcessError:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    assert check.returncode == 0
+    return wall_s, sum(cpu_s.values()), peak_mib
+
+
+def _below(root: int) -> set[int]:
+    """Return the processes that this one has started, and those that they have."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def _used(pid: int) -> tuple[float, float]:
+    """Return the processor time that a process took, and the most memory that it had. What the workers of Spark took,
+    who are killed at the end, no parent counts."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), peak / 1024
 
 
 def start_s() -> float:
