@@ -27,7 +27,7 @@ from chaos.history.recorder import Recorder
 from chaos.judging.class_archive import build_archive
 from chaos.judging.masters import parse
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare_each
+from chaos.judging.run import examine_runs
 from chaos.judging.spark import Session
 from chaos.ops import message_id
 from chaos.verdict import Engine, RunVerdict, Validity, worst
@@ -128,7 +128,7 @@ def write(run: Path, operations: int) -> int:
 
 
 def judged(runs: Sequence[Path], session: Session | None = None) -> list[RunVerdict]:
-    return judge(prepare_each(runs, session=session), engine=Engine.LOCAL, write=False)
+    return judge(examine_runs(runs, session=session), engine=Engine.LOCAL, write=False)
 
 
 def measure(repeat: int, runs: int) -> dict[str, Any]:

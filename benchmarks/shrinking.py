@@ -31,7 +31,7 @@ from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.judging.outcome import judge
-from chaos.judging.run import Prepared
+from chaos.judging.run import ExaminedRun
 from chaos.verdict import Engine
 from reference.mutants import MUTANTS, Planted
 from stormproof.launch import SIM, Launch
@@ -90,7 +90,7 @@ def measured(
     return {**summary, "found_by": found_by, "seconds": time.monotonic() - began, "processor_s": used_s() - busy}
 
 
-def failing(planted: Planted, out: Path) -> Prepared | None:
+def failing(planted: Planted, out: Path) -> ExaminedRun | None:
     """Return the first run, by its seed, in which the law of a mutant finds it."""
     file = EXPERIMENTS[scenario(planted)]
     experiment = load(file, deployment=SIM, mutant=planted.name)

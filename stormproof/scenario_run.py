@@ -12,7 +12,7 @@ from chaos.errors import BadInput, ChaosError
 from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.judging.outcome import judge, violation
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from chaos.packages import hidden
 from chaos.verdict import Engine, Validity
 from reports.printable import document, printable
@@ -55,12 +55,12 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
     return ScenarioRun(directory=prepared.directory, seed=seed, verdict=verdict, replay=launch.replay)
 
 
-def recorded(launch: Launch) -> Prepared:
+def recorded(launch: Launch) -> ExaminedRun:
     """Run it; a run that could not go on is to be judged all the same if what it recorded breaks a law. Raises
     :class:`ChaosError` when it doesn't."""
     begun: list[Path] = []
     try:
-        return prepare(start(launch, on_directory=begun.append))
+        return examine_run(start(launch, on_directory=begun.append))
     except ChaosError:
         broken = violation(begun[0]) if begun and begun[0].exists() else None
         if broken is None:

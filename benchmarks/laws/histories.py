@@ -75,7 +75,7 @@ class Made:
 
 
 def read(piece: Piece) -> pa.Table:
-    """Return what rivals read of a segment as it stands there, checked by nobody."""
+    """Return what rivals read of a segment as it stands there, without any check."""
     assert isinstance(piece, StreamPiece)
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=[*map(COLUMNS.index, READ)])
     with pa.memory_map(piece.place) as file:

@@ -28,7 +28,7 @@ from chaos.history.directory import read_meta
 from chaos.history.recorder import STREAM
 from chaos.history.run_meta import RunMeta
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.shell.node_process import die_with
 from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof.launch import SIM, Launch, start
@@ -160,7 +160,7 @@ def _run(file: Path, trial: Trial, out: Path) -> dict[str, Any]:
     found = {"history": _digest(directory, meta), "rows": meta.rows or 0}
     if trial.correct is not None and trial.correct.history == found["history"]:
         return found | {"result": trial.correct.result, "goals": trial.correct.goals}
-    return found | _judged(judge([prepare(directory)], engine=Engine.LOCAL)[0])
+    return found | _judged(judge([examine_run(directory)], engine=Engine.LOCAL)[0])
 
 
 def _under(file: Path, profile: str, folder: Path) -> Path:

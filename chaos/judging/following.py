@@ -28,7 +28,7 @@ from chaos.history.prefix import Prefix, read_prefix
 from chaos.history.run_meta import UP, RunMeta
 from chaos.history.stream import SCHEMA, STREAM
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.judging.shard import Shard
 from chaos.judging.so_far import SoFar, able, judge_prefix, wanted
 from chaos.law import RunContext
@@ -101,10 +101,10 @@ def conclude(
 ) -> RunVerdict:
     """Return the verdict of a run that has ended and whose harness may be judging it, too: nothing is written into the
     run. ``no_loss_by_policy`` as in :func:`chaos.judging.outcome.judge`. Raises as that does, and as
-    :func:`chaos.judging.run.prepare`."""
+    :func:`chaos.judging.run.examine_run`."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         for _ in range(AGAIN):
-            prepared = prepare(run, Path(folder), session=session, on_progress=on_progress)
+            prepared = examine_run(run, Path(folder), session=session, on_progress=on_progress)
             if not prepared.damage:
                 break
             time.sleep(LOOK_S)

@@ -12,12 +12,12 @@ from chaos.driver import Evidence
 from chaos.errors import ChaosError
 from chaos.history import directory as store
 from chaos.history.run_meta import RunMeta
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine, Permitted, RunVerdict, Validity, Verdict, worst
 
 
 def judge(
-    runs: Sequence[Prepared], *, engine: Engine, write: bool = True, no_loss_by_policy: bool = False
+    runs: Sequence[ExaminedRun], *, engine: Engine, write: bool = True, no_loss_by_policy: bool = False
 ) -> list[RunVerdict]:
     """Judge runs at which the laws have looked, and ``write`` each one's ``verdict.json``. ``engine``: where they
     looked. ``no_loss_by_policy``: what a profile permits is a violation, as it is in runs that were started so. Raises
@@ -28,7 +28,7 @@ def judge(
     return verdicts
 
 
-def _judged(run: Prepared, engine: str, no_loss_by_policy: bool) -> RunVerdict:
+def _judged(run: ExaminedRun, engine: str, no_loss_by_policy: bool) -> RunVerdict:
     from chaos.judging import engine as _engine
 
     began = time.perf_counter()
@@ -39,11 +39,11 @@ def _judged(run: Prepared, engine: str, no_loss_by_policy: bool) -> RunVerdict:
     return _whole(run, laws, engine, run.seconds + time.perf_counter() - began, no_loss_by_policy)
 
 
-def violation(directory: Path) -> Prepared | None:
+def violation(directory: Path) -> ExaminedRun | None:
     """Return a run that failed before its end; None unless what it recorded until then breaks a law: the harness could
     not go on because of the system's own fault, which is no error of the harness."""
     try:
-        run = prepare(directory)
+        run = examine_run(directory)
         (verdict,) = judge([run], engine=Engine.LOCAL)
     except (ChaosError, OSError):
         return None
@@ -65,7 +65,9 @@ def _undecided(accidents: Sequence[str], laws: Sequence[Verdict], as_if: Sequenc
         yield replace(law, validity=Validity.UNKNOWN, why=why)
 
 
-def _whole(run: Prepared, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool) -> RunVerdict:
+def _whole(
+    run: ExaminedRun, laws: Sequence[Verdict], engine: str, seconds: float, no_loss_by_policy: bool
+) -> RunVerdict:
     permitted = _permitted(laws, run.meta)
     forbidden = no_loss_by_policy or run.meta.no_loss_by_policy
     if forbidden:

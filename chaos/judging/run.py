@@ -16,6 +16,7 @@ import pyarrow as pa
 from chaos import guarded
 from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
 from chaos.history import directory as store
+from chaos.history import manifest
 from chaos.history import pieces as _pieces
 from chaos.history.digests import Digest
 from chaos.history.history import History
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class ExaminedRun:
     """A run at which the laws have looked. ``why`` says what keeps it from being VALID whatever they found;
     ``examined`` is that, for which they took ``seconds``, and ``as_if`` what they find as if there had been no
     accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which nodes. It travels between
@@ -57,45 +58,45 @@ class Prepared:
         return RunContext(run=self.directory.name, seed=self.meta.seed, meta=self.meta, damage=self.damage)
 
 
-def prepare(
+def examine_run(
     run: Path,
     apart: Path | None = None,
     *,
     session: Session | None = None,
     on_progress: OnProgress | None = None,
     copies_at: str = "",
-) -> Prepared:
+) -> ExaminedRun:
     """Read a run, have the laws look at it, and note what its evidence lacks. ``apart``: a folder for what doesn't fit
     into memory, where nothing may be written into the run because its harness is still at work there. ``session``: a
     large run is looked at on this Spark; ``on_progress`` is then called with how many tasks of how many have examined
     theirs. ``copies_at``: a URI below which the executors find what they read, for as long as that lasts.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
-    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what nobody should read, and
+    Raises :class:`chaos.errors.BadInput` when this is no run, or holds what is not safe to read, and
     :class:`chaos.errors.MachineError` when the disk is full.
     """
-    found = _prepare(run, _Place(apart or run, session, on_progress, copies_at))
+    found = _examine(run, _Place(apart or run, session, on_progress, copies_at))
     assert found is not None
     return found
 
 
-def prepare_each(
+def examine_runs(
     runs: Sequence[Path],
     *,
     session: Session | None = None,
     on_progress: OnProgress | None = None,
     copies_at: str = "",
-) -> list[Prepared]:
-    """As :func:`prepare`, of many runs: on Spark small ones in one job, with many of them a task. ``on_progress`` is
-    called with how many runs are done; or of one run, with how many of its tasks."""
+) -> list[ExaminedRun]:
+    """As :func:`examine_run`, of many runs: on Spark small ones in one job, with many of them a task. ``on_progress``
+    is called with how many runs are done; or of one run, with how many of its tasks."""
     if session is None or copies_at or (len(runs) == 1 and _is_surely_large(runs[0])):
-        found: list[Prepared | None] = [None] * len(runs)
+        found: list[ExaminedRun | None] = [None] * len(runs)
     else:
         found = _small_ones(runs, session, on_progress if len(runs) > 1 else None)
     made = []
     for number, (run, one) in enumerate(zip(runs, found, strict=True), start=1):
         progress = on_progress if len(runs) == 1 else None
-        made.append(one or prepare(run, session=session, on_progress=progress, copies_at=copies_at))
+        made.append(one or examine_run(run, session=session, on_progress=progress, copies_at=copies_at))
         if on_progress is not None and len(runs) > 1:
             on_progress(number, len(runs))
     return made
@@ -106,25 +107,26 @@ def _is_surely_large(run: Path) -> bool:
     return rows_of(pieces(run, History.open(run).sealed)) >= _pieces.LARGE_ROWS
 
 
-def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress | None) -> list[Prepared | None]:
+def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress | None) -> list[ExaminedRun | None]:
     """Return those that are small, as the executors found them. Raises what any of them was refused for."""
     from chaos.judging import engine as _engine
 
-    def look(part: Sequence[Path]) -> list[Prepared | ChaosError | None]:
+    def look(part: Sequence[_Sealed]) -> list[ExaminedRun | ChaosError | None]:
         return session.map(_if_small, part, on_progress if len(part) == len(runs) else None)
 
-    def failed(part: Sequence[Path], reason: str) -> list[Prepared | ChaosError | None]:
-        return [_not_examined(run, reason) for run in part]
+    def failed(part: Sequence[_Sealed], reason: str) -> list[ExaminedRun | ChaosError | None]:
+        return [_not_examined(one.run, reason) for one in part]
 
-    found = _engine.in_halves([run.absolute() for run in runs], look, failed)
+    found = _engine.in_halves([_Sealed.of(run.absolute()) for run in runs], look, failed)
     if refused := next((one for one in found if isinstance(one, ChaosError)), None):
         raise refused
     return [
-        replace(one, directory=run) if isinstance(one, Prepared) else None for run, one in zip(runs, found, strict=True)
+        replace(one, directory=run) if isinstance(one, ExaminedRun) else None
+        for run, one in zip(runs, found, strict=True)
     ]
 
 
-def _not_examined(run: Path, reason: str) -> Prepared | ChaosError:
+def _not_examined(run: Path, reason: str) -> ExaminedRun | ChaosError:
     try:
         return _unread(run, store.read_meta(run), (reason,))
     except DamagedHistory as error:
@@ -133,10 +135,26 @@ def _not_examined(run: Path, reason: str) -> Prepared | ChaosError:
         return error
 
 
-def _if_small(run: Path) -> Prepared | ChaosError | None:
-    """Return a small run; None for a large one, and where an executor does not see it."""
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A run, and the checksum of its manifest, which vouches for all the rest; None without a manifest."""
+
+    run: Path
+    seal: manifest.Sum | None
+
+    @classmethod
+    def of(cls, run: Path) -> _Sealed:
+        try:
+            return cls(run, manifest.sum_of(guarded.read(run / manifest.FILE, manifest.LARGEST)))
+        except (ChaosError, OSError):
+            return cls(run, None)
+
+
+def _if_small(one: _Sealed) -> ExaminedRun | ChaosError | None:
+    """Return a small run; None for a large one, and where an executor does not see it, or sees another one under its
+    path."""
     try:
-        return _prepare(run, None) if guarded.is_there(run) else None
+        return _examine(one.run, None) if guarded.is_there(one.run) and _Sealed.of(one.run) == one else None
     except ChaosError as error:
         return error
 
@@ -151,10 +169,11 @@ class _Place:
     copies_at: str
 
 
-def _prepare(run: Path, place: _Place | None) -> Prepared | None:
-    """As :func:`prepare`. Without a place a large run is left alone (None)."""
+def _examine(run: Path, place: _Place | None) -> ExaminedRun | None:
+    """As :func:`examine_run`. Without a place a large run is left alone (None)."""
     history, meta = History.open(run), RunMeta()
     sealed = history.sealed
+    damage = [*sealed.damage]
     try:
         meta = history.meta
         _refuse_trimmed(run, meta)
@@ -172,11 +191,13 @@ def _prepare(run: Path, place: _Place | None) -> Prepared | None:
                 return _whole(run, meta, table, damage, digest)
             return None if place is None else _divided(run, meta, rows.pieces, place, damage, digest)
     except DamagedHistory as error:
-        return _unread(run, meta, (*sealed.damage, str(error)))
+        return _unread(run, meta, (*damage, str(error)))
 
 
-def _unread(run: Path, meta: RunMeta, damage: tuple[str, ...]) -> Prepared:
-    return Prepared(directory=run, meta=meta, digest="", damage=damage, why=damage, goals=_sightings(None, None, meta))
+def _unread(run: Path, meta: RunMeta, damage: tuple[str, ...]) -> ExaminedRun:
+    return ExaminedRun(
+        directory=run, meta=meta, digest="", damage=damage, why=damage, goals=_sightings(None, None, meta)
+    )
 
 
 def _read(history: History, rows: Made, damage: list[str]) -> str:
@@ -199,7 +220,7 @@ def _read(history: History, rows: Made, damage: list[str]) -> str:
     return digest.hexdigest()
 
 
-def _whole(run: Path, meta: RunMeta, table: pa.Table, damage: Sequence[str], digest: str) -> Prepared:
+def _whole(run: Path, meta: RunMeta, table: pa.Table, damage: Sequence[str], digest: str) -> ExaminedRun:
     """Return a small run: its rows are one shard."""
     from chaos.judging import engine as _engine
 
@@ -207,12 +228,12 @@ def _whole(run: Path, meta: RunMeta, table: pa.Table, damage: Sequence[str], dig
     rare.add(table)
     found = rare.table()
     damage = [*damage, *_lost(meta, table.num_rows, found)]
-    return _prepared(run, meta, found, damage, digest, [table], lambda context: _engine.examine_whole(table, context))
+    return _examined(run, meta, found, damage, digest, [table], lambda context: _engine.examine_whole(table, context))
 
 
 def _divided(
     run: Path, meta: RunMeta, found: Sequence[Piece], place: _Place, damage: Sequence[str], digest: str
-) -> Prepared:
+) -> ExaminedRun:
     """Return a large run. ``digest``: where it is not that of the pieces."""
     from chaos.judging import engine as _engine
     from chaos.judging.divided import Divided
@@ -233,7 +254,7 @@ def _divided(
                 progress = None if context.without_accidents else place.on_progress
                 return divided.examine(context, progress)
 
-            ready = _prepared(run, meta, rare, damage, digest or divided.digest, shown, examine)
+            ready = _examined(run, meta, rare, damage, digest or divided.digest, shown, examine)
             return replace(ready, seconds=time.perf_counter() - began)
     except (JobFailed, MemoryError) as error:
         reason = f"the Spark job failed: {sentence(error)}" if isinstance(error, JobFailed) else "no memory was left"
@@ -251,7 +272,7 @@ def _lost(meta: RunMeta, rows: int, rare: pa.Table) -> list[str]:
     return [*lost, *evidence.odd_values(rare)]
 
 
-def _prepared(
+def _examined(
     run: Path,
     meta: RunMeta,
     rare: pa.Table,
@@ -259,12 +280,12 @@ def _prepared(
     digest: str,
     shown: Iterable[pa.Table],
     examine: Callable[[RunContext], Examined],
-) -> Prepared:
+) -> ExaminedRun:
     """``rare``: the rows that say whether a run shows anything; ``shown``: those that may show its goals."""
     began = time.perf_counter()
     context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=tuple(damage))
     accidents = evidence.accidents(rare)
-    return Prepared(
+    return ExaminedRun(
         directory=run,
         meta=meta,
         digest=digest,

@@ -24,7 +24,7 @@ def copied(pieces: Sequence[Piece], uri: str) -> Iterator[Sequence[Piece]]:
     """Yield the same pieces of copies of their files, which stand below ``uri`` in a folder of their own; as they are,
     where there is no URI. The folder is removed at the end.
 
-    Raises :class:`BadInput` for a URI that nobody can read, :class:`MachineError` when the files can't be put there.
+    Raises :class:`BadInput` for a URI that can't be read, :class:`MachineError` when the files can't be put there.
     """
     if not uri:
         yield pieces

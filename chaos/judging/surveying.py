@@ -22,7 +22,7 @@ from chaos.ops import DELIVERED, OpType
 
 #: No task is given more rows of its own than this, if its keys can be parted at all.
 TASK_ROWS = 1 << 20
-#: Columns by which it is told where rows belong.
+#: Columns that say where rows belong.
 _ALWAYS = (*NEEDED, "kind", "type", "f", "queue", "node")
 
 

@@ -120,7 +120,7 @@ def single(
 ) -> int:
     """Run, judge and report; returns the exit code. ``compare`` looks at the finished run's directory."""
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare_each
+    from chaos.judging.run import examine_runs
     from stormproof.launch import start
 
     begun: list[Path] = []
@@ -129,7 +129,7 @@ def single(
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
-        verdict = judge(prepare_each([directory], session=session), engine=engine)[0]
+        verdict = judge(examine_runs([directory], session=session), engine=engine)[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise

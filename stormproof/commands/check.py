@@ -65,12 +65,12 @@ def check(
             _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
         )
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare_each  # late: it loads pyarrow, and mistakes are reported without
+    from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         what = "shards judged" if len(directories) == 1 else "runs judged"
         with _progress.judging_progress(what) as progress:
-            found = prepare_each(directories, session=session, on_progress=progress, copies_at=copies)
+            found = examine_runs(directories, session=session, on_progress=progress, copies_at=copies)
         verdicts = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)
     for run in directories:
         _render(run)
@@ -106,7 +106,7 @@ def _follow(
     _judging.refuse(engine, master, conf)
     from chaos.judging.following import conclude, is_at_work
     from chaos.judging.outcome import judge
-    from chaos.judging.run import prepare_each
+    from chaos.judging.run import examine_runs
     from stormproof.commands._following import Followed, conclusion
 
     interrupted = Followed(run, as_json=as_json).to_its_end()
@@ -117,7 +117,7 @@ def _follow(
         if apart:
             verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
-            found = prepare_each([run], session=session)
+            found = examine_runs([run], session=session)
             verdict = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)[0]
     if not apart:
         _render(run)

@@ -14,7 +14,7 @@ from typing import Any
 from chaos import guarded
 from chaos.errors import MachineError
 from chaos.experiment.reader import load
-from chaos.judging.run import Prepared
+from chaos.judging.run import ExaminedRun
 from chaos.version import VERSION
 from reports.printable import argument
 from reports.run_report.shrunk import SUMMARY
@@ -114,7 +114,7 @@ def _once_more(directory: Path, case: Case, seed: int) -> tuple[Path, Trial]:
     launch = Launch(
         experiment=experiment, file=file, deployment=case.deployment, seed=seed, mutant=case.mutant, out=directory
     )
-    runs: list[Prepared] = []
+    runs: list[ExaminedRun] = []
     try:
         while len(runs) < times:
             runs.append(record(launch))

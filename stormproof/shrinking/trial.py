@@ -17,7 +17,7 @@ from chaos.history import directory as store
 from chaos.history.history import History
 from chaos.judging.evidence import PROBE
 from chaos.judging.outcome import judge, violation
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine
 from reports.summary import fault_lines
 from stormproof.launch import SIM, Launch, start
@@ -84,7 +84,7 @@ def _tried(file: Path, seed: int, mutant: str, out: Path, deployment: str) -> Tr
     return examined(record(launch))
 
 
-def record(launch: Launch) -> Prepared:
+def record(launch: Launch) -> ExaminedRun:
     """Run to the end. A run that could not go on, but breaks a law by what was recorded until then, is a run. Raises
     :class:`ChaosError` for any other that could not, and ``KeyboardInterrupt`` after one that Ctrl-C has ended."""
     begun: list[Path] = []
@@ -93,7 +93,7 @@ def record(launch: Launch) -> Prepared:
         ended = store.read_meta(directory).ended
         if ended is not None and ended.interrupted:  # the run has healed everything, and has ended
             raise KeyboardInterrupt
-        return prepare(directory)
+        return examine_run(directory)
     except (MachineError, BadInput):
         raise
     except ChaosError:
@@ -103,7 +103,7 @@ def record(launch: Launch) -> Prepared:
         return broken
 
 
-def examined(run: Prepared) -> Trial:
+def examined(run: ExaminedRun) -> Trial:
     """Judge a run, and measure it."""
     verdict = judge([run], engine=Engine.LOCAL)[0]
     history = History.open(run.directory)

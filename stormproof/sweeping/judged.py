@@ -17,7 +17,7 @@ from chaos.history.directory import trim
 from chaos.history.history import History
 from chaos.history.verdict_json import verdict_json
 from chaos.judging.outcome import judge, violation
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
 from reports.sweeps.observed import faults_before, first_row_s, observe
@@ -69,7 +69,7 @@ def _ran(task: Asked, plan: Plan, out: Path) -> Row:
     try:
         launch.start(asked, on_directory=begun.append)
         simulated_s = time.perf_counter() - began
-        return _judged(task, plan, prepare(begun[0]), simulated_s)
+        return _judged(task, plan, examine_run(begun[0]), simulated_s)
     except (MachineError, ImportError, OSError):
         raise
     except ChaosError as error:
@@ -96,7 +96,7 @@ def _error(task: Asked, text: str, run: Path | None, simulated_s: float) -> Row:
     )
 
 
-def _judged(task: Asked, plan: Plan, run: Prepared, simulated_s: float) -> Row:
+def _judged(task: Asked, plan: Plan, run: ExaminedRun, simulated_s: float) -> Row:
     began = time.perf_counter()
     (verdict,) = judge([run], engine=Engine.LOCAL)
     failures, seen = _observed(run, verdict)
@@ -123,7 +123,7 @@ def _judged(task: Asked, plan: Plan, run: Prepared, simulated_s: float) -> Row:
     )
 
 
-def _observed(run: Prepared, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen]:
+def _observed(run: ExaminedRun, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen]:
     """Return how a run failed and what it went through; nothing of one that can't be read."""
     if run.damage:
         return (), Seen()

@@ -20,7 +20,7 @@ from chaos.history.columns import INTEGERS, WORDS
 from chaos.history.directory import SHARDS, read_meta, runs, seal, write_meta
 from chaos.history.ends import without_beginnings
 from chaos.history.history import History
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from tests.checkers.histories import repeating
 from tests.manifests import whole
 
@@ -99,13 +99,13 @@ class Recording:
         ]
         return repeating(numbered)
 
-    def write(self, directory: Path) -> Prepared:
+    def write(self, directory: Path) -> ExaminedRun:
         """Make it a run directory, as if somebody had recorded it so."""
         (directory / SHARDS).mkdir(parents=True)
         pq.write_table(self.table(), directory / SHARDS / "all-0.parquet")
         write_meta(directory, {**self.meta, "rows": len(self.rows)})
         seal(directory)
-        return prepare(directory)
+        return examine_run(directory)
 
 
 def record(directory: Path, seed: int = 3, experiment: str = EXPERIMENT, *, changes: bool = False) -> Recording:

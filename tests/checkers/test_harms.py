@@ -18,7 +18,7 @@ from chaos.history import directory as store
 from chaos.history import pieces
 from chaos.judging import masters, surveying
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare, prepare_each
+from chaos.judging.run import examine_run, examine_runs
 from chaos.judging.spark import Session
 from chaos.verdict import Engine, RunVerdict, Validity
 from tests.checkers.harms import EMPTIED, HARMS, Harm
@@ -182,7 +182,7 @@ def check_shards(harms: list[Harm], directory: Path, monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patch:
             patch.setattr(pieces, "LARGE_ROWS", 1)
             patch.setattr(surveying, "TASK_ROWS", 1_000)
-            large = prepare(small.directory, on_progress=lambda _, number: shards.append(number))  # noqa: B023
+            large = examine_run(small.directory, on_progress=lambda _, number: shards.append(number))  # noqa: B023
         assert shards[-1] > 3
         before, after = judge([small, large], engine=Engine.LOCAL, write=False)
         for one, two in zip(before.laws, after.laws, strict=True):
@@ -214,7 +214,7 @@ def test_rows_that_are_there_twice_prove_nothing(tmp_path: Path) -> None:
         doubled = range(table.num_rows) if name == "all" else sorted(rng.sample(range(table.num_rows), 300))
         pq.write_table(pa.concat_tables([table, table.take(list(doubled))]), directory / SHARD)
         store.seal(directory)
-        verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
+        verdict = judge([examine_run(directory)], engine=Engine.LOCAL)[0]
         assert verdict.validity is Validity.UNKNOWN, names(verdict)
         assert "more than once" in " ".join(verdict.why)
 
@@ -227,7 +227,7 @@ def test_rows_that_are_missing_between_others_prove_nothing(tmp_path: Path) -> N
     store.write_meta(directory, {**meta, "rows": len(keep)})  # nor does anything else tell of them
     pq.write_table(table.take(keep), directory / SHARD)
     store.seal(directory)
-    verdict = judge([prepare(directory)], engine=Engine.LOCAL)[0]
+    verdict = judge([examine_run(directory)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert "missing between the others" in " ".join(verdict.why)
 
@@ -238,7 +238,7 @@ def test_spark_finds_what_the_local_engine_finds(every: int, tmp_path: Path) -> 
     harms: list[Harm] = [*HARMS, *EMPTIED][::every]
     here = [harmed(harm, 1).write(tmp_path / harm.__name__) for harm in harms]
     with Session(masters.parse("local[2]")) as session:
-        there = prepare_each([one.directory for one in here], session=session)
+        there = examine_runs([one.directory for one in here], session=session)
     local, spark = (judge(found, engine=Engine.LOCAL, write=False) for found in (here, there))
     for harm, one, two in zip(harms, local, spark, strict=True):
         assert one == replace(two, seconds=one.seconds), harm.__name__

@@ -22,7 +22,7 @@ from chaos.history.recorder import STREAM, Recorder
 from chaos.history.seal_traces import seal_traces
 from chaos.judging import engine
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.run import runner
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
@@ -96,7 +96,7 @@ def broken(run: Path) -> Path:
 
 
 def check(run: Path) -> RunVerdict:
-    return judge([prepare(run)], engine=Engine.LOCAL)[0]
+    return judge([examine_run(run)], engine=Engine.LOCAL)[0]
 
 
 def headers(run: Path) -> Iterator[int]:
@@ -123,11 +123,11 @@ def assert_each_is_named(run: Path, flipped: Iterable[Flip]) -> int:
         for flip in flipped:
             whole = (run / flip.name).read_bytes()
             flip.apply(run)
-            found = prepare(run)
+            found = examine_run(run)
             assert any(flip.name in sentence for sentence in found.damage), (flip, found.damage)
             (run / flip.name).write_bytes(whole)
             count += 1
-        assert prepare(run).damage == (), "nothing else was written"
+        assert examine_run(run).damage == (), "nothing else was written"
     return count
 
 
@@ -259,7 +259,7 @@ def test_a_run_that_failed_is_sealed_too(tmp_path: Path, monkeypatch: pytest.Mon
         calm(tmp_path)
     (failed,) = directory.runs(tmp_path / "runs")
     assert directory.read_meta(failed).json["state"] == "failed"
-    assert prepare(failed).damage == ()
+    assert examine_run(failed).damage == ()
 
 
 def test_a_verdict_that_was_bent_is_not_shown_but_written_anew(run: Path) -> None:
@@ -318,7 +318,7 @@ def test_json_that_nobody_could_hold_is_refused_in_a_sentence(
 def test_a_trace_that_is_nested_too_deeply_is_damage(run: Path) -> None:
     for number, deep in enumerate(["[" * 100_000, '{"value": "' + "[" * 100_000 + '"}', '{"value": "[]"}']):
         (run / "traces" / f"odd-{number}.jsonl").write_text(deep + "\n{}\n")
-    told = " ".join(prepare(run).damage)
+    told = " ".join(examine_run(run).damage)
     assert all(f"odd-{number}.jsonl:1 is no trace row" in told for number in range(3))
 
 
@@ -326,4 +326,4 @@ def test_folders_that_lead_elsewhere_are_refused(run: Path) -> None:
     (run / "traces").rename(run.parent / "elsewhere")
     (run / "traces").symlink_to(run.parent / "elsewhere")
     with pytest.raises(BadInput, match="traces is a link"):
-        prepare(run)
+        examine_run(run)

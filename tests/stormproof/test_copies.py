@@ -16,7 +16,7 @@ from chaos.history.pieces import pieces
 from chaos.history.seal_traces import seal_traces
 from chaos.judging import divided, shared
 from chaos.judging.outcome import judge
-from chaos.judging.run import Prepared, prepare, prepare_each
+from chaos.judging.run import ExaminedRun, examine_run, examine_runs
 from chaos.judging.shared import copied
 from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof import cli
@@ -55,7 +55,7 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield f"s3://{KEYS}@bucket/of%20jobs?scheme=http&region=nowhere&endpoint_override={address}", asked
 
 
-def told(prepared: Prepared) -> RunVerdict:
+def verdict_of(prepared: ExaminedRun) -> RunVerdict:
     (verdict,) = judge([prepared], engine=Engine.LOCAL, write=False)
     return replace(verdict, seconds=0.0)
 
@@ -65,15 +65,15 @@ def files(folder: Path) -> list[str]:
 
 
 def test_copies_in_a_folder_are_judged_as_the_run(run: Path, tmp_path: Path) -> None:
-    wanted = told(prepare(run))
+    wanted = verdict_of(examine_run(run))
     assert wanted.validity is Validity.INVALID
-    assert told(prepare(run, copies_at=tmp_path.as_uri())) == wanted
+    assert verdict_of(examine_run(run, copies_at=tmp_path.as_uri())) == wanted
     assert list(tmp_path.iterdir()) == [], "the copies are removed"
 
 
 def test_copies_in_a_store_are_judged_as_the_run(run: Path, store: Any, tmp_path: Path) -> None:
     uri, asked = store
-    assert told(prepare(run, copies_at=uri)) == told(prepare(run))
+    assert verdict_of(examine_run(run, copies_at=uri)) == verdict_of(examine_run(run))
     assert {path.rpartition("/")[2] for path in asked} >= {"0", "1"} and files(tmp_path) == []
 
 
@@ -92,8 +92,8 @@ def test_nothing_is_put_there_of_small_runs(run: Path, tmp_path: Path, monkeypat
     make_large(monkeypatch, 1 << 20, 300)
     monkeypatch.setattr(shared, "_put", None)
     with Workers() as session:
-        found = prepare_each([run, run], session=session, copies_at=tmp_path.as_uri())  # type: ignore[arg-type]
-        assert [told(one) for one in found] == [told(prepare(run))] * 2 and session.jobs == 0
+        found = examine_runs([run, run], session=session, copies_at=tmp_path.as_uri())  # type: ignore[arg-type]
+        assert [verdict_of(one) for one in found] == [verdict_of(examine_run(run))] * 2 and session.jobs == 0
 
 
 def lost(path: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_is_not_as_it_was_put_there_leaves_the_run_undecided(
 
     place, name = (divided, "summed") if late else (shared, "_put")
     monkeypatch.setattr(place, name, bent(getattr(place, name)))
-    verdict = told(prepare(run, copies_at=store[0]))
+    verdict = verdict_of(examine_run(run, copies_at=store[0]))
     assert verdict.validity is Validity.UNKNOWN and "s3://bucket/of%20jobs/stormproof-" in " ".join(verdict.why)
     assert {law.validity for law in verdict.laws} == {Validity.UNKNOWN, Validity.NOT_APPLICABLE}
     assert files(tmp_path) == []
@@ -142,7 +142,7 @@ def test_a_store_that_loses_something_once_costs_time_alone(
         times.append(1)
 
     monkeypatch.setattr(shared, "_put", losing)
-    assert told(prepare(run, copies_at=tmp_path.as_uri())) == told(prepare(run)) and len(times) == 2
+    assert verdict_of(examine_run(run, copies_at=tmp_path.as_uri())) == verdict_of(examine_run(run)) and len(times) == 2
 
 
 def test_no_keys_of_a_store_are_printed(run: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_is_no_place_for_copies_is_one_sentence(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(error, match=said) as raised:
-        prepare(run, copies_at=uri.format(tmp_path))
+        examine_run(run, copies_at=uri.format(tmp_path))
     assert "secret" not in str(raised.value)
 
 

@@ -19,7 +19,7 @@ from chaos.history.format import FIELD, FIRST, FORMAT, UnknownFormat
 from chaos.history.history import History
 from chaos.history.recorder import Recorder
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine, RunVerdict, Validity
 from tests.stormproof.test_bent import calm
 from tests.stormproof.test_trouble import stormproof
@@ -76,7 +76,7 @@ def test_a_run_of_any_format_is_judged_as_when_it_was_recorded(
     typed = [path for path in (run / directory.TRACES).iterdir() if path.read_bytes().startswith(b"=")]
     assert len(typed) == (0 if number == 1 else 5)
     before = directory.read_verdict(run)
-    (verdict,) = judge([prepare(run)], engine=Engine.LOCAL)
+    (verdict,) = judge([examine_run(run)], engine=Engine.LOCAL)
     after = directory.read_verdict(run)
     assert verdict.validity is Validity.INVALID
     assert after.digest == recorded_again(run, tmp_path / "again")
@@ -117,7 +117,7 @@ def test_a_newer_run_among_others_is_listed_and_never_cleaned_away(old: Path) ->
 def test_what_is_no_format_is_damage(old: Path, number: object) -> None:
     with pytest.raises(DamagedHistory, match="the format must be a whole number"):
         directory.read_meta(newer(old, number))
-    assert any("the format must be" in sentence for sentence in prepare(old).damage)
+    assert any("the format must be" in sentence for sentence in examine_run(old).damage)
 
 
 def test_a_format_that_was_changed_is_damage_and_not_a_newer_one(tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def test_a_format_that_was_changed_is_damage_and_not_a_newer_one(tmp_path: Path)
     text = (run / directory.META).read_text()
     assert f'"{FIELD}": {FORMAT}' in text
     (run / directory.META).write_text(text.replace(f'"{FIELD}": {FORMAT}', f'"{FIELD}": 6'))
-    assert any("run.json is not what was written" in sentence for sentence in prepare(run).damage)
+    assert any("run.json is not what was written" in sentence for sentence in examine_run(run).damage)
     with pytest.raises(UnknownFormat, match="in format 6"):
         directory.read_meta(newer(run, 6))

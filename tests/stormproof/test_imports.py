@@ -14,9 +14,9 @@ HEAVY = {"pyspark", "matplotlib", "pyarrow", "numpy", "pydantic", "ruamel", "par
 COMMAND = "from stormproof import cli; cli._run({!r})"
 JUDGE = """
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine
-judge([prepare(__import__("pathlib").Path({!r}))], engine=Engine.LOCAL)
+judge([examine_run(__import__("pathlib").Path({!r}))], engine=Engine.LOCAL)
 """
 
 

@@ -15,7 +15,7 @@ from chaos.history import directory, pieces
 from chaos.history.recorder import STREAM, Recorder
 from chaos.judging.outcome import judge
 from chaos.judging.registry import Registry
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.kernel import Key, Needs, Reads
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
@@ -53,7 +53,7 @@ def make_run(
 
 
 def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
-    found = prepare(make_run(tmp_path, faults=["kill"], effective=["kill"]))
+    found = examine_run(make_run(tmp_path, faults=["kill"], effective=["kill"]))
     assert found.why == () and found.damage == ()
     assert found.examined and found.as_if == []
     assert found.context.seed == 9 and len(found.digest) == 64
@@ -77,9 +77,9 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
     ],
 )
 def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
-    why = prepare(make_run(tmp_path, **options)).why
+    why = examine_run(make_run(tmp_path, **options)).why
     assert len(why) == 1 and words in why[0]
-    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    verdict = judge([examine_run(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
     assert any(words in reason for reason in verdict.why)
 
@@ -87,7 +87,7 @@ def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
 def test_a_fault_that_the_seed_drew_and_that_found_no_moment_is_a_goal_not_reached(tmp_path):
     faults = ["kill", "pause", "wipe"]
     run = make_run(tmp_path, faults=faults, drawn_faults=["pause", "wipe"], effective=["kill", "wipe", "wipe"])
-    verdict = judge([prepare(run)], engine=Engine.LOCAL)[0]
+    verdict = judge([examine_run(run)], engine=Engine.LOCAL)[0]
     assert not any("took effect" in reason for reason in verdict.why)
     assert verdict.reached == {"effect of pause": 0, "effect of wipe": 2}
     assert verdict.not_reached == ("effect of pause",)
@@ -101,17 +101,17 @@ def test_nodes_that_do_not_understand_one_another_have_a_bug(tmp_path, source, v
         return row | dict.fromkeys(numbers, -1)
 
     rows = [traced("broker-1", "role"), traced("broker-0", "malformed", source=source, code=9103, error="no position")]
-    why = prepare(make_run(tmp_path, traces=rows)).why
+    why = examine_run(make_run(tmp_path, traces=rows)).why
     assert why == (() if valid else ("broker-1 sent broker-0 what it can't understand: no position",))
 
 
 def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drains(tmp_path):
     for name in ("idle", "both"):
         (tmp_path / name).mkdir()
-    (why,) = prepare(make_run(tmp_path / "idle", sends=0, drained=False, uses=["objects"])).why
+    (why,) = examine_run(make_run(tmp_path / "idle", sends=0, drained=False, uses=["objects"])).why
     assert "no write of a workload was acknowledged" in why
     run = make_run(tmp_path / "both", sends=0, drained=False, uses=["objects", "queues"])
-    assert len(prepare(run).why) == 2
+    assert len(examine_run(run).why) == 2
     recorder = Recorder(tmp_path, lambda: 5)
     asked = recorder.record("op", type="invoke", f="cas", process="p.0", value={"object": "o"})
     recorder.record("op", type="ok", f="cas", op=asked, process="p.0", value={"object": "o"})
@@ -119,18 +119,18 @@ def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drain
     recorder.close()
     meta = {"seed": 9, "profile": {"strict": True}, "queues": [], "nodes": [], "faults": [], "bounds": {}}
     directory.write_meta(tmp_path, {**meta, "workloads": ["a"], "uses": ["objects"]})
-    assert prepare(tmp_path).why == ()
+    assert examine_run(tmp_path).why == ()
 
 
 def test_lost_rows_are_damage_even_when_the_files_agree(tmp_path):
     make_run(tmp_path, rows=99)
-    assert prepare(tmp_path).damage == ("only 10 of 99 recorded rows are left",)
+    assert examine_run(tmp_path).damage == ("only 10 of 99 recorded rows are left",)
 
 
 def test_a_history_that_cannot_be_read_is_unknown(tmp_path):
     make_run(tmp_path)
     (tmp_path / STREAM).write_bytes(b"nonsense")
-    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    verdict = judge([examine_run(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is Validity.UNKNOWN
     assert directory.read_verdict(tmp_path).validity is Validity.UNKNOWN
 
@@ -145,7 +145,7 @@ def test_a_lost_message_is_invalid_also_in_a_run_that_is_torn(tmp_path):
     directory.write_meta(
         tmp_path, {"seed": 9, "state": "running", "queues": [{"index": 0}], "profile": {"strict": True}}
     )
-    verdict = judge([prepare(tmp_path)], engine=Engine.LOCAL)[0]
+    verdict = judge([examine_run(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is Validity.INVALID
     assert "its last phase was none" in " ".join(verdict.why)
     assert exit_code(verdict) == 1
@@ -178,7 +178,7 @@ def test_the_worst_of_many_runs_counts():
 
 
 def test_what_another_process_examined_is_judged_as_if_it_had_been_examined_here(tmp_path):
-    prepared = prepare(make_run(tmp_path))
+    prepared = examine_run(make_run(tmp_path))
     here = judge([prepared], engine=Engine.LOCAL)[0]
     there = judge([pickle.loads(pickle.dumps(prepared))], engine=Engine.LOCAL)[0]
     assert here.laws and replace(there, seconds=0.0) == replace(here, seconds=0.0)
@@ -190,9 +190,9 @@ def test_a_run_of_many_rows_is_judged_as_one_that_fits_into_memory(tmp_path, mon
     trace = {"f": "malformed", "node": "broker-0", "value": {"source": source, "error": "what?"}}
     other = {"f": "role", "node": "broker-1", "process": "probe.x", "value": {"role": "slave"}}
     run = make_run(tmp_path, sends=40, faults=["kill"], effective=["kill"], traces=[other, trace], reach=["x"])
-    found = prepare(run)
+    found = examine_run(run)
     monkeypatch.setattr(pieces, "LARGE_ROWS", 10)
-    many = prepare(run)
+    many = examine_run(run)
     assert [number for number, _ in many.examined] != [number for number, _ in found.examined]
     assert replace(many, examined=found.examined, seconds=0.0) == replace(found, seconds=0.0)
     assert bool(found.why) == (source == "broker-1")
@@ -247,7 +247,7 @@ def losing(monkeypatch):
 
 
 def judged(run, **asked):
-    return judge([prepare(run)], engine=Engine.LOCAL, **asked)[0]
+    return judge([examine_run(run)], engine=Engine.LOCAL, **asked)[0]
 
 
 def test_what_the_profile_permits_stands_in_the_verdicts_line(tmp_path, losing):

@@ -18,7 +18,7 @@ from chaos.history.recorder import Recorder
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_of
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine, Validity
 from reports import markdown
 from stormproof import cli, commands
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     found = small_runs.planted(scratch).directory
     renamed(found, runs / "strange", "broker-0", EVIL)
-    (verdict,) = judge([prepare(runs / "strange")], engine=Engine.LOCAL)
+    (verdict,) = judge([examine_run(runs / "strange")], engine=Engine.LOCAL)
     assert verdict.validity is Validity.INVALID, verdict.why
     shutil.copytree(runs / "strange", runs / "-odd\x1b[2J\n\u202e;x")
     return runs

@@ -18,7 +18,7 @@ from chaos.errors import MachineError
 from chaos.history import directory
 from chaos.history.manifest import Manifest
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine, Validity
 from stormproof import cli
 from stormproof.outcome import in_words
@@ -127,7 +127,7 @@ LAUGHS = "- &a [1]\n" + "".join(
 def test_a_damaged_history_is_unknown_and_says_why(run, damage):
     spoil, words = DAMAGES[damage]
     spoil(run)
-    (verdict,) = judge([prepare(run)], engine=Engine.LOCAL)
+    (verdict,) = judge([examine_run(run)], engine=Engine.LOCAL)
     assert verdict.validity is Validity.UNKNOWN and words in verdict.why[0]
 
 
@@ -145,7 +145,7 @@ def test_the_page_says_what_is_wrong_with_the_history(capsys, run):
 def test_a_trace_line_that_is_none_is_unknown(run, line):
     (run / "traces").mkdir(exist_ok=True)
     (run / "traces" / "broker-0.jsonl").write_bytes(line + b'\n{"f": "noise", "node": "broker-0", "step": 2}\n')
-    (verdict,) = judge([prepare(run)], engine=Engine.LOCAL)
+    (verdict,) = judge([examine_run(run)], engine=Engine.LOCAL)
     assert verdict.validity is Validity.UNKNOWN
     assert "traces/broker-0.jsonl:1 is no trace row; it is left out" in verdict.why
 
@@ -154,7 +154,7 @@ def test_a_digit_that_changed_in_a_trace_is_noticed(capsys, run):
     trace = run / "traces" / "broker-0.jsonl"
     trace.parent.mkdir(exist_ok=True)
     trace.write_text('{"f": "noise", "node": "broker-0", "step": 2}\n')
-    assert "traces/broker-0.jsonl is not in the manifest" in prepare(run).damage
+    assert "traces/broker-0.jsonl is not in the manifest" in examine_run(run).damage
     with Manifest(run) as manifest:
         manifest.seal_files(["traces/broker-0.jsonl"])
     assert check(capsys, run)[0] == 0

@@ -1,4 +1,4 @@
-"""Random runs; few rows that are many to whoever reads them; and shards, as strangers record them."""
+"""Random runs; few rows that are read as many; and shards, as strangers record them."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def if_small_and_no_poison(directory: Path) -> Any:
+def if_small_and_no_poison(one: Any) -> Any:
     """Look at a small run; one that is called ``poison`` kills its worker, as want of memory would."""
-    if directory.name == "poison":
+    if one.run.name == "poison":
         os.kill(os.getpid(), signal.SIGKILL)
-    return _IF_SMALL(directory)
+    return _IF_SMALL(one)
 
 
 def examine_all_but_one(given: Any, bucket: int, blocks: Any) -> engine.Examined:

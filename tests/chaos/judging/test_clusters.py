@@ -43,7 +43,7 @@ from pathlib import Path
 from chaos.history import pieces, segments
 from chaos.judging import masters
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare_each
+from chaos.judging.run import examine_runs
 from chaos.judging.spark import Session
 
 folder, url, *conf = sys.argv[1:]
@@ -65,7 +65,7 @@ def follow(done, whole):
         killed.append((found[0], done, whole))
 
 def laws(runs, session=None, follow=None):
-    found = prepare_each(runs, session=session, on_progress=follow)
+    found = examine_runs(runs, session=session, on_progress=follow)
     return [verdict.laws for verdict in judge(found, engine="spark", write=False)]
 
 here = laws(runs)
@@ -111,13 +111,13 @@ import sys
 from pathlib import Path
 from chaos.judging import masters
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare, prepare_each
+from chaos.judging.run import examine_run, examine_runs
 from chaos.judging.spark import Session
 
 runs = [*map(Path, sys.argv[1:])]
 with Session(masters.parse("local[1]"), conf={"spark.executor.pyspark.memory": "700m"}) as session:
-    small, large = judge(prepare_each(runs, session=session), engine="spark", write=False)
-assert small.laws == judge([prepare(runs[0])], engine="spark", write=False)[0].laws
+    small, large = judge(examine_runs(runs, session=session), engine="spark", write=False)
+assert small.laws == judge([examine_run(runs[0])], engine="spark", write=False)[0].laws
 print(*sorted({str(law.validity) for law in large.laws}))
 print(large.why[0])
 """

@@ -33,7 +33,7 @@ from chaos.judging import blocks, divided, masters, surveying
 from chaos.judging.engine import verdicts
 from chaos.judging.in_process import InProcess
 from chaos.judging.outcome import judge
-from chaos.judging.run import Prepared, prepare
+from chaos.judging.run import ExaminedRun, examine_run
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed
 from chaos.judging.surveying import Surveyed, spans
@@ -102,7 +102,7 @@ def run(recorded: dict[str, Path], tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def told(prepared: Prepared) -> RunVerdict:
+def verdict_of(prepared: ExaminedRun) -> RunVerdict:
     (verdict,) = judge([prepared], engine=Engine.LOCAL, write=False)
     return replace(verdict, run="", seconds=0.0)
 
@@ -110,7 +110,7 @@ def told(prepared: Prepared) -> RunVerdict:
 def in_one_piece(run: Path) -> RunVerdict:
     with pytest.MonkeyPatch.context() as patched:
         make_large(patched, 1 << 30, PIECE)
-        return told(prepare(run))
+        return verdict_of(examine_run(run))
 
 
 @pytest.mark.spark
@@ -127,7 +127,7 @@ def test_on_spark_the_verdict_is_that_of_the_run_in_one_piece(
     recorded: dict[str, Path], session: Session, mutant: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surveying, "TASK_ROWS", most)
-    found = told(prepare(recorded[mutant], session=session))
+    found = verdict_of(examine_run(recorded[mutant], session=session))
     assert found == in_one_piece(recorded[mutant])
     assert found.digest and [*found.reached] == ["replica damaged", "send of unknown outcome"]
     assert found.validity is (Validity.INVALID if mutant else Validity.VALID)
@@ -141,7 +141,7 @@ def test_in_this_process_the_verdict_is_the_same(
     monkeypatch.setattr(blocks, "MOST_HELD", 300)
     run, seen = recorded[mutant], list[tuple[int, int]]()
     before = {path.name for path in run.iterdir()}
-    found = told(prepare(run, on_progress=lambda *progress: seen.append(progress)))
+    found = verdict_of(examine_run(run, on_progress=lambda *progress: seen.append(progress)))
     assert found == in_one_piece(run) and found.validity is (Validity.INVALID if mutant else Validity.VALID)
     assert [done for done, _ in seen] == [*range(1, seen[-1][1] + 1)] and len(seen) > 5
     assert {path.name for path in run.iterdir()} == before, "nothing is left behind"
@@ -164,7 +164,7 @@ def test_rows_that_can_not_be_read_apart_as_they_stand_are_judged_as_those_that_
     wanted, seen = in_one_piece(run), list[tuple[int, int]]()
     bend(run)
     assert pieces(run, manifest.read(run)) == ()
-    found = told(prepare(run, on_progress=lambda *progress: seen.append(progress)))
+    found = verdict_of(examine_run(run, on_progress=lambda *progress: seen.append(progress)))
     assert seen, "it was divided"
     assert found == wanted and found.validity is Validity.VALID and not [*run.glob("pieces-*")]
 
@@ -182,7 +182,7 @@ def test_what_a_row_of_a_stranger_lacks_is_nothing_in_large_runs_too(tmp_path: P
     for least in (300, 1 << 30):
         with pytest.MonkeyPatch.context() as patched:
             make_large(patched, least, 200)
-            whole, same, unnumbered = (told(prepare(run)) for run in runs)
+            whole, same, unnumbered = (verdict_of(examine_run(run)) for run in runs)
         assert whole == same and Validity.INVALID in {law.validity for law in whole.laws}
         assert unnumbered.validity is Validity.UNKNOWN and "a row has no number" in unnumbered.why[0]
 
@@ -215,10 +215,10 @@ def half_a_manifest(run: Path) -> bytes:
 def test_a_damaged_run_is_unknown_and_says_why_as_in_one_piece(run: Path, damage: str) -> None:
     bend, words = DAMAGES[damage]
     bend(run)
-    found = prepare(run)
-    assert words in " ".join(found.damage) and told(found) == in_one_piece(run)
-    assert told(found).validity is Validity.UNKNOWN
-    assert Validity.VALID not in {law.validity for law in told(found).laws}
+    found = examine_run(run)
+    assert words in " ".join(found.damage) and verdict_of(found) == in_one_piece(run)
+    assert verdict_of(found).validity is Validity.UNKNOWN
+    assert Validity.VALID not in {law.validity for law in verdict_of(found).laws}
 
 
 def test_a_piece_that_changes_meanwhile_is_damage(run: Path, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_piece_that_changes_meanwhile_is_damage(run: Path, tmp_path: Path) -> 
 
 
 def strange(rng: random.Random, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows as nobody here records them: operations that end otherwise than they began, and deliveries without an
+    """Rows as our recorder never writes them: operations that end otherwise than they began, and deliveries without an
     end; some ends come late."""
     kept = list[tuple[int, dict[str, Any]]]()
     gone, odd = rng.choice(((0, 0.1), (0.05, 0), (0.02, 0.02)))
@@ -287,8 +287,8 @@ def test_operations_whose_rows_must_be_looked_at_together_are(
         monkeypatch.setattr(surveying, "TASK_ROWS", rng.choice((100, 20, 5)))
         with pytest.MonkeyPatch.context() as patched:
             make_large(patched, 1 << 30, 70)
-            wanted = told(prepare(run))
-        assert told(prepare(run)) == wanted, seed
+            wanted = verdict_of(examine_run(run))
+        assert verdict_of(examine_run(run)) == wanted, seed
     assert sum(map(bool, joined)) > len(seeds) / 4
 
 
@@ -298,10 +298,10 @@ def test_what_is_found_as_if_there_had_been_no_accident_is_that_of_one_piece(
     rows = [{**row, "f": "accident"} if row["kind"] == "fault" else row for row in busy(4).rows]
     make_large(monkeypatch, 50, 70)
     record(tmp_path / "run", rows)
-    large = prepare(tmp_path / "run")
+    large = examine_run(tmp_path / "run")
     make_large(monkeypatch, 1 << 30, 70)
-    whole = prepare(tmp_path / "run")
-    assert large.accidents == whole.accidents != () and told(large) == told(whole)
+    whole = examine_run(tmp_path / "run")
+    assert large.accidents == whole.accidents != () and verdict_of(large) == verdict_of(whole)
     context = replace(whole.context, without_accidents=True)
     assert verdicts(context, large.as_if) == verdicts(context, whole.as_if) and len(large.as_if) > len(whole.as_if)
 
@@ -319,7 +319,7 @@ def looked_at(*pairs: tuple[int, int]) -> list[Surveyed]:
         (looked_at((-1, -1), (-1, 12), (-1, -1)), [(1, 2)]),  # its end may be anywhere behind
         (looked_at((-1, -1), (-1, 3), (25, -1)), [(0, 2)]),
         (looked_at((-1, -1), (9, -1), (10, -1), (-1, -1), (31, -1), (-1, 49)), [(0, 2), (3, 5)]),
-        (looked_at((-1, -1), (-1, -1), (1 << 40, -1)), []),  # a beginning that nobody has
+        (looked_at((-1, -1), (-1, -1), (1 << 40, -1)), []),  # a beginning that is in no piece
     ],
 )
 def test_pieces_with_rows_of_one_operation_are_found(found: list[Surveyed], wanted: list[tuple[int, int]]) -> None:
@@ -358,7 +358,7 @@ def test_a_job_that_comes_to_nothing_leaves_every_law_unknown(
     recorded: dict[str, Path], stage: str, error: BaseException
 ) -> None:
     with Failing(stage, error) as session:
-        verdict = told(prepare(recorded[BUG], session=session))  # type: ignore[arg-type]
+        verdict = verdict_of(examine_run(recorded[BUG], session=session))  # type: ignore[arg-type]
     words = "the spark job failed: no executor is left" if isinstance(error, JobFailed) else "memory"
     assert {verdict.validity, *(law.validity for law in verdict.laws)} == {Validity.UNKNOWN}
     assert words in verdict.why[0].lower() and all(words in law.why.lower() for law in verdict.laws)
@@ -375,7 +375,9 @@ def test_a_shard_for_which_there_is_no_memory_leaves_its_own_laws_unknown(
         return gathered(shared, bucket, blocks)
 
     monkeypatch.setattr(divided, "gathered", scarce)
-    assert_some_are_unknown(told(prepare(recorded[""])), "a worker ran out of memory when it read the shard node")
+    assert_some_are_unknown(
+        verdict_of(examine_run(recorded[""])), "a worker ran out of memory when it read the shard node"
+    )
 
 
 @pytest.mark.spark
@@ -384,7 +386,7 @@ def test_a_shard_that_no_worker_survives_leaves_its_own_laws_unknown(
     recorded: dict[str, Path], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(divided, "examine_bucket", spark_work.examine_all_but_one)
-    assert_some_are_unknown(told(prepare(recorded[""], session=session)), "a Python worker died each time")
+    assert_some_are_unknown(verdict_of(examine_run(recorded[""], session=session)), "a Python worker died each time")
 
 
 def assert_some_are_unknown(verdict: RunVerdict, words: str) -> None:
@@ -415,5 +417,5 @@ def test_a_full_disk_is_one_sentence_and_no_verdict(run: Path, held: int, monkey
     monkeypatch.setattr(blocks, "SpooledTemporaryFile", Full)
     (run / directory.VERDICT).unlink(missing_ok=True)
     with pytest.raises(MachineError, match=r"cannot write the rows in .*run: No space left on device"):
-        prepare(run)
+        examine_run(run)
     assert not (run / directory.VERDICT).exists() and History.open(run).is_large

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from chaos.judging import divided, masters
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.judging.spark import Session
 from tests.chaos.judging import spark_work
-from tests.chaos.judging.test_divided import BUG, in_one_piece, told
+from tests.chaos.judging.test_divided import BUG, in_one_piece, verdict_of
 from tests.chaos.judging.test_divided import recorded as recorded
 from tests.chaos.judging.test_divided import small as small
 
@@ -27,5 +27,5 @@ def test_an_executor_that_is_killed_in_any_stage_changes_nothing(
     monkeypatch.setattr(divided, stage, getattr(spark_work, stage))
     conf = {"spark.executorEnv.KILLED": str(tmp_path), "spark.executorEnv.PYTHONPATH": str(ROOT)}
     with Session(masters.parse("local-cluster[2,1,1024]"), conf=conf) as cluster:
-        assert told(prepare(recorded[BUG], session=cluster)) == wanted
+        assert verdict_of(examine_run(recorded[BUG], session=cluster)) == wanted
     assert (tmp_path / stage).exists()

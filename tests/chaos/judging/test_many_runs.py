@@ -15,7 +15,7 @@ from chaos.history import directory
 from chaos.judging import engine
 from chaos.judging.in_process import Filed, InProcess
 from chaos.judging.outcome import judge
-from chaos.judging.run import Prepared, prepare, prepare_each
+from chaos.judging.run import ExaminedRun, examine_run, examine_runs
 from chaos.judging.spark_errors import JobFailed
 from chaos.verdict import Engine, RunVerdict, Validity
 from tests.chaos.history.runs import make_large
@@ -61,22 +61,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
-def judged(found: Iterable[Prepared]) -> list[RunVerdict]:
+def judged(found: Iterable[ExaminedRun]) -> list[RunVerdict]:
     return [replace(one, seconds=0.0) for one in judge([*found], engine=Engine.SPARK, write=False)]
 
 
 def alone(runs: Sequence[Path]) -> list[RunVerdict]:
-    return judged(map(prepare, runs))
+    return judged(map(examine_run, runs))
 
 
 def together(runs: Sequence[Path], session: Any, **more: Any) -> list[RunVerdict]:
-    return judged(prepare_each(runs, session=session, **more))
+    return judged(examine_runs(runs, session=session, **more))
 
 
 def test_small_runs_are_examined_in_one_job_as_each_is_alone(runs: list[Path]) -> None:
     with Workers() as session:
         found = together(runs, session)
-        assert found == alone(runs) == judged(prepare_each(runs))
+        assert found == alone(runs) == judged(examine_runs(runs))
         assert (session.jobs, session.shuffles) == (1, 0)
     assert len({verdict.digest for verdict in found}) == len(runs) and {verdict.seed for verdict in found} == {
         0,
@@ -110,6 +110,20 @@ def test_a_run_that_no_executor_sees_is_examined_here(runs: list[Path], tmp_path
         assert together([runs[0], mine], session) == wanted
 
 
+def test_another_run_that_an_executor_sees_under_its_path_is_not_taken_for_it(runs: list[Path], tmp_path: Path) -> None:
+    mine, other, aside = tmp_path / "mine", tmp_path / "other", tmp_path / "aside"
+    for place, seed in ((mine, 5), (other, 6)):
+        strangers.recorded(place, busy(seed).recorded(), seed=seed, **META)
+    wanted = alone([runs[0], mine])
+
+    def swapped(_: Sequence[Any]) -> None:
+        for place, to in ((mine, aside), (other, mine), (aside, other)):
+            place.rename(to)
+
+    with Workers(swapped, swapped) as session:
+        assert together([runs[0], mine], session) == wanted != alone([runs[0], other])
+
+
 @pytest.mark.parametrize("local", [False, True])
 def test_a_run_that_is_refused_is_one_sentence_and_nothing_is_judged(
     runs: list[Path], tmp_path: Path, local: bool
@@ -117,12 +131,12 @@ def test_a_run_that_is_refused_is_one_sentence_and_nothing_is_judged(
     trimmed = strangers.recorded(tmp_path / "trimmed", busy(5).recorded(), replay="stormproof run x", **META)
     directory.trim(trimmed)
     with Workers() as session, pytest.raises(BadInput, match=r"trimmed: of this run only its verdict was kept.*run x"):
-        prepare_each([runs[0], trimmed], session=None if local else session)  # type: ignore[arg-type]
+        examine_runs([runs[0], trimmed], session=None if local else session)  # type: ignore[arg-type]
 
 
 def test_progress_says_how_many_runs_are_done(runs: list[Path]) -> None:
     told: list[tuple[int, int]] = []
-    prepare_each(runs[:2], on_progress=lambda *done: told.append(done))
+    examine_runs(runs[:2], on_progress=lambda *done: told.append(done))
     assert told == [(1, 2), (2, 2)]
 
 
@@ -139,7 +153,7 @@ def test_a_job_that_dies_leaves_every_law_of_every_run_unknown(runs: list[Path])
 
 def test_a_run_that_kills_its_worker_is_unknown_and_no_other(runs: list[Path]) -> None:
     def kills(tasks: Sequence[Any]) -> None:
-        if runs[1] in tasks:
+        if runs[1] in [task.run for task in tasks]:
             killed(tasks)
 
     with Workers(kills) as session:

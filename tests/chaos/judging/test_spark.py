@@ -13,7 +13,7 @@ import pytest
 
 from chaos.errors import MachineError
 from chaos.judging import masters, run
-from chaos.judging.run import prepare, prepare_each
+from chaos.judging.run import examine_run, examine_runs
 from chaos.judging.spark import Session
 from chaos.verdict import Validity
 from tests.chaos.judging import spark_work
@@ -43,12 +43,12 @@ def test_a_run_that_no_worker_survives_is_unknown_and_no_other(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [strangers.recorded(tmp_path / name, busy(3).recorded(), **META) for name in ("poison", "sound")]
-    wanted = judged(map(prepare, runs))
+    wanted = judged(map(examine_run, runs))
     told: list[tuple[int, int]] = []
-    assert judged(prepare_each(runs, session=session, on_progress=lambda *done: told.append(done))) == wanted
+    assert judged(examine_runs(runs, session=session, on_progress=lambda *done: told.append(done))) == wanted
     assert told[-1] == (2, 2)
     monkeypatch.setattr(run, "_if_small", spark_work.if_small_and_no_poison)
-    poisoned, sound = judged(prepare_each(runs, session=session))
+    poisoned, sound = judged(examine_runs(runs, session=session))
     assert poisoned.validity is Validity.UNKNOWN and "a Python worker died each time" in poisoned.why[0]
     assert sound == wanted[1] and sound.validity is Validity.INVALID
 
@@ -59,15 +59,15 @@ import sys
 from pathlib import Path
 from chaos.history import pieces, segments
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare, prepare_each
+from chaos.judging.run import examine_run, examine_runs
 from chaos.judging.spark import Session
 
 runs = [*map(Path, sys.argv[1:])]
-here = prepare_each(runs)
+here = examine_runs(runs)
 with Session() as session:
-    there = prepare_each(runs, session=session)
+    there = examine_runs(runs, session=session)
     pieces.LARGE_ROWS, segments.SEGMENT_ROWS = 500, 200
-    there.append(prepare(runs[0], session=session))
+    there.append(examine_run(runs[0], session=session))
 found = [[verdict.laws for verdict in judge(some, engine="spark", write=False)] for some in (there, [*here, here[0]])]
 assert found[0] == found[1]
 print(len(found[0]))

@@ -20,7 +20,7 @@ from benchmarks.mutants import EXPERIMENTS
 from chaos.experiment.reader import load
 from chaos.history.directory import read_verdict
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine, Validity
 from reference.mutants import MUTANTS
 from stormproof.launch import SIM, Launch, start
@@ -111,7 +111,7 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
         experiment=experiment, file=file, deployment=SIM, seed=exhibit.seed, mutant=exhibit.mutant, out=tmp_path
     )
     run = start(asked)
-    judge([prepare(run)], engine=Engine.LOCAL)
+    judge([examine_run(run)], engine=Engine.LOCAL)
     page = reports.render(run)
     assert exhibit.law in {law.law for law in read_verdict(run).laws if law.validity is Validity.INVALID}
     told = story(page.read_text("utf-8"))

@@ -14,7 +14,7 @@ from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.history.row_files import RowFiles
 from chaos.judging.outcome import judge
-from chaos.judging.run import prepare
+from chaos.judging.run import examine_run
 from chaos.verdict import Engine
 from reports.run_report.causes import Cause, group
 from reports.run_report.story import sentence
@@ -34,7 +34,7 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
     with pytest.MonkeyPatch.context() as patch:
         make_large(patch, 1 << 20, 1_000)
         run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=out))
-        judge([prepare(run)], engine=Engine.LOCAL)
+        judge([examine_run(run)], engine=Engine.LOCAL)
         verdict, history = read_verdict(run), History.open(run)
         told = group(history, summarise(history, ()).faults, verdict.violations)
         page = reports.render(run).read_text("utf-8")
