@@ -95,7 +95,8 @@ class Sieve:
     and for a shard's own rows: then it is given those of all shards.
 
     ``forward``: of a streamed sieve for a shard's own rows, which must know what came before a row. It is asked about
-    all of them at once, in their order, and not about pieces.
+    the first ones first, each time with what it kept of those before: ``keep(keep(A) + B) = keep(A + B)``. So it keeps
+    the operations whose ends it has not seen yet.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
     wherever they stand: what each node reports of itself may come long after what others report of it.

@@ -25,6 +25,8 @@ from chaos.judging.packing import pack, unpack
 
 #: The rows of so many bytes of blocks are held as tables.
 MOST_HELD = 32 << 20
+#: So many rows are held before a sieve is asked what it keeps of them, if it can be asked more than once.
+MOST_ROWS = 1 << 18
 
 
 def chosen(layout: Layout, bucket: int, blocks: Blocks) -> bytes:
@@ -144,18 +146,40 @@ def _marked(rows: pa.Table, part: Part) -> pa.Table:
 def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table]) -> dict[Sieve, Ints]:
     """Return which rows of a shard each sieve keeps, of those that stand there on its account."""
     lived = {sieve: Lived(sieve) for sieve in sieves if sieve.remember is not None}
-    about = {sieve: [layout.before.get(sieve, SCHEMA.empty_table())] for sieve in sieves if sieve not in lived}
+    held = {sieve: _Held(sieve, layout.before.get(sieve)) for sieve in sieves if sieve not in lived}
     for table in tables if sieves else ():
         for sieve, one in lived.items():
             one.add(table, Chooser(table).any_of(sieve.rows))
-        for sieve, rows in about.items():
-            rows.append(_about(sieve, table))
+        for sieve, rows in held.items():
+            rows.add(_about(sieve, table))
     if disordered := {sieve: one for sieve, one in lived.items() if one.disordered}:
         for table in tables:
             for sieve, one in disordered.items():
                 one.add_all(table, Chooser(table).any_of(sieve.rows))
-    kept = {sieve: numbers.distinct(sieve.keep(_joined(rows))) for sieve, rows in about.items()}
+    kept = {sieve: numbers.distinct(_index(rows.kept())) for sieve, rows in held.items()}
     return kept | {sieve: one.kept() for sieve, one in lived.items()}
+
+
+class _Held:
+    """The rows of a shard that a sieve is about, in their order. One that is asked about them in this order is asked
+    each time that there are many, and only what it keeps is held on."""
+
+    def __init__(self, sieve: Sieve, before: pa.Table | None) -> None:
+        self._sieve = sieve
+        self._tables = [] if before is None else [before]
+        self._rows, self._most = 0, MOST_ROWS
+
+    def add(self, rows: pa.Table) -> None:
+        self._tables.append(rows)
+        self._rows += rows.num_rows
+        if self._sieve.forward and self._rows > self._most:
+            self._tables = [self.kept()]
+            self._rows = self._tables[0].num_rows
+            self._most = max(MOST_ROWS, 2 * self._rows)
+
+    def kept(self) -> pa.Table:
+        rows = _joined(self._tables)
+        return _at(rows, self._sieve.keep(rows))
 
 
 def _about(sieve: Sieve, table: pa.Table) -> pa.Table:

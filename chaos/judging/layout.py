@@ -210,9 +210,10 @@ def counted(chooser: Chooser, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
 
 
 def buckets_of(parts: Sequence[Part], counts: Sequence[tuple[Ints, Ints]], most: int) -> tuple[Buckets, ...]:
-    """Return in which shards the keys of each part stand, of which none is to have more than ``most`` rows. What is
-    asked of nodes and groups takes long, so that each of them has a shard of its own."""
+    """Return in which shards the keys of each part stand, of which none is to have more than ``most`` rows; where a
+    queue is parted, half as many, since what stands beside comes to that. What is asked of nodes and groups takes long,
+    so that each of them has a shard of its own."""
+    allowed = {"queue": most, **dict.fromkeys(OF_QUEUES, max(1, most // 2))}
     return tuple(
-        Buckets.of(part, keys, rows, most if part.key in ("queue", *OF_QUEUES) else 0)
-        for part, (keys, rows) in zip(parts, counts, strict=True)
+        Buckets.of(part, keys, rows, allowed.get(part.key, 0)) for part, (keys, rows) in zip(parts, counts, strict=True)
     )

@@ -20,6 +20,7 @@ from chaos.history.ends import with_beginnings
 from chaos.history.parted import places
 from chaos.history.pieces import Held, Joined
 from chaos.history.run_meta import RunMeta
+from chaos.judging import gathering
 from chaos.judging.blocks import spooled
 from chaos.judging.divided import Divided
 from chaos.judging.engine import judge_rows, verdicts
@@ -60,8 +61,11 @@ OF_NODES: tuple[Callable[[Random], pa.Table], ...] = (
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queues are parted within a few offsets, operations and messages; and each anomaly is told."""
+    """Queues are parted within a few offsets, operations and messages; sieves are asked about a few rows at a time; and
+    each anomaly is reported."""
     monkeypatch.setattr(findings, "MAX_REPORTED", 1 << 40)
+    monkeypatch.setattr(gathering, "MOST_HELD", 0)
+    monkeypatch.setattr(gathering, "MOST_ROWS", 3)
     for name in ("OFFSETS", "CALLS", "MESSAGES"):
         monkeypatch.setattr(places, name, 2)
 

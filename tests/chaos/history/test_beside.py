@@ -165,7 +165,8 @@ def test_what_is_rare_stands_beside_everywhere() -> None:
 def test_what_is_kept_of_each_shard_stands_beside_in_the_others() -> None:
     rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2)]
     assert [*told(rows).values()] == [([0, 1], [2, 4]), ([2, 3], [0, 4]), ([4], [0, 2])]
-    assert [*told(rows, 4).values()] == [([0, 1, 2, 3], [4]), ([4], [0])]
+    rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2, 2, 3, 3, 4)]
+    assert [*told(rows, 8).values()] == [([0, 1, 2, 3], [4, 8]), ([4, 5, 6, 7], [0, 8]), ([8], [0, 4])]
 
 
 def test_what_is_of_a_queue_stands_beside_where_the_queue_does() -> None:
