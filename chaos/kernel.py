@@ -94,9 +94,10 @@ class Sieve:
     :attr:`Reads.beside`, where rows that stand in no shard of the part are given to it as if they had one of their own;
     and for a shard's own rows: then it is given those of all shards.
 
-    ``forward``: of a streamed sieve for a shard's own rows, which must know what came before a row. It is asked about
-    the first ones first, each time with what it kept of those before: ``keep(keep(A) + B) = keep(A + B)``. So it keeps
-    the operations whose ends it has not seen yet.
+    ``apart``: of a streamed sieve for a shard's own rows, which must know what came before a row. ``keep`` is asked
+    about the first ones first, each time with what it kept of those before, so it keeps the operations whose ends it
+    has not seen yet; and it is given what ``apart`` has kept of the rows of each piece by themselves, whatever came
+    before them: ``keep(keep(A) + apart(B)) = keep(A + B)``. ``apart`` is given those of all shards.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
     wherever they stand: what each node reports of itself may come long after what others report of it.
@@ -122,7 +123,7 @@ class Sieve:
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
-    forward: bool = False
+    apart: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     before: tuple[Reads, ...] = ()
     remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     sure: Callable[[Rows], npt.NDArray[np.int64]] | None = None

@@ -27,6 +27,7 @@ from chaos.judging.packing import pack, unpack
 MOST_HELD = 32 << 20
 #: So many rows are held before a sieve is asked what it keeps of them, if it can be asked more than once.
 MOST_ROWS = 1 << 18
+_NONE = SCHEMA.empty_table()
 
 
 def chosen(layout: Layout, bucket: int, blocks: Blocks) -> bytes:
@@ -166,19 +167,19 @@ class _Held:
 
     def __init__(self, sieve: Sieve, before: pa.Table | None) -> None:
         self._sieve = sieve
-        self._tables = [] if before is None else [before]
+        self._tables = [] if before is None else [sieve.only(before)]
         self._rows, self._most = 0, MOST_ROWS
 
     def add(self, rows: pa.Table) -> None:
         self._tables.append(rows)
         self._rows += rows.num_rows
-        if self._sieve.forward and self._rows > self._most:
+        if self._sieve.apart is not None and self._rows > self._most:
             self._tables = [self.kept()]
             self._rows = self._tables[0].num_rows
             self._most = max(MOST_ROWS, 2 * self._rows)
 
     def kept(self) -> pa.Table:
-        rows = _joined(self._tables)
+        rows = _joined(self._tables, self._sieve.only(_NONE))
         return _at(rows, self._sieve.keep(rows))
 
 
@@ -187,8 +188,7 @@ def _about(sieve: Sieve, table: pa.Table) -> pa.Table:
     found = Chooser(table).any_of(sieve.rows)
     if BESIDE in table.column_names:
         found = found & ~table[BESIDE].to_numpy()
-        table = table.drop_columns([BESIDE])
-    return table.filter(pa.array(found))
+    return sieve.only(table).filter(pa.array(found))
 
 
 def _kept_of_each(layout: Layout, choice: Choice, rows: pa.Table) -> Ints:
@@ -224,8 +224,8 @@ def _once(rows: pa.Table) -> pa.Table:
     return rows.unify_dictionaries().filter(pa.array(left))
 
 
-def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([SCHEMA.empty_table(), *tables]).unify_dictionaries().combine_chunks()
+def _joined(tables: Iterable[pa.Table], none: pa.Table = _NONE) -> pa.Table:
+    return pa.concat_tables([none, *tables]).unify_dictionaries().combine_chunks()
 
 
 def _index(rows: pa.Table) -> Ints:

@@ -139,19 +139,20 @@ class Layout:
 
     def _sifted(self, sieve: Sieve, rows: pa.Table, chooser: Chooser, shard: Ints) -> Flags:
         """Of the rows that a sieve is about, those that it may keep, of each shard for itself. What a streamed one
-        keeps of each piece is enough, unless it depends on the order of all."""
+        keeps of each piece is enough."""
         chosen = chooser.any_of(sieve.rows)
-        if sieve.remember is not None or sieve.forward or not sieve.streamed or not chosen.any():
+        if sieve.remember is not None or not sieve.streamed or not chosen.any():
             return chosen
         before = self.before.get(sieve) if sieve.before else None
         if before is not None:
             chosen = chosen & ~chooser.any_of(sieve.before)
         found = np.zeros(rows.num_rows, np.bool_)
+        read, keep = sieve.only(rows), sieve.apart or sieve.keep
         for one in np.unique(shard[chosen]).tolist():
             at = np.flatnonzero(chosen & (shard == one))
-            table = rows.take(pa.array(at))
-            given = table if before is None else pa.concat_tables([before, table]).unify_dictionaries()
-            found[at[np.isin(table["index"].to_numpy(), sieve.keep(given))]] = True
+            table = read.take(pa.array(at))
+            given = table if before is None else pa.concat_tables([sieve.only(before), table]).unify_dictionaries()
+            found[at[np.isin(table["index"].to_numpy(), keep(given))]] = True
         return found
 
     def _of_part(self, number: int, rows: Lean, place: Ints, callers: Operations | None) -> Iterator[tuple[int, bytes]]:

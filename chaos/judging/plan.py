@@ -87,12 +87,10 @@ class _Keep:
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
-    remember, sure = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure))
+    remember, sure, apart = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure, sieve.apart))
     before = _chosen(sieve.before)
     keep = _Keep(sieve.keep)
-    return choosing.Sieve(
-        _chosen(sieve.rows), sieve.columns, keep, remember, sure, sieve.forward, before, sieve.streamed
-    )
+    return choosing.Sieve(_chosen(sieve.rows), sieve.columns, keep, remember, sure, apart, before, sieve.streamed)
 
 
 def _sieves(reads: Iterable[Reads]) -> tuple[choosing.Sieve, ...]:

@@ -17,7 +17,7 @@ from checkers._facts.claims import (
     read_tops,
     tiered,
 )
-from checkers._facts.clients import Calls, Delivered, calls, delivered, drain_reads, pulls, sends
+from checkers._facts.clients import Calls, Delivered, calls, delivered, drain_reads, pulls, rows_of, sends
 from checkers._facts.faults import (
     Fault,
     all_destroyed,
@@ -108,6 +108,7 @@ __all__ = [
     "read",
     "read_tops",
     "replica_groups",
+    "rows_of",
     "sends",
     "service_ended",
     "since_load_ns",

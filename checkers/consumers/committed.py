@@ -38,6 +38,12 @@ def overlapping(rows: Rows) -> Ints:
     return np.sort(np.concatenate([pulls.invoke[kept], pulls.done[kept][pulls.done[kept] >= 0]]))
 
 
+def owned(rows: Rows) -> Ints:
+    """Return the pulls of owners that ended in ok, and those whose other row isn't here."""
+    pulls = Calls.of(rows, "pull")
+    return facts.rows_of(rows, "pull", np.flatnonzero(are_owned(rows, pulls) | (pulls.done < 0)))
+
+
 NEEDS = Needs(
     part="what groups committed, and who read for them",
     key=Key.QUEUE,
@@ -51,7 +57,7 @@ NEEDS = Needs(
                 columns=("op", "type", "queue", "offset", "epoch", "value"),
                 keep=overlapping,
                 streamed=True,
-                forward=True,
+                apart=owned,
             ),
         ),
         everywhere("final", "offsets"),

@@ -68,6 +68,19 @@ def needed(rows: Rows) -> Ints:
     return kept.at()
 
 
+def but_for_deliveries(rows: Rows) -> Ints:
+    """Return the rows, but for deliveries that another one follows at once: of the same pull, by the same node in the
+    same epoch as the same replica, and of a higher offset."""
+    at = rows.where(kind="op", f="delivered")
+    follows = (at[1:] == at[:-1] + 1) & (np.diff(rows.column("offset")[at]) > 0)
+    same = (*(rows.column(name)[at] for name in ("op", "queue", "node", "epoch")), rows.labels("from", at)[0])
+    for column in same:
+        follows &= column[1:] == column[:-1]
+    left = np.ones(len(rows), dtype=np.bool_)
+    left[at[:-1][follows]] = False
+    return np.flatnonzero(left)
+
+
 def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: facts.Calls, refused: Ints) -> tuple[Flags, Ints]:
     """Return the polls that came next after one in vain, and the last ones of each reader of a queue: which pulls, and
     which questions."""

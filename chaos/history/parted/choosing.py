@@ -47,20 +47,22 @@ class Sieve:
     those of all, with those that must be known ``before`` ahead of all others. ``remember`` and ``sure`` are for sieves
     of nodes' rows (:mod:`chaos.history.parted.lived`): they return the ``index`` of what must be known of these rows to
     choose among later ones, and of what is kept whatever these are. ``streamed``: what it keeps of what it has kept of
-    some rows and of others is what it keeps of all of them; unless it is ``forward``."""
+    some rows and of others is what it keeps of all of them; one that has ``apart`` must know what came before a row,
+    and is given what that keeps of the rows of each piece by themselves."""
 
     rows: tuple[Chosen, ...]
     columns: tuple[str, ...]
     keep: Callable[[pa.Table], Ints]
     remember: Callable[[pa.Table], Ints] | None = None
     sure: Callable[[pa.Table], Ints] | None = None
-    forward: bool = False
+    apart: Callable[[pa.Table], Ints] | None = None
     before: tuple[Chosen, ...] = ()
     streamed: bool = False
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((*self.columns, *ALWAYS, *(LIVED if self.remember is not None else ())))
+    def only(self, rows: pa.Table) -> pa.Table:
+        """Return the rows with no more columns than it is given."""
+        read = (*self.columns, *ALWAYS, *(LIVED if self.remember is not None else ()))
+        return rows.select([name for name in rows.column_names if name in read])
 
 
 @dataclass(frozen=True, slots=True)

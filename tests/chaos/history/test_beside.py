@@ -50,10 +50,14 @@ def lowest(rows: pa.Table) -> Ints:
 
 
 def rising(rows: pa.Table) -> Ints:
-    """The rows whose message is above all that came before."""
-    message = rows["message"].to_numpy()
-    before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(message)[:-1])[: len(message)]
-    return rows["index"].to_numpy()[message > before]
+    """The rows whose message is above all that came before in their queue."""
+    highest: dict[int, int] = {}
+    found = []
+    for index, queue, message in zip(*(rows[name].to_pylist() for name in ("index", "queue", "message")), strict=True):
+        if message > highest.get(queue, message - 1):
+            highest[queue] = message
+            found.append(index)
+    return np.array(found, np.int64)
 
 
 def unlike_last(rows: pa.Table) -> Ints:
@@ -99,7 +103,7 @@ PLAN = (
                 own=(Chosen("final", ("log",)),),
                 sifted=(
                     Sieve((Chosen("op", ("send",)),), ("offset",), highest, streamed=True),
-                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, forward=True),
+                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, streamed=True, apart=rising),
                 ),
             ),
             Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
@@ -120,7 +124,12 @@ PLAN = (
     Part("group", "group", own=(Chosen("op", ("commit",)),), everywhere=(Chosen("trace", ("role",)),)),
     Part("node", "node", own=(Chosen("trace"),), everywhere=(Chosen("harness"), Chosen("fault"))),
     Part("run", "run", own=(Chosen("op", queueless=True),), sieves=(Sieve((Chosen("poll"),), ("offset",), lowest),)),
-    Part("sifted", "run", own=(Chosen("op", ("commit",)),), sifted=(Sieve((Chosen("op", ("send",)),), (), highest),)),
+    Part(
+        "sifted",
+        "run",
+        own=(Chosen("op", ("commit",)),),
+        sifted=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
+    ),
     Part("lived", "node", sifted=(Sieve((Chosen("trace"),), (), unlike_last, last_of_nodes, unlike_last),)),
 )
 
