@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 import numpy as np
 import pyarrow as pa
 
 from chaos.history.columns import BESIDE
 from chaos.history.parted import numbers
-from chaos.history.parted.choosing import Chooser, Flags, Ints, Sieve
+from chaos.history.parted.choosing import Flags, Ints, Sieve
 from chaos.history.parted.words import coded
 
 #: Where more rows must be known to choose among later ones, no row is left out: to ask about all of them with each
@@ -35,14 +33,9 @@ class Lived:
         self._gave_up = False
         self.disordered: set[str] = set()
 
-    def add_each(self, blocks: Callable[[], Iterable[pa.Table]]) -> None:
-        """All rows of a run."""
-        for block in blocks():
-            self.add(block, Chooser(block).any_of(self._sieve.rows))
-
     def add(self, block: pa.Table, chosen: Flags) -> None:
         """``chosen``: which of these rows the sieve is about."""
-        table = block.filter(pa.array(chosen))
+        table = self._sieve.only(block).filter(pa.array(chosen))
         if not table.num_rows:
             return
         self._look_for_disorder(table)
