@@ -96,8 +96,9 @@ class Sieve:
 
     ``apart``: of a streamed sieve for a shard's own rows, which must know what came before a row. ``keep`` is asked
     about the first ones first, each time with what it kept of those before, so it keeps the operations whose ends it
-    has not seen yet; and it is given what ``apart`` has kept of the rows of each piece by themselves, whatever came
-    before them: ``keep(keep(A) + apart(B)) = keep(A + B)``. ``apart`` is given those of all shards.
+    has not seen yet; and of those of its rows that another sieve is about, ``apart``, it is given what that keeps of
+    each piece by itself, whatever came before: ``keep(keep(A) + apart(B)) = keep(A + B)``. That one is given the rows
+    of all shards.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
     wherever they stand: what each node reports of itself may come long after what others report of it.
@@ -123,7 +124,7 @@ class Sieve:
     columns: tuple[str, ...]
     keep: Callable[[Rows], npt.NDArray[np.int64]]
     streamed: bool = False
-    apart: Callable[[Rows], npt.NDArray[np.int64]] | None = None
+    apart: Sieve | None = None
     before: tuple[Reads, ...] = ()
     remember: Callable[[Rows], npt.NDArray[np.int64]] | None = None
     sure: Callable[[Rows], npt.NDArray[np.int64]] | None = None

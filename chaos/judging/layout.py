@@ -3,9 +3,9 @@ share. A piece of the run is divided without the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -121,20 +121,29 @@ class Layout:
         rows = without(without_beginnings(rows)[0], self.left_out)
         chooser, lean = self.chooser(rows), Lean.of(rows)
         yield from _packed(PLAIN, lean, chooser.any_of(self.plain))
-        places = [self._places(rows, chooser, number) for number in range(len(self.parts))]
-        for at, choice in enumerate(self.choices):
-            shard = np.zeros(rows.num_rows, np.int64) if choice.part < 0 else places[choice.part]
-            yield from _packed(FIRST_CHOICE + at, lean, self._sifted(choice.sieve, rows, chooser, shard))
+        together = np.zeros(rows.num_rows, np.int64)
+
+        @cache
+        def sifted(sieve: Sieve) -> Flags:
+            if sieve.apart is None:
+                return self._sifted(sieve, rows, chooser, together)
+            return chooser.any_of(sieve.rows) & (~chooser.any_of(sieve.apart.rows) | sifted(sieve.apart))
+
+        places = [self._places(chooser, number, sifted) for number in range(len(self.parts))]
+        for bucket, choice in enumerate(self.choices, start=FIRST_CHOICE):
+            of_each = choice.part >= 0
+            kept = self._sifted(choice.sieve, rows, chooser, places[choice.part]) if of_each else sifted(choice.sieve)
+            yield from _packed(bucket, lean, kept)
         for number, part in enumerate(self.parts):
             callers = Operations.of(part, rows, chooser, places[number]) if part.callers else None
             yield from self._of_part(number, lean, places[number], callers)
 
-    def _places(self, rows: pa.Table, chooser: Chooser, number: int) -> Ints:
+    def _places(self, chooser: Chooser, number: int, sifted: Callable[[Sieve], Flags]) -> Ints:
         """In which shard of a part each row may have its own place, -1 for none."""
         part = self.parts[number]
         own = chooser.any_of(part.own)
         for sieve in part.sifted:
-            own = own | self._sifted(sieve, rows, chooser, np.zeros(rows.num_rows, np.int64))
+            own = own | sifted(sieve)
         return self.buckets[number].numbers(chooser.keys(part.key), own)
 
     def _sifted(self, sieve: Sieve, rows: pa.Table, chooser: Chooser, shard: Ints) -> Flags:
@@ -147,12 +156,12 @@ class Layout:
         if before is not None:
             chosen = chosen & ~chooser.any_of(sieve.before)
         found = np.zeros(rows.num_rows, np.bool_)
-        read, keep = sieve.only(rows), sieve.apart or sieve.keep
+        read = sieve.only(rows)
         for one in np.unique(shard[chosen]).tolist():
             at = np.flatnonzero(chosen & (shard == one))
             table = read.take(pa.array(at))
             given = table if before is None else pa.concat_tables([sieve.only(before), table]).unify_dictionaries()
-            found[at[np.isin(table["index"].to_numpy(), keep(given))]] = True
+            found[at[np.isin(table["index"].to_numpy(), sieve.keep(given))]] = True
         return found
 
     def _of_part(self, number: int, rows: Lean, place: Ints, callers: Operations | None) -> Iterator[tuple[int, bytes]]:

@@ -87,7 +87,8 @@ class _Keep:
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:
-    remember, sure, apart = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure, sieve.apart))
+    remember, sure = (None if one is None else _Keep(one) for one in (sieve.remember, sieve.sure))
+    apart = None if sieve.apart is None else _sieve(sieve.apart)
     before = _chosen(sieve.before)
     keep = _Keep(sieve.keep)
     return choosing.Sieve(_chosen(sieve.rows), sieve.columns, keep, remember, sure, apart, before, sieve.streamed)

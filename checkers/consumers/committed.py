@@ -38,8 +38,8 @@ def overlapping(rows: Rows) -> Ints:
     return np.sort(np.concatenate([pulls.invoke[kept], pulls.done[kept][pulls.done[kept] >= 0]]))
 
 
-def owned(rows: Rows) -> Ints:
-    """Return the pulls of owners that ended in ok, and those whose other row isn't here."""
+def _owned(rows: Rows) -> Ints:
+    """Return the pulls of owners that ended in ok, and those whose other row isn't here. A sieve."""
     pulls = Calls.of(rows, "pull")
     return facts.rows_of(rows, "pull", np.flatnonzero(are_owned(rows, pulls) | (pulls.done < 0)))
 
@@ -57,7 +57,12 @@ NEEDS = Needs(
                 columns=("op", "type", "queue", "offset", "epoch", "value"),
                 keep=overlapping,
                 streamed=True,
-                apart=owned,
+                apart=Sieve(
+                    rows=(own("op", "pull"),),
+                    columns=("op", "type", "queue", "value"),
+                    keep=_owned,
+                    streamed=True,
+                ),
             ),
         ),
         everywhere("final", "offsets"),

@@ -18,7 +18,7 @@ from checkers._facts.arrays import Flags, Ints
 from checkers._facts.reads import everywhere, own
 from checkers.progress import held
 from checkers.progress.ends import KnownEnds
-from checkers.progress.needed import but_for_deliveries, needed
+from checkers.progress.needed import DELIVERIES, needed
 from checkers.progress.polls import Polls, Stall, after_recovery, bound_ns, gets_on
 from checkers.progress.promise import ANSWERED, PROMISE, UNREADABLE, WRONG_NEXT_OFFSET
 from checkers.progress.pulls import Pulls
@@ -39,7 +39,7 @@ NEEDS = Needs(
                 columns=("op", "type", "process", "queue", "offset", "node", "epoch", "value"),
                 keep=needed,
                 streamed=True,
-                apart=but_for_deliveries,
+                apart=DELIVERIES,
             ),
         ),
         *reads.SERVICE_OWED,

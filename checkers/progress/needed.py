@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from chaos.kernel import Sieve
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.arrays import (
@@ -22,6 +23,7 @@ from checkers._facts.arrays import (
     slots,
     stable_order,
 )
+from checkers._facts.reads import own
 from checkers.progress.ends import told_ends
 from checkers.progress.pulls import Pulls, processes, readers
 
@@ -68,17 +70,25 @@ def needed(rows: Rows) -> Ints:
     return kept.at()
 
 
-def but_for_deliveries(rows: Rows) -> Ints:
-    """Return the rows, but for deliveries that another one follows at once: of the same pull, by the same node in the
-    same epoch as the same replica, and of a higher offset."""
+def _ends_of_deliveries(rows: Rows) -> Ints:
+    """Return deliveries but for those that another one follows at once: of the same pull, by the same node in the same
+    epoch as the same replica, and of a higher offset. A sieve."""
     at = rows.where(kind="op", f="delivered")
-    follows = (at[1:] == at[:-1] + 1) & (np.diff(rows.column("offset")[at]) > 0)
+    last = np.ones(len(at), dtype=np.bool_)
+    last[:-1] = (np.diff(rows.column("index")[at]) != 1) | (np.diff(rows.column("offset")[at]) <= 0)
     same = (*(rows.column(name)[at] for name in ("op", "queue", "node", "epoch")), rows.labels("from", at)[0])
     for column in same:
-        follows &= column[1:] == column[:-1]
-    left = np.ones(len(rows), dtype=np.bool_)
-    left[at[:-1][follows]] = False
-    return np.flatnonzero(left)
+        last[:-1] |= column[1:] != column[:-1]
+    return at[last]
+
+
+#: Of what a pull delivers the last message says enough to :func:`needed`.
+DELIVERIES = Sieve(
+    rows=(own("op", "delivered"),),
+    columns=("op", "queue", "offset", "node", "epoch", "value"),
+    keep=_ends_of_deliveries,
+    streamed=True,
+)
 
 
 def _polls(rows: Rows, pulls: Pulls, vain: Flags, asks: facts.Calls, refused: Ints) -> tuple[Flags, Ints]:

@@ -20,7 +20,7 @@ from checkers._facts.faults import calm_times, were_calm
 from checkers._facts.reads import everywhere, own
 from checkers._facts.service import Stretch
 from checkers.progress.ends import told_ends
-from checkers.progress.needed import Kept, Tops, but_for_deliveries
+from checkers.progress.needed import DELIVERIES, Kept, Tops
 from checkers.progress.polls import Polls, Stall, gets_on, given_by_replicas, in_vain_at_replicas
 from checkers.progress.promise import PROMISE, WOKEN_LATE
 from checkers.progress.pulls import Pulls
@@ -88,7 +88,7 @@ NEEDS = Needs(
                 columns=("op", "type", "process", "queue", "offset", "node", "epoch", "time_ns", "value"),
                 keep=needed,
                 streamed=True,
-                apart=but_for_deliveries,
+                apart=DELIVERIES,
             ),
         ),
         everywhere("trace", "role"),

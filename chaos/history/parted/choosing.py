@@ -55,7 +55,7 @@ class Sieve:
     keep: Callable[[pa.Table], Ints]
     remember: Callable[[pa.Table], Ints] | None = None
     sure: Callable[[pa.Table], Ints] | None = None
-    apart: Callable[[pa.Table], Ints] | None = None
+    apart: Sieve | None = None
     before: tuple[Chosen, ...] = ()
     streamed: bool = False
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from chaos.history.columns import VALUE
 from chaos.history.parted.words import among
 from chaos.history.values import whole_numbers
-from chaos.ops import DELIVERED
+from chaos.ops import DELIVERED, SEQUENCE_BITS
 
 #: So many offsets of a queue are never parted.
 OFFSETS = 1 << 12
@@ -17,7 +17,7 @@ OFFSETS = 1 << 12
 CALLS = 1 << 12
 #: So many numbers of messages that follow one another are never parted: what one pull delivers mostly stands together.
 MESSAGES = 1 << 12
-#: Hashes of messages are that many.
+#: Messages have places that are that many, however many and of whatever numbers they are.
 HASHES = 1 << 12
 #: Operations whose ends say where a queue ends; they stand at the last offset before that.
 NAMING_END = ("pull", "bounds")
@@ -70,11 +70,12 @@ class Places:
 
     def messages(self, block: pa.Table) -> Ints:
         """Numbers below :data:`HASHES` that the rows of one message share, and of those with numbers close to it; -1
-        for rows of none."""
+        for rows of none. Those of messages of one queue that follow one another mostly do so too: a piece has rows of
+        few."""
         message = np.asarray(block["message"].to_numpy(), np.int64)
-        close = message // self._together(MESSAGES)
-        mixed = close.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth's hash
-        return np.where(message < 0, -1, (mixed >> np.uint64(52)).astype(np.int64) & (HASHES - 1))
+        close = (message & ((1 << SEQUENCE_BITS) - 1)) // self._together(MESSAGES)
+        spread = (message >> SEQUENCE_BITS) * 0x9E3  # HASHES / golden ratio, so that queues begin apart
+        return np.where(message < 0, -1, (spread + close) & (HASHES - 1))
 
     def _together(self, many: int) -> int:
         """So many numbers that follow one another are never parted; fewer, where fewer offsets are."""

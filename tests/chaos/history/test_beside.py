@@ -77,6 +77,7 @@ def last_of_nodes(rows: pa.Table) -> Ints:
     return np.array([*last.values()], np.int64)
 
 
+APART = Sieve((Chosen("op", ("delivered",)),), ("message",), rising, streamed=True)
 PART = Part(
     "range",
     "offset",
@@ -103,7 +104,7 @@ PLAN = (
                 own=(Chosen("final", ("log",)),),
                 sifted=(
                     Sieve((Chosen("op", ("send",)),), ("offset",), highest, streamed=True),
-                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, streamed=True, apart=rising),
+                    Sieve((Chosen("op", ("delivered",)),), ("message",), rising, streamed=True, apart=APART),
                 ),
             ),
             Part("other.range", "offset", own=(Chosen("op"),), everywhere=(Chosen("harness"),)),
