@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -54,6 +54,9 @@ class Rows(Protocol):
 
     def value(self, row: int) -> dict[str, Any]:
         """Return the row's ``value`` column, parsed."""
+
+    def values(self, at: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+        """Yield the same of many rows, which costs each row less."""
 
     def forms(self, at: npt.NDArray[np.int64]) -> Sequence[Form]:
         """Return the ``value`` of all these rows, parsed together: each row in one form. It costs a parse for each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,6 +67,11 @@ class Declared:
         if self._strict:
             self._is_mine(row)
         return self._rows.value(row)
+
+    def values(self, at: Positions) -> Iterator[dict[str, Any]]:
+        self._has("value")
+        self._are_mine(at)
+        return self._rows.values(at)
 
     def forms(self, at: Positions) -> Sequence[Form]:
         self._has("value")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from chaos.shard_rows import Form, Rows
 
 #: So many values are kept as they were parsed. Kernels come back to few rows, but a long run has many.
 MOST_PARSED = 1 << 15
+#: So many of those that are asked for together are parsed at a time.
+PARSED_AT_ONCE = 1 << 12
 
 
 T = TypeVar("T")
@@ -44,7 +46,6 @@ class Shard:
 
     def __init__(self, table: pa.Table) -> None:
         table, recorded = with_beginnings(table)
-        table = table.combine_chunks()
         index = _integers(table, "index")
         self._own = _own(table)
         self._order = _order(index)
@@ -110,10 +111,24 @@ class Shard:
         row = int(row)
         found = self._parsed.get(row)
         if found is None:
-            if len(self._parsed) == MOST_PARSED:
-                self._parsed.clear()
-            found = self._parsed[row] = parse(self._value_column()[row].as_py())
+            found = parse(self._value_column()[row].as_py())
+            self._keep({row: found})
         return found
+
+    def values(self, at: Positions) -> Iterator[dict[str, Any]]:
+        for begin in range(0, len(at), PARSED_AT_ONCE):
+            wanted = at[begin : begin + PARSED_AT_ONCE].tolist()
+            fresh = [row for row in wanted if row not in self._parsed]
+            texts = self._value_column().take(pa.array(fresh, pa.int64())).to_pylist()
+            parsed = dict(zip(fresh, map(parse, texts), strict=True))
+            found = [parsed[row] if row in parsed else self._parsed[row] for row in wanted]
+            self._keep(parsed)
+            yield from found
+
+    def _keep(self, parsed: Mapping[int, dict[str, Any]]) -> None:
+        if len(self._parsed) + len(parsed) > MOST_PARSED:
+            self._parsed.clear()
+        self._parsed.update(parsed)
 
     def forms(self, at: Positions) -> Sequence[Form]:
         return forms(self._value_column().take(pa.array(at, pa.int64())))
@@ -172,8 +187,7 @@ class Shard:
 
     def _value_column(self) -> pa.Array:
         if self._values is None:
-            column = self._table.column(VALUE)
-            array = column.chunk(0) if column.num_chunks else pa.array([], pa.string())
+            array = self._table.column(VALUE).combine_chunks()
             self._values = array if self._order is None else array.take(pa.array(self._order))
         return self._values
 
@@ -202,10 +216,7 @@ def _integers(table: pa.Table, name: str) -> Positions:
 
 
 def _words(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    column = table.column(name)
-    if not column.num_chunks:
-        return np.empty(0, dtype=np.int32), []
-    array = column.chunk(0)
+    array = table.column(name).combine_chunks()
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False)
