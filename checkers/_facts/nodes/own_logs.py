@@ -12,7 +12,7 @@ import numpy as np
 from chaos.driver import Profile
 from chaos.kernel import Reads, Sieve
 from chaos.shard_rows import Rows
-from checkers._facts.arrays import Flags, Ints, parts
+from checkers._facts.arrays import Flags, Ints, distinct, parts
 
 #: What a node reports again and again: most of it says nothing new.
 OFTEN = ("append", "synced", "confirm", "acked", "tier_commit", "retention")
@@ -54,8 +54,10 @@ class _Node:
         self.own = rows.own[lived]
 
     def are(self, *names: str) -> Flags:
-        codes = [self.rows.code("f", name) for name in names]
-        return np.isin(self.f, codes)
+        found = np.zeros(len(self.f), dtype=np.bool_)
+        for name in names:
+            found |= self.f == self.rows.code("f", name)
+        return found
 
     def last(self, of: Flags) -> Ints:
         """For each place the last one of these up to it, -1 before the first."""
@@ -254,8 +256,13 @@ class _OwnLogs:
     what: Callable[[_Node], Ints]
 
     def __call__(self, rows: Rows) -> Ints:
-        nodes = (_Node(rows, lived, self.profile) for lived in parts(rows.column("node")).values())
-        return np.unique(np.concatenate([np.empty(0, np.int64), *map(self.what, nodes)]))
+        return distinct(np.concatenate([np.empty(0, np.int64), *map(self.what, rows.memo(_nodes(self.profile)))]))
+
+
+@cache
+def _nodes(profile: Profile) -> Callable[[Rows], Sequence[_Node]]:
+    """Return what makes the nodes of some rows: two questions are asked about the same ones."""
+    return lambda rows: [_Node(rows, lived, profile) for lived in parts(rows.column("node")).values()]
 
 
 @cache
