@@ -6,9 +6,11 @@ node that was never seen in another role than slave has no business there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from chaos.driver import Evidence
 from chaos.events import Role, StoreCas, StoreDelete, StorePut, TierCut, TierRequest, TierStop
@@ -21,7 +23,7 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import tier
 from checkers._facts.arrays import Ints
-from checkers._facts.tier import Timeline
+from checkers._facts.tier import Versions
 
 WRITES = ("put", "cas", "delete")
 #: What the store says of a write that took effect.
@@ -97,47 +99,44 @@ class SingleUploader(Law):
 
 def _epochs(rows: Rows, found: Findings) -> None:
     """Check that epochs never fall along the versions of a manifest."""
-    for before, after in tier.pairs(rows):
-        if after.epoch < before.epoch:
-            found.add(
-                MANIFEST_EPOCH_REGRESSION,
-                f"Version {after.version} of the manifest of queue {after.queue} was written by {after.writer} in "
-                f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch "
-                f"{before.epoch}.",
-                *(int(rows.column("index")[version.at]) for version in (before, after)),
-                queue=after.queue,
-                offset=after.end,
-            )
+    for before, after in tier.falls(rows, "epoch"):
+        found.add(
+            MANIFEST_EPOCH_REGRESSION,
+            f"Version {after.version} of the manifest of queue {after.queue} was written by {after.writer} in "
+            f"epoch {after.epoch}, after {before.writer} had written version {before.version} in epoch "
+            f"{before.epoch}.",
+            *(int(rows.column("index")[version.at]) for version in (before, after)),
+            queue=after.queue,
+            offset=after.end,
+        )
 
 
 def _requests(rows: Rows, found: Findings) -> None:
     """Check that each writing request leaves a node that is master at that point of its own step, of the epoch it
     writes for."""
-    requests = rows.where(kind="trace", f="tier_request")
     index, epoch = rows.column("index"), rows.column("epoch")
-    for node in facts.nodes_of(rows, requests):
-        roles = Timeline.of(rows, node, "role")
-        mine = facts.node_traces(rows, node, "tier_request")
-        for at, moment in zip(mine.tolist(), facts.moment(rows, mine), strict=True):
-            verb = str(rows.value(at).get("verb", ""))
-            if verb not in WRITES:
-                continue
-            found.count("write_requests", 1)
-            role = roles.last(moment)
-            state = rows.value(role) if role >= 0 else {}
-            is_master = state.get("role") == "master"
-            if is_master and (epoch[at] < 0 or epoch[at] == epoch[role]):
-                continue
-            what = f"was {state.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[role])}"
-            found.add(
-                FOREIGN_DELETE if verb == "delete" and not is_master else STALE_UPLOADER,
-                f"{node} sent a {verb} of {rows.value(at).get('key', 'an object')} for epoch {int(epoch[at])} to the "
-                f"object store at {facts.at_s(rows, at)}, when it {what}.",
-                int(index[role]) if role >= 0 else -1,
-                int(index[at]),
-                queue=int(rows.column("queue")[at]),
-                offset=int(rows.column("offset")[at]),
-            )
+    requests, roles = (rows.where(kind="trace", f=f) for f in ("tier_request", "role"))
+    verb_of, verbs = rows.labels("verb", requests)
+    writes = facts.by_node(rows, requests[np.isin(verb_of, [n for n, verb in enumerate(verbs) if verb in WRITES])])
+    if len(writes):
+        found.count("write_requests", len(writes))
+    masters = roles[[state.get("role") == "master" for state in rows.values(roles)]]
+    role = facts.last_before(rows, roles, writes)
+    led = np.isin(role, masters)
+    lawful = led & ((epoch[writes] < 0) | (epoch[writes] == epoch[role]))
+    for at, before, is_master in zip(writes[~lawful].tolist(), role[~lawful].tolist(), led[~lawful], strict=True):
+        request, state = rows.value(at), rows.value(before) if before >= 0 else {}
+        verb = request.get("verb")
+        what = f"was {state.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[before])}"
+        found.add(
+            FOREIGN_DELETE if verb == "delete" and not is_master else STALE_UPLOADER,
+            f"{rows.text('node', at)} sent a {verb} of {request.get('key', 'an object')} for epoch "
+            f"{int(epoch[at])} to the object store at {facts.at_s(rows, at)}, when it {what}.",
+            int(index[before]) if before >= 0 else -1,
+            int(index[at]),
+            queue=int(rows.column("queue")[at]),
+            offset=int(rows.column("offset")[at]),
+        )
 
 
 def _decisions(rows: Rows, found: Findings) -> None:
@@ -179,8 +178,7 @@ def _unreported_writes(rows: Rows, found: Findings) -> None:
         found.fact(requests=sorted({*queueless}))
     for f, effect in EFFECTS.items():
         at_store = rows.where(kind="trace", f=f)
-        for at in at_store[rows.column("queue")[at_store] >= 0]:
-            write = rows.value(at)
+        for write in rows.values(at_store[rows.column("queue")[at_store] >= 0]):
             if write.get("outcome") == effect and not (write.get("request") and write["request"] in reported):
                 gap = f"{write.get('caller', 'somebody')} wrote to the object store without having reported it"
                 known = {"request": write["request"]} if write.get("request") else {"caller": write.get("caller", "")}
@@ -207,10 +205,25 @@ def _writers(rows: Rows, found: Findings) -> None:
     if not known:
         found.gap("no broker reported its role")
         return
+    for versions in rows.memo(tier.manifests).values():
+        if not _written_by_masters(rows, versions, known):
+            _report_writers(rows, found, versions, known)
+
+
+def _written_by_masters(rows: Rows, versions: Versions, known: Set[tuple[str, int]]) -> bool:
+    """Return whether each epoch of a manifest has one writer, that was its master, and each wrote in its own name."""
+    writers = [versions.writers[one] for one in versions.writer.tolist()]
+    terms = {*zip(writers, versions.epoch.tolist(), strict=True)}
+    callers = [value.get("caller") for value in rows.values(versions.at)]
+    return terms <= known and len({epoch for _, epoch in terms}) == len(terms) and callers == writers
+
+
+def _report_writers(rows: Rows, found: Findings, versions: Versions, known: Set[tuple[str, int]]) -> None:
+    """Report versions of a manifest that others wrote, or in another's name."""
     index = rows.column("index")
-    writers: dict[tuple[int, int], tuple[str, int]] = {}
-    for version in (version for found_versions in rows.memo(tier.manifests).values() for version in found_versions):
-        first = writers.setdefault((version.queue, version.epoch), (version.writer, version.at))
+    writers: dict[int, tuple[str, int]] = {}
+    for version in versions:
+        first = writers.setdefault(version.epoch, (version.writer, version.at))
         caller = str(rows.value(version.at).get("caller") or version.writer)
         if caller != version.writer:
             found.add(

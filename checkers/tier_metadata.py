@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import losses, reads, retention, tier
-from checkers._facts.arrays import Ints
+from checkers._facts.arrays import Ints, tops
 from checkers._facts.faults import calm_times
 from checkers._facts.garbage import REAL_TIME
 from checkers._facts.reads import everywhere, own
@@ -78,9 +77,8 @@ class TierMetadata:
             return Partial()
         found = Findings(PROMISE)
         found.count("manifest_versions", sum(map(len, rows.memo(tier.manifests).values())))
-        views = rows.where(kind="trace", f="tier_view")
-        found.count("views", len(views))
-        for at in _doubtful(rows, views).tolist():
+        found.count("views", len(rows.where(kind="trace", f="tier_view")))
+        for at in _doubtful(rows).tolist():
             _equals_store(rows, found, at)
         newest = _Newest.of(rows, context)
         if newest.lost:
@@ -114,19 +112,24 @@ class TierMetadata:
         return tier.judge(PROMISE, known, context, [("views", "no replica reported its view of a manifest")])
 
 
-def _doubtful(rows: Rows, views: Ints) -> Ints:
-    """Return the views that may differ from what the store had. Of all others whole columns say that they don't."""
-    queue, hashes, ends = (rows.column(name)[views] for name in ("queue", "hash", "offset"))
-    number, is_known = np.full(len(views), -1, np.int64), np.zeros(len(views), np.bool_)
+def _believed(rows: Rows) -> tuple[Ints, Ints]:
+    """Return the rows by which replicas reported their views, and which version each believes in."""
+    views = rows.where(kind="trace", f="tier_view")
+    number = np.full(len(views), -1, np.int64)
     for form in rows.forms(views):
-        with suppress(TypeError, ValueError):
-            number[form.at] = form.whole(form.value.get("version", -1))
-            is_known[form.at] = True
+        number[form.at] = form.whole(form.value.get("version", -1))
+    return views, number
+
+
+def _doubtful(rows: Rows) -> Ints:
+    """Return the views that may differ from what the store had. Of all others whole columns say that they don't."""
+    views, number = rows.memo(_believed)
+    queue, hashes, ends = (rows.column(name)[views] for name in ("queue", "hash", "offset"))
+    is_equal = np.zeros(len(views), np.bool_)
     for one, versions in rows.memo(tier.manifests).items():
-        mine = np.flatnonzero(is_known & (queue == one))
-        is_known[mine] = versions.have(number[mine], hashes[mine], ends[mine])
-    is_known &= np.isin(queue, [*rows.memo(tier.manifests)])
-    found: Ints = views[~is_known]
+        mine = np.flatnonzero(queue == one)
+        is_equal[mine] = versions.have(number[mine], hashes[mine], ends[mine])
+    found: Ints = views[~is_equal]
     return found
 
 
@@ -176,13 +179,13 @@ class _Newest:
             return cls({}, {})
         times, heard, lost = rows.column("time_ns"), _heard(rows, drain), _lost(rows, context)
         long_ago = drain - int(tier.upload_bound_s(context) * 1e9)
-        stored, known = {}, {}
+        stored, known = dict[int, tier.Version](), dict[int, tier.Version]()
         for queue, versions in rows.memo(tier.manifests).items():
-            for version in versions:
-                if times[version.at] < drain:
-                    stored[queue] = version
-                    if queue not in lost and (version.version <= heard.get(queue, -1) or times[version.at] < long_ago):
-                        known[queue] = version
+            since_ns = times[versions.at]
+            due = (since_ns < drain) & ((versions.number <= heard.get(queue, -1)) | (since_ns < long_ago))
+            for newest, places in ((stored, since_ns < drain), (known, due & (queue not in lost))):
+                if places.any():
+                    newest[queue] = versions[int(np.flatnonzero(places)[-1])]
         return cls(stored, known, lost)
 
 
@@ -198,12 +201,10 @@ def _lost(rows: Rows, context: RunContext) -> frozenset[int]:
 
 def _heard(rows: Rows, before_ns: int) -> Mapping[int, int]:
     """Return by queue the newest version that any replica knew by then."""
-    heard: dict[int, int] = {}
-    for at in rows.where(kind="trace", f="tier_view"):
-        if rows.column("time_ns")[at] < before_ns:
-            queue = int(rows.column("queue")[at])
-            heard[queue] = max(heard.get(queue, -1), int(rows.value(at).get("version", -1)))
-    return heard
+    views, number = rows.memo(_believed)
+    early = rows.column("time_ns")[views] < before_ns
+    queues, newest = tops(rows.column("queue")[views[early]], number[early])
+    return dict(zip(queues.tolist(), newest.tolist(), strict=True))
 
 
 def _is_current(rows: Rows, found: Findings, at: int, newest: Mapping[int, tier.Version]) -> None:
@@ -279,11 +280,10 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
     for that."""
     times, index, queues = rows.column("time_ns"), rows.column("index"), rows.column("queue")
     bound_ns = int(VIEW_S * (1.0 if context.one_clock else REAL_TIME) * 1e9)
-    reported = rows.where(kind="trace", f="tier_view")
-    calm = calm_times(rows)
+    (reported, numbers), calm = rows.memo(_believed), calm_times(rows)
     if not len(reported) or not calm:
         return
-    numbers, nodes = rows.numbers("version", reported), rows.column("node")[reported]
+    nodes = rows.column("node")[reported]
     began, ended = (np.array(part, dtype=np.int64) for part in zip(*calm, strict=True))
     for queue, versions in rows.memo(tier.manifests).items():
         since_ns = times[versions.at]
@@ -295,7 +295,7 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
             number = numbers[np.searchsorted(reported, mine)]
             order = np.argsort(times[mine], kind="stable")
             known, heard_ns = np.maximum.accumulate(number[order]), times[mine[order]]
-            first = np.searchsorted(known, versions.numbers)
+            first = np.searchsorted(known, versions.number)
             late_ns = np.append(heard_ns, facts.NEVER)[first] - since_ns
             late = np.flatnonzero(due & (late_ns > bound_ns))
 
@@ -304,7 +304,7 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
                 found.add(
                     STALE_VIEW,
                     f"{name} {'never learned' if never else f'learned {late_ns[one] / 1e9:.1f} s late'} of version "
-                    f"{versions.numbers[one]} of the manifest of queue {versions.queue}, which was committed at "
+                    f"{versions.number[one]} of the manifest of queue {versions.queue}, which was committed at "
                     f"{facts.at_s(rows, at)}, with no fault in the way; {bound_ns / 1e9:g} s are permitted.",
                     int(index[at]),
                     queue=versions.queue,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import losses, reads, retention, tier
-from checkers._facts.arrays import Ints, distinct, pairs_occur
+from checkers._facts.arrays import Flags, Ints, among, distinct, first_in, pairs_occur, slots
 from checkers._facts.reads import own
 from checkers._facts.tier import Moment, Timeline, Version
 
@@ -100,8 +101,7 @@ class Bound:
         found.count("tier_commits", len(commits))
         if not len(commits):
             found.gap("no uploader reported the step that committed a manifest")
-        for node in facts.nodes_of(rows, commits):
-            _confirmed(rows, context, found, node)
+        _confirmed(rows, context, found, commits)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -124,48 +124,66 @@ class Versions:
         _versions_grow(rows, found)
         _given_up(rows, context, found)
         if losses.keeps(rows, context, confirmed=True):
-            for before, after in tier.pairs(rows):
-                if after.end < before.end:
-                    found.add(
-                        TIER_OFFSET_REGRESSION,
-                        f"Version {after.version} of the manifest of queue {after.queue}, by {after.writer} (epoch "
-                        f"{after.epoch}), ends at offset {after.end}, but version {before.version} ended at "
-                        f"{before.end}.",
-                        *(int(rows.column("index")[v.at]) for v in (before, after)),
-                        queue=after.queue,
-                        offset=after.end,
-                    )
+            for before, after in tier.falls(rows, "end"):
+                found.add(
+                    TIER_OFFSET_REGRESSION,
+                    f"Version {after.version} of the manifest of queue {after.queue}, by {after.writer} (epoch "
+                    f"{after.epoch}), ends at offset {after.end}, but version {before.version} ended at {before.end}.",
+                    *(int(rows.column("index")[v.at]) for v in (before, after)),
+                    queue=after.queue,
+                    offset=after.end,
+                )
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return tier.judge(PROMISE, partial, context, [("manifest_versions", "no manifest was committed")])
 
 
-def _confirmed(rows: Rows, context: RunContext, found: Findings, node: str) -> None:
+def _confirmed(rows: Rows, context: RunContext, found: Findings, commits: Ints) -> None:
     """Check at the step of each commit that P is at most the node's confirm offset, and that this is backed by the
     set's disks. A log that begins again at S begins with S as its confirm offset: there is no log below it."""
     position, index = rows.column("position"), rows.column("index")
-    confirms = Timeline.of(rows, node, "confirm", "recovered", "bootstrap")
-    commits = facts.node_traces(rows, node, "tier_commit")
-    for at, (incarnation, step, _) in zip(commits.tolist(), facts.moment(rows, commits), strict=True):
-        known = confirms.last((incarnation, step, facts.NEVER))
-        if known < 0:
-            found.gap(f"{node} committed a manifest before it reported any confirm offset")
+    commits = facts.by_node(rows, commits)
+    confirms = np.concatenate([rows.where(kind="trace", f=f) for f in ("confirm", "recovered", "bootstrap")])
+    known = facts.last_before(rows, confirms, commits, by_step=True)
+    recovered = rows.column("f")[known] == rows.code("f", "recovered")
+    is_judged = context.profile.flush == "sync" and (context.one_clock or not context.unfinished)
+    doubtful = (known < 0) | recovered | (position[commits] > position[known])
+    if is_judged:
+        doubtful |= ~_are_backed(rows, context, known, position[commits])
+    for at, before in zip(commits[doubtful].tolist(), known[doubtful].tolist(), strict=True):
+        if before < 0:
+            found.gap(f"{rows.text('node', at)} committed a manifest before it reported any confirm offset")
             continue
-        recovered = rows.text("f", known) == "recovered"
-        confirm = _confirm(rows, known)
+        confirm = _confirm(rows, before)
         if position[at] > confirm:
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
-                f"{node} committed a manifest of queue {int(rows.column('queue')[at])} up to log position "
-                f"{int(position[at])} at {facts.at_s(rows, at)}, when its confirm offset was {confirm}.",
-                int(index[known]),
+                f"{rows.text('node', at)} committed a manifest of queue {int(rows.column('queue')[at])} up to log "
+                f"position {int(position[at])} at {facts.at_s(rows, at)}, when its confirm offset was {confirm}.",
+                int(index[before]),
                 int(index[at]),
                 queue=int(rows.column("queue")[at]),
                 offset=int(rows.column("offset")[at]),
             )
-        elif not recovered and context.profile.flush == "sync" and (context.one_clock or not context.unfinished):
-            _backed(rows, context, found, known, at)
+        elif is_judged and rows.text("f", before) != "recovered":
+            _backed(rows, context, found, before, at)
+
+
+def _are_backed(rows: Rows, context: RunContext, known: Ints, position: Ints) -> Flags:
+    """Return which of these ``confirm`` rows, or what else a node went by, surely name a set whose disks all had what
+    is committed: whole columns say so."""
+    confirms, index = rows.where(kind="trace", f="confirm"), rows.column("index")
+    least = np.full(len(rows), -1)  # what all disks of the set of a row had
+    for form in rows.memo(facts.confirm_forms):
+        at = confirms[form.at]
+        least[at] = facts.NEVER
+        for member in {*(form.value.get("set") or ()), *(form.value.get("proposed") or ())}:
+            indexes, ends = rows.memo(facts.durable_ends).get(member, (index[:0], index[:0]))
+            durable = np.append(ends, -1)[np.searchsorted(indexes, index[at], side="right") - 1]
+            least[at] = np.minimum(least[at], durable if context.one_clock else ends.max(initial=-1))
+    found: Flags = (least[known] >= position) & (least[known] >= 0)
+    return found
 
 
 def _confirm(rows: Rows, at: int) -> int:
@@ -221,8 +239,8 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
     back, and no version is there twice. What a store reports again after a crash is one and the same request."""
     index, queue, content = (rows.column(name) for name in ("index", "queue", "hash"))
     newest: dict[int, tuple[int, tuple[str, int], int]] = {}
-    for row in facts.in_node_order(rows, retention.manifest_rows(rows)).tolist():
-        value = rows.value(row)
+    at = facts.in_node_order(rows, retention.manifest_rows(rows))
+    for row, value in zip(at.tolist(), rows.values(at), strict=True):
         if value.get("outcome") != "applied":
             continue
         version, request = int(value.get("version", -1)), (str(value.get("request", "")), int(content[row]))
@@ -244,16 +262,16 @@ def _versions_grow(rows: Rows, found: Findings) -> None:
 def _own_words(rows: Rows, found: Findings) -> None:
     """Check that each version's own P is at most its own confirm offset."""
     for known in rows.memo(tier.manifests).values():
-        for version in known:
-            if version.position > version.confirm >= 0:
-                found.add(
-                    UPLOAD_BEYOND_CONFIRM,
-                    f"Version {version.version} of the manifest of queue {version.queue} goes up to log position "
-                    f"{version.position}, and says itself that only {version.confirm} was confirmed.",
-                    int(rows.column("index")[version.at]),
-                    queue=version.queue,
-                    offset=version.end,
-                )
+        for place in np.flatnonzero((known.position > known.confirm) & (known.confirm >= 0)).tolist():
+            version = known[place]
+            found.add(
+                UPLOAD_BEYOND_CONFIRM,
+                f"Version {version.version} of the manifest of queue {version.queue} goes up to log position "
+                f"{version.position}, and says itself that only {version.confirm} was confirmed.",
+                int(rows.column("index")[version.at]),
+                queue=version.queue,
+                offset=version.end,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,32 +290,30 @@ class Positions:
         if not tier.has_tier(context):
             return Partial()
         found, every, index = Findings(PROMISE), rows.beside, rows.column("index")
-        commits = every.where(kind="trace", f="tier_commit").tolist()
-        if context.unfinished:  # who sends a version again without naming the request may do so later
-            commits = [at for at in commits if every.value(at).get("request")]
-        sent = {_request(every, at, every.text("node", at)): at for at in commits}
+        sent = _sent(every, unfinished=context.unfinished)
         positions = 0
         for queue, versions in every.memo(tier.manifests).items():
             logs: dict[str, _Log] = {}
             appended = rows.column("offset")[rows.where(kind="trace", f="append", queue=queue)]
             of_shard, has_record = rows.own[versions.at], np.isin(versions.end - 1, appended)
             positions += int(np.count_nonzero(of_shard))
-            for place in np.flatnonzero(of_shard | has_record).tolist():
+            commits = _commits(every, versions, sent)
+            are_right = _are_right(every, versions, commits) & has_record
+            for place in np.flatnonzero((of_shard & ~are_right) | (has_record & ~(of_shard & are_right))).tolist():
                 version, before = versions[place], versions[place - 1] if place else None
-                mine, here = bool(of_shard[place]), bool(has_record[place])
+                mine, here, commit = bool(of_shard[place]), bool(has_record[place]), int(commits[place])
                 if before is not None and version.end == before.end:
                     if mine and version.position != before.position:
                         _report_position(every, found, version, before.position, before.at)
                 elif version.segments:
                     writer = version.writer
-                    commit = sent.get(_request(every, version.at, writer), -1)
                     if commit < 0 and context.unfinished:  # the uploader's own row of it may be read later
                         continue
                     if commit < 0:
                         found.fact(gap=f"{writer or 'somebody'} did not say when it sent a manifest of queue {queue}")
-                    if here and writer not in logs:
-                        logs[writer] = _Log.of(every, writer, queue, unfinished=context.unfinished)
-                    if here:
+                    if here and not are_right[place]:
+                        if writer not in logs:
+                            logs[writer] = _Log.of(every, writer, queue, unfinished=context.unfinished)
                         _check_end(every, found, version, logs[writer], commit)
                     if not here:
                         found.fact(unmet=int(index[version.at]), gap=_unknown_end(version))
@@ -319,13 +335,65 @@ class Positions:
         return tier.judge(PROMISE, known, context, [("positions_told", "no manifest was committed")])
 
 
-def _request(rows: Rows, at: int, writer: str) -> tuple[str | int, ...]:
+def _request(value: Mapping[str, Any], writer: str, queue: int) -> tuple[str | int, ...]:
     """Return what the row of a commit and the store's row of it have in common: the request, or else version and
     writer."""
-    value = rows.value(at)
     if value.get("request"):
         return (str(value["request"]),)
-    return (writer, int(rows.column("queue")[at]), int(value.get("version", -1)))
+    return (writer, queue, int(value.get("version", -1)))
+
+
+def _sent(rows: Rows, *, unfinished: bool) -> Mapping[tuple[str | int, ...], int]:
+    """Return the rows by which uploaders report that they sent a manifest. ``unfinished``: who sends one again without
+    naming the request may do so later."""
+    commits = rows.where(kind="trace", f="tier_commit")
+    each = zip(commits.tolist(), rows.column("queue")[commits].tolist(), rows.values(commits), strict=True)
+    return {
+        _request(value, rows.text("node", at), queue): at
+        for at, queue, value in each
+        if not unfinished or value.get("request")
+    }
+
+
+def _commits(rows: Rows, versions: tier.Versions, sent: Mapping[tuple[str | int, ...], int]) -> Ints:
+    """Return the row by which its uploader sent each version, -1 where none did."""
+    each = zip(rows.values(versions.at), versions.writer.tolist(), strict=True)
+    found = [sent.get(_request(value, versions.writers[writer], versions.queue), -1) for value, writer in each]
+    return np.array(found, dtype=np.int64)
+
+
+def _are_right(rows: Rows, versions: tier.Versions, commits: Ints) -> Flags:
+    """Return which versions surely end where the record ends that stood in the uploader's log then: the only one that
+    it ever appended at this offset, above where its log began, and before it sent the version."""
+    offset, nodes = versions.end - 1, [rows.code("node", writer) for writer in versions.writers]
+    appended = rows.where(kind="trace", f="append", queue=versions.queue)
+    appended = appended[among(rows.column("offset")[appended], offset)]
+    columns = (rows.column("node")[appended], rows.column("offset")[appended])
+    asked = (np.array(nodes)[versions.writer], offset)
+    slot, count = slots(*(np.append(known, wanted) for known, wanted in zip(columns, asked, strict=True)))
+    mine, wanted = slot[: len(appended)], slot[len(appended) :]
+    record = np.where(np.bincount(mine, minlength=count) == 1, first_in(mine, count, appended), -1)[wanted]
+    end = rows.column("position")[record] + np.maximum(rows.numbers("size", record), 1)
+    known = (record >= 0) & (commits >= 0) & np.array([bool(spans) for spans in versions.spans])
+    found: Flags = known & (end == versions.position) & _earlier(rows, record, commits)
+    found &= offset >= np.array([_began(rows, writer, versions.queue) for writer in versions.writers])[versions.writer]
+    found[1:] &= versions.end[1:] != versions.end[:-1]
+    return found
+
+
+def _earlier(rows: Rows, at: Ints, than: Ints) -> Flags:
+    """Return which of these rows a node lived before those."""
+    is_earlier = np.zeros(len(at), dtype=np.bool_)
+    for name in ("index", "step", "incarnation"):
+        one, other = rows.column(name)[at], rows.column(name)[than]
+        is_earlier = (one < other) | ((one == other) & is_earlier)
+    return is_earlier
+
+
+def _began(rows: Rows, node: str, queue: int) -> int:
+    """Return the highest offset at which a log of this node ever began to hold the queue."""
+    begun = rows.values(rows.where(kind="trace", f="bootstrap", node=node))
+    return max((int((value.get("queues") or {}).get(str(queue), 0)) for value in begun), default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ from checkers._facts.faults import (
 )
 from checkers._facts.masters import ask_replica, from_masters, masters
 from checkers._facts.nodes.logs import (
+    by_node,
     confirm_forms,
     confirmed_appends,
     durable_ends,
     final_log,
     in_node_order,
+    last_before,
     moment,
     node_traces,
     nodes_of,
@@ -73,6 +75,7 @@ __all__ = [
     "at_s",
     "bound",
     "brokers",
+    "by_node",
     "calls",
     "claims_of",
     "complete_nodes",
@@ -94,6 +97,7 @@ __all__ = [
     "in_node_order",
     "in_s",
     "join",
+    "last_before",
     "masters",
     "may_lack_ends",
     "messages",

@@ -13,7 +13,7 @@ from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, groups, only
 from checkers._facts.faults import Fault, disk_may_be_harmed, faults
-from checkers._facts.nodes.logs import in_node_order
+from checkers._facts.nodes.logs import in_node_order, nodes_of
 from checkers._facts.retention import number
 from checkers._facts.run import bound, may_lack_ends, phase_time
 from checkers._facts.tier import Version, Versions, manifests, upload_bound_s
@@ -59,7 +59,7 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
     may have shown it an old list. What a term leaves behind itself, and what arrives after it took over, waits for the
     next one."""
     times, bound_ns = rows.column("time_ns"), int(bound_s(context) * 1e9)
-    stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
+    stores = {*nodes_of(rows, rows.where(kind="trace", f="store_cas"))}
     for queue, versions in rows.memo(manifests).items():
         spans = [
             (first, begun_ns, end_ns)
@@ -67,7 +67,7 @@ def left_behind(rows: Rows, context: RunContext) -> Iterator[Leftover]:
             for begun_ns, end_ns in _quiet(rows, context, {first.writer, *stores}, int(times[first.at]), until_ns)
             if end_ns - begun_ns > bound_ns
         ]
-        for known in _objects(rows, queue, versions):
+        for known in _objects(rows, queue, versions) if spans else ():
             for first, begun_ns, until_ns in spans:
                 end_ns = min(until_ns, known.deleted_ns)
                 was_there = known.left_epoch < first.epoch and times[known.put] < times[first.at]
@@ -95,9 +95,11 @@ def untrimmed(rows: Rows, context: RunContext) -> Iterator[Untrimmed]:
     upload what has waited meanwhile."""
     bound_ns = int(bound_s(context) * 1e9)
     before_ns = int(upload_bound_s(context) * 1e9)
-    stores = {rows.text("node", at) for at in rows.where(kind="trace", f="store_cas")}
+    stores = {*nodes_of(rows, rows.where(kind="trace", f="store_cas"))}
     for queue, versions in rows.memo(manifests).items():
         kept = _kept_bytes(rows, queue)
+        if not any(kept.values()):
+            continue
         since: Version | None = None
         paused, begun_ns, previous_ns = False, 0, 0
         for version, at_ns in _and_the_end(rows, versions):
@@ -172,7 +174,7 @@ def returned(rows: Rows) -> Iterator[Returned]:
 
 def _kept_bytes(rows: Rows, queue: int) -> dict[int, int]:
     """Version → how many bytes of the queue its uploader is to keep in the tier, 0 for all."""
-    commits = (rows.value(at) for at in rows.where(kind="trace", f="tier_commit", queue=queue).tolist())
+    commits = rows.values(rows.where(kind="trace", f="tier_commit", queue=queue))
     return {int(one.get("version", -1)): int(one.get("retain_bytes") or 0) for one in commits}
 
 
@@ -198,12 +200,14 @@ def _terms(rows: Rows, versions: Versions) -> Iterator[tuple[Version, int]]:
 
 def _objects(rows: Rows, queue: int, versions: Versions) -> Iterator[_Object]:
     index, times = rows.column("index"), rows.column("time_ns")
+    deletions = rows.where(kind="trace", f="store_delete", queue=queue)
     gone = {
-        str(rows.value(at).get("key")): int(times[at]) for at in rows.where(kind="trace", f="store_delete", queue=queue)
+        str(value.get("key")): at_ns
+        for value, at_ns in zip(rows.values(deletions), times[deletions].tolist(), strict=True)
     }
     last, applied, newest = versions.last_named(), index[versions.at], len(versions) - 1
-    for at in rows.where(kind="trace", f="store_put", queue=queue).tolist():
-        value = rows.value(at)
+    puts = rows.where(kind="trace", f="store_put", queue=queue)
+    for at, value in zip(puts.tolist(), rows.values(puts), strict=True):
         key = str(value.get("key"))
         if value.get("outcome") != "created":
             continue

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ EARLY_RETENTION = "early-retention"
 BY_SIZE = "size"
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What a ``store_cas`` row says of a manifest besides its segments, whatever that is. ``number`` is the version
     that the store names, ``version`` the manifest's own where the store names none; ``trimmed_to`` is ``start``, or 0
     where it is not reported."""
@@ -40,10 +38,10 @@ class Header:
     writer: str
 
     @classmethod
-    def of(cls, rows: Rows, at: int) -> Header:
-        value, content = rows.value(at), header(rows, at)
+    def of(cls, value: Mapping[str, Any]) -> Header:
+        content = header(value)
         return cls(
-            is_applied=_is_applied(rows, at),
+            is_applied=_is_applied(value),
             number=value.get("version", -1),
             version=value.get("version", content.get("version", -1)),
             start=content.get("start", -1),
@@ -62,7 +60,8 @@ def manifest_rows(rows: Rows) -> Ints:
 def headers(rows: Rows) -> dict[int, Header]:
     """Row → header, of all manifests. To be remembered: a long run has more manifests than values that are kept
     parsed."""
-    return {at: Header.of(rows, at) for at in manifest_rows(rows).tolist()}
+    at = manifest_rows(rows)
+    return {row: Header.of(value) for row, value in zip(at.tolist(), rows.values(at), strict=True)}
 
 
 def versions(rows: Rows) -> dict[int, list[int]]:
@@ -78,16 +77,16 @@ def versions(rows: Rows) -> dict[int, list[int]]:
 def content(rows: Rows, at: int) -> dict[str, Any]:
     """Return the manifest that a ``store_cas`` or ``manifest`` row is about. Raises ``ValueError`` when it names
     changes of one that is not in the history."""
-    found = header(rows, at)
-    if "changes" not in rows.value(at):
+    value = rows.value(at)
+    found = header(value)
+    if "changes" not in value:
         return found
     segments = named(rows, at).raw()
-    return {**found, "segments": segments if _is_applied(rows, at) else [*segments, *found["segments"]]}
+    return {**found, "segments": segments if _is_applied(value) else [*segments, *found["segments"]]}
 
 
-def header(rows: Rows, at: int) -> dict[str, Any]:
-    """Return the same, but with only those segments that the row names itself."""
-    value = rows.value(at)
+def header(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same of a row with this value, but with only those segments that the row names itself."""
     found = value["changes"]["content"] if "changes" in value else value.get("content")
     return found if isinstance(found, dict) else {}
 
@@ -103,8 +102,8 @@ def named(rows: Rows, at: int) -> Named:
     return found
 
 
-def _is_applied(rows: Rows, at: int) -> bool:
-    return bool(rows.value(at).get("outcome") == "applied")
+def _is_applied(value: Mapping[str, Any]) -> bool:
+    return bool(value.get("outcome") == "applied")
 
 
 def number(segment: Mapping[str, Any], name: str) -> int | None:
@@ -139,7 +138,7 @@ def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings
     return floor, known
 
 
-def _deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
+def deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
     """Return all rows that report a deletion, and their values."""
     at = rows.where(kind="trace", f="retention")
     return at, rows.forms(at)
@@ -149,7 +148,7 @@ def _minimums(rows: Rows) -> tuple[Ints, Ints]:
     """Return the queues that deletions on the brokers name, ascending, and the highest minimum that any gave of
     each."""
     found: dict[int, int] = {}
-    for form in rows.memo(_deletions)[1]:
+    for form in rows.memo(deletions)[1]:
         for text, minimum in (form.value.get("minimums") or {}).items():
             queue, highest = int(text), _highest(minimum)
             found[queue] = max(found.get(queue, highest), highest)
@@ -191,7 +190,7 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
             continue
         found.add(
             EARLY_RETENTION,
-            f"{header(rows, after).get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
+            f"{header(rows.value(after)).get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
             f"offset {start} at {facts.at_s(rows, after)}, " + _kept(retain, total),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),
@@ -203,9 +202,9 @@ def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | 
 
 def _kept_bytes(rows: Rows) -> dict[tuple[int, int], Any]:
     """Queue and version → how many bytes its uploader was to keep."""
-    queues = rows.column("queue")
-    commits = ((at, rows.value(at)) for at in rows.where(kind="trace", f="tier_commit").tolist())
-    return {(int(queues[at]), int(value.get("version", -1))): value.get("retain_bytes") for at, value in commits}
+    commits = rows.where(kind="trace", f="tier_commit")
+    each = zip(rows.column("queue")[commits].tolist(), rows.values(commits), strict=True)
+    return {(queue, int(value.get("version", -1))): value.get("retain_bytes") for queue, value in each}
 
 
 def _kept(retain: int, total: int) -> str:
@@ -228,7 +227,7 @@ def examine(rows: Rows, context: RunContext, found: Findings) -> None:
 def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
     """Yield each queue, the rows that reported deletions from it, and up to which offset each."""
     own = set(own_queues(rows).tolist())
-    at, forms = rows.memo(_deletions)
+    at, forms = rows.memo(deletions)
     found: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:
         tiered = bool((form.value.get("inputs") or {}).get("tiered"))
@@ -269,7 +268,7 @@ def _by_option(rows: Rows, found: Findings) -> None:
     """Check deletions against a replica's own options: by size, only what is beyond the size; a replica that is to keep
     0 bytes is to keep everything, unless it names another rule by which it deletes. What no tier holds goes only where
     that is set."""
-    at, forms = rows.memo(_deletions)
+    at, forms = rows.memo(deletions)
     position = rows.column("position")
     wrong = [at[:0]]
     for form in forms:

@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -21,7 +20,7 @@ from checkers import _facts as facts
 from checkers._facts import retention
 from checkers._facts.arrays import Flags, Ints
 from checkers._facts.manifests.restored import Manifests
-from checkers._facts.manifests.segments import Named, name_of
+from checkers._facts.manifests.segments import Named, Segments, Spans, name_of, places, without
 
 #: So long what waits to be uploaded may lie outside the tier after recovery, and so long an uploader may not know what
 #: it has committed.
@@ -84,20 +83,35 @@ MOST_MADE = 1 << 15
 
 class Versions(Sequence[Version]):
     """The manifest versions of one queue, in order, in columns. Each is made when it is asked for: a long run has
-    many."""
+    many. ``writer``: which of the ``writers`` made it."""
 
     def __init__(self, rows: Rows, queue: int, found: Sequence[int]) -> None:
         """Raise ``ValueError`` when one names changes of a manifest that is not in the history."""
-        writers: dict[str, int] = {}
-        fields = [_fields(rows, at, writers) for at in found]
         self.queue, self.at = queue, np.array(found, dtype=np.int64)
-        self.numbers, self._start, self._confirm, self._writer = map(_whole, zip(*fields, strict=True))
-        self.epoch, self.end, self._position, self._hash = (
+        manifests, known = rows.memo(Manifests), rows.memo(retention.headers)
+        for at in filter(manifests.lacking.__contains__, found):
+            retention.named(rows, at)
+        headers, writers = [known[at] for at in found], dict[str, int]()
+        self.number, self.start, self.confirm = (
+            _whole([int(getattr(one, name)) for one in headers]) for name in ("version", "start", "confirm")
+        )
+        self.writer = np.array([writers.setdefault(one.writer, len(writers)) for one in headers], dtype=np.int64)
+        self.epoch, self.end, self.position, self.hash = (
             rows.column(name)[self.at] for name in ("epoch", "offset", "position", "hash")
         )
-        self.writers, self._manifests = [*writers], rows.memo(Manifests)
-        self._order = np.argsort(self.numbers, kind="stable")
+        self.writers, self._manifests = [*writers], manifests
+        self._order = np.argsort(self.number, kind="stable")
         self._made: dict[int, Version] = {}
+
+    @property
+    def segments(self) -> Segments:
+        """What all versions name."""
+        return self._manifests.segments[self.queue]
+
+    @property
+    def spans(self) -> list[Spans]:
+        """Where among the segments those stand that each version names."""
+        return self._manifests.spans(self.at)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -122,14 +136,14 @@ class Versions(Sequence[Version]):
         return Version(
             at=at,
             queue=self.queue,
-            version=int(self.numbers[place]),
+            version=int(self.number[place]),
             epoch=int(self.epoch[place]),
-            start=int(self._start[place]),
+            start=int(self.start[place]),
             end=int(self.end[place]),
-            position=int(self._position[place]),
-            confirm=int(self._confirm[place]),
-            writer=self.writers[self._writer[place]],
-            hash=int(self._hash[place]),
+            position=int(self.position[place]),
+            confirm=int(self.confirm[place]),
+            writer=self.writers[self.writer[place]],
+            hash=int(self.hash[place]),
             segments=segments,
         )
 
@@ -138,55 +152,45 @@ class Versions(Sequence[Version]):
 
     def find(self, number: int) -> Version | None:
         """Return the first one of this number."""
-        place = bisect_left(self._order, number, key=lambda one: self.numbers[one])
-        found = place < len(self) and self.numbers[self._order[place]] == number
+        place = bisect_left(self._order, number, key=lambda one: self.number[one])
+        found = place < len(self) and self.number[self._order[place]] == number
         return self[self._order[place]] if found else None
 
     def have(self, numbers: Ints, hashes: Ints, ends: Ints) -> Flags:
         """Which of these versions there are, with this content and this end: as :meth:`find` would find each."""
-        in_order = self.numbers[self._order]
+        in_order = self.number[self._order]
         slot = np.minimum(np.searchsorted(in_order, numbers), len(self) - 1)
         place = self._order[slot]
-        found: Flags = (in_order[slot] == numbers) & (self._hash[place] == hashes) & (self.end[place] == ends)
+        found: Flags = (in_order[slot] == numbers) & (self.hash[place] == hashes) & (self.end[place] == ends)
         return found
 
     def out_of_order(self) -> Iterator[Version]:
         """Versions whose segments may not follow one another from where the version begins to where it ends."""
-        for version in self:
-            named = version.segments
-            if (len(named) or version.start >= 0) and not named.follow(version.start, version.end):
-                yield version
+        spans = self.spans
+        names_none = np.array([not one for one in spans], dtype=np.bool_)
+        wrong = ~self.segments.follow(spans, self.start, self.end) & ~(names_none & (self.start < 0))
+        return map(self.__getitem__, np.flatnonzero(wrong).tolist())
 
-    def added(self) -> Iterator[tuple[Version, Sequence[Mapping[str, Any]]]]:
-        """Each version, with those of its segments whose objects the version before it did not name."""
-        names, before = Counter[str](), Named.none()
-        for version in self:
-            fresh = [*version.segments.without(before)]
-            yield version, [one for one in fresh if not names[name_of(one)]]
-            names.update(map(name_of, fresh))
-            names.subtract(name_of(one) for one in before.without(version.segments))
-            before = version.segments
+    def added(self) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
+        """The place of each version, with those of its segments whose objects the version before it did not name."""
+        names, before = Counter[str](), Spans()
+        for place, spans in enumerate(self.spans):
+            fresh = [*map(self.segments.one, without(spans, before))]
+            yield place, [one for one in fresh if not names[name_of(one)]]
+            for one in fresh:
+                names[name_of(one)] += 1
+            for at in without(before, spans):
+                names[name_of(self.segments.one(at))] -= 1
+            before = spans
 
     def last_named(self) -> dict[str, int]:
         """Object → the place of the last version that names it."""
-        found, before = dict[str, int](), Named.none()
-        for place, version in enumerate(self):
-            for one in before.without(version.segments):
-                found[str(one.get("key"))] = place - 1
-            before = version.segments
-        return found | dict.fromkeys(map(str, before.names()), len(self) - 1)
-
-
-def _fields(rows: Rows, at: int, writers: dict[str, int]) -> tuple[int, int, int, int]:
-    """Return number, start and confirm offset of the version at a row, and which of the ``writers`` made it."""
-    known = rows.memo(retention.headers)[at]
-    retention.named(rows, at)
-    return (
-        int(known.version),
-        int(known.start),
-        int(known.confirm),
-        writers.setdefault(known.writer, len(writers)),
-    )
+        found, before = dict[str, int](), Spans()
+        for place, spans in enumerate(self.spans):
+            for at in without(before, spans):
+                found[str(self.segments.key(at))] = place - 1
+            before = spans
+        return found | dict.fromkeys((str(self.segments.key(at)) for at in places(before)), len(self) - 1)
 
 
 def _whole(numbers: Sequence[int]) -> npt.NDArray[Any]:
@@ -202,10 +206,12 @@ def manifests(rows: Rows) -> Mapping[int, Versions]:
     return {queue: Versions(rows, queue, found) for queue, found in rows.memo(retention.versions).items()}
 
 
-def pairs(rows: Rows) -> Iterator[tuple[Version, Version]]:
-    """Each manifest version with the one that follows it."""
+def falls(rows: Rows, name: str) -> Iterator[tuple[Version, Version]]:
+    """Yield each manifest version that has less in this column than the one before it, behind that one."""
     for found in rows.memo(manifests).values():
-        yield from pairwise(found)
+        column = getattr(found, name)
+        for place in np.flatnonzero(column[1:] < column[:-1]).tolist():
+            yield found[place], found[place + 1]
 
 
 #: A row's place in its node's own order: life, step, index.

@@ -14,6 +14,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import reads, retention, tier
+from checkers._facts.arrays import Ints
 from checkers._facts.manifests.segments import name_of
 from checkers._facts.reads import everywhere, own
 from checkers._facts.tier import Version, Versions
@@ -124,10 +125,14 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
     traced = [
         rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")
     ]
+    traced_in_order = facts.in_node_order(rows, np.sort(np.concatenate(traced)))
+    values = [*rows.values(traced_in_order)]
+    missed = {str(value.get("key", "")) for value in values if value.get("outcome") == "absent"}
     there: dict[tuple[str, str, int], int] = {}
-    for at in facts.in_node_order(rows, np.sort(np.concatenate(traced))).tolist():
-        value = rows.value(at)
+    for at, value in zip(traced_in_order.tolist(), values, strict=True):
         key, outcome = str(value.get("key", "")), value.get("outcome")
+        if key not in missed:
+            continue
         place = (rows.text("node", at), key, int(lives[at]))
         if outcome in ("created", "applied"):
             there[place] = at
@@ -149,8 +154,8 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
     """Check that a segment stands for an object that was there before, once, with the very bytes of the manifest."""
     index, content = rows.column("index"), rows.column("hash")
     created: dict[str, int] = {}
-    for at in facts.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue)).tolist():
-        fields = rows.value(at)
+    puts = facts.in_node_order(rows, rows.where(kind="trace", f="store_put", queue=queue))
+    for at, fields in zip(puts.tolist(), rows.values(puts), strict=True):
         key, request = str(fields.get("key", "")), fields.get("request")
         if fields.get("outcome") != "created":
             continue
@@ -165,12 +170,14 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
                 queue=queue,
             )
     history = _history_of_objects(rows, queue)
-    for version, added in versions.added():
+    for place, added in versions.added():
+        now = versions.at[place]
         for segment in added:
             key, wanted, base = name_of(segment), segment.get("hash"), retention.number(segment, "base")
-            at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < version.at), (-1, False))
+            at, is_there = next((one for one in reversed(history.get(key, ())) if one[0] < now), (-1, False))
             if (is_there and content[at] == wanted) or ((is_there or at < 0) and not isinstance(wanted, int)):
                 continue
+            version = versions[place]
             why = "has other bytes than it says" if is_there else "was not there"
             found.add(
                 TIER_MISSING_OBJECT,
@@ -186,9 +193,10 @@ def _stand_for(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
 def _history_of_objects(rows: Rows, queue: int) -> dict[str, list[tuple[int, bool]]]:
     """Key → the rows by which the store wrote (True) and deleted it, in the order of recording."""
     found: dict[str, list[tuple[int, bool]]] = {}
-    traced = [rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")]
-    for at in np.sort(np.concatenate(traced)).tolist():
-        value = rows.value(at)
+    traced = np.sort(
+        np.concatenate([rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_delete")])
+    )
+    for at, value in zip(traced.tolist(), rows.values(traced), strict=True):
         if value.get("outcome") in ("created", "deleted"):
             found.setdefault(str(value.get("key", "")), []).append((at, value["outcome"] == "created"))
     return found
@@ -217,34 +225,34 @@ def _beginning(rows: Rows, found: Findings, queue: int, versions: Versions) -> N
 def _local_meets_tier(rows: Rows, context: RunContext, found: Findings, queue: int, versions: Versions) -> None:
     """Check that every replica's local log begins at or before the tier's end: at each deletion, when an empty one was
     given where to begin, and after the run."""
-    index = rows.column("index")
-    ends = np.maximum.accumulate(versions.end)
-    applied = index[versions.at]
-    claims = [
-        (int(at), (rows.value(at).get("minimums") or {}).get(str(queue)))
-        for at in rows.where(kind="trace", f="retention")
-    ]
-    begun = [
-        (int(at), (rows.value(at).get("queues") or {}).get(str(queue)))
-        for at in rows.where(kind="trace", f="bootstrap")
-    ]
-    for at, minimum in [*claims, *begun, *local_minimums(rows, queue)]:
-        if minimum is None:
-            continue
-        place = len(ends) - 1
-        if context.one_clock:
-            place = int(np.searchsorted(applied, index[at])) - 1
-        covered = int(ends[place]) if place >= 0 else max(0, versions[0].start)
-        if int(minimum) > covered:
-            found.add(
-                TIER_GAP,
-                f"The log of {rows.text('node', at)} holds queue {queue} only from offset {int(minimum)} on "
-                f"({facts.at_s(rows, at)}), but the tier ends at offset {covered}.",
-                int(index[versions[max(0, place)].at]),
-                int(index[at]),
-                queue=queue,
-                offset=covered,
-            )
+    index, (at, minimum) = rows.column("index"), _beginnings(rows, queue)
+    place = np.full(len(at), len(versions) - 1)
+    if context.one_clock:
+        place = np.searchsorted(index[versions.at], index[at]) - 1
+    covered = np.where(place >= 0, np.maximum.accumulate(versions.end)[place], max(0, int(versions.start[0])))
+    for n in np.flatnonzero(minimum > covered).tolist():
+        found.add(
+            TIER_GAP,
+            f"The log of {rows.text('node', at[n])} holds queue {queue} only from offset {minimum[n]} on "
+            f"({facts.at_s(rows, at[n])}), but the tier ends at offset {covered[n]}.",
+            int(index[versions.at[max(0, place[n])]]),
+            int(index[at[n]]),
+            queue=queue,
+            offset=int(covered[n]),
+        )
+
+
+def _beginnings(rows: Rows, queue: int) -> tuple[Ints, Ints]:
+    """Return the rows that say where a replica's log of a queue begins, and where."""
+    found = [np.array(local_minimums(rows, queue), dtype=np.int64).reshape(-1, 2)]
+    begun = rows.where(kind="trace", f="bootstrap")
+    for at, forms, name in ((begun, rows.forms(begun), "queues"), (*rows.memo(retention.deletions), "minimums")):
+        of_each = [(form, (form.value.get(name) or {}).get(str(queue))) for form in forms]
+        told = [np.stack([at[form.at], form.whole(first)], axis=1) for form, first in of_each if first is not None]
+        pairs = np.concatenate([found[0][:0], *told])
+        found.insert(0, pairs[np.argsort(pairs[:, 0])])
+    every = np.concatenate(found)
+    return every[:, 0], every[:, 1]
 
 
 def _objects(rows: Rows, found: Findings, last: Version) -> None:

@@ -103,21 +103,24 @@ def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
     for queue, versions in every.memo(manifests).items():
         if not len(rows.where(kind="trace", f="append", queue=queue)):
             continue
-        settings = every.memo(_settings).get(queue, {})
-        appended = {node: _appended(rows, queue, node) for node in versions.writers}
+        settings, segments, spans = every.memo(_settings).get(queue, {}), versions.segments, versions.spans
+        appended: dict[str, dict[int, int]] = {}
         longer = (np.flatnonzero(np.diff(versions.end) > 0) + 1).tolist()
-        adding = [number for number in longer if versions[number].segments]
+        adding = [number for number in longer if spans[number]]
         for place, which in enumerate(adding):
-            version = versions[which]
-            segment = version.segments[-1]
-            known = settings.get((version.writer, version.version), _Settings())
+            segment, writer = segments.one(spans[which][-1] - 1), versions.writers[versions.writer[which]]
+            known = settings.get((writer, int(versions.number[which])), _Settings())
             base, named_bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
-            began_ns = appended[version.writer].get(base, -1) if base is not None else -1
-            age_ms = (known.sent_ns - began_ns) / 1e6
             size = known.full_bytes if named_bytes is None else named_bytes
-            is_full = size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0
-            if is_full or began_ns < 0 or age_ms >= PART * known.old_ms:
+            if size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0:
                 continue
+            if writer not in appended:
+                appended[writer] = _appended(rows, queue, writer)
+            began_ns = appended[writer].get(base, -1) if base is not None else -1
+            age_ms = (known.sent_ns - began_ns) / 1e6
+            if began_ns < 0 or age_ms >= PART * known.old_ms:
+                continue
+            version = versions[which]
             first = versions[adding[max(0, place - IN_A_ROW + 1)]]
             span_ns = times[first.at] - before_ns, times[version.at]
             yield Crumb(
@@ -179,8 +182,8 @@ def _settings(rows: Rows) -> dict[int, dict[tuple[str, int], _Settings]]:
     """Queue → uploader and version → its settings."""
     times, queues = rows.column("time_ns"), rows.column("queue")
     found: dict[int, dict[tuple[str, int], _Settings]] = {}
-    for at in rows.where(kind="trace", f="tier_commit").tolist():
-        value = rows.value(at)
+    commits = rows.where(kind="trace", f="tier_commit")
+    for at, value in zip(commits.tolist(), rows.values(commits), strict=True):
         full_bytes, full_records, old_ms = (
             int(value.get(name) or 0) for name in ("segment_bytes", "segment_records", "max_age_ms")
         )

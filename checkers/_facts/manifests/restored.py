@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chaos.shard_rows import Rows
+from checkers._facts.arrays import Ints
 from checkers._facts.manifests.segments import Named, Segments, Spans, extended, part, size
 
 
@@ -19,16 +20,25 @@ class Manifests:
 
     def __init__(self, rows: Rows) -> None:
         self._at = rows.where(kind="trace", f="store_cas")
-        self._segments: dict[int, Segments] = {}
+        #: Those that the manifests of each queue name.
+        self.segments: dict[int, Segments] = {}
         self._low, self._high = array("q"), array("q")
         self._several: dict[int, Spans] = {}
-        self._lacking: set[int] = set()
+        #: The rows of manifests of which the history lacks the one that was changed.
+        self.lacking: set[int] = set()
         self._restore(rows)
 
     def named(self, queue: int, at: int) -> Named | None:
         """Return what the manifest of this row names, if the store has applied it; of another one that names changes,
         what it keeps. None where the history lacks the manifest that was changed."""
-        return None if at in self._lacking else Named(self._segments[queue], self._spans(at))
+        return None if at in self.lacking else Named(self.segments[queue], self._spans(at))
+
+    def spans(self, at: Ints) -> list[Spans]:
+        """Return where the segments stand that the manifests of these rows name."""
+        place = np.searchsorted(self._at, at)
+        low, high = (np.array(column, dtype=np.int64)[place].tolist() for column in (self._low, self._high))
+        each = zip(at.tolist(), low, high, strict=True)
+        return [self._several.get(row) or ((begin, end) if begin < end else ()) for row, begin, end in each]
 
     def _spans(self, at: int) -> Spans:
         if at in self._several:
@@ -39,9 +49,9 @@ class Manifests:
     def _restore(self, rows: Rows) -> None:
         queues, hashes = (rows.column(name)[self._at].tolist() for name in ("queue", "hash"))
         known: dict[int, _Applied] = {}
-        for at, queue, content in zip(self._at.tolist(), queues, hashes, strict=True):
-            value, before = rows.value(at), known.setdefault(queue, _Applied())
-            segments = self._segments.setdefault(queue, Segments())
+        for at, queue, content, value in zip(self._at.tolist(), queues, hashes, rows.values(self._at), strict=True):
+            before = known.setdefault(queue, _Applied())
+            segments = self.segments.setdefault(queue, Segments())
             is_applied = value.get("outcome") == "applied"
             spans: Spans | None = ()
             if "changes" in value:
@@ -67,7 +77,7 @@ class Manifests:
 
     def _keep(self, at: int, spans: Spans | None) -> None:
         if spans is None:
-            self._lacking.add(at)
+            self.lacking.add(at)
         elif len(spans) > 2:
             self._several[at] = spans
         low, high = spans if spans is not None and len(spans) == 2 else (0, 0)

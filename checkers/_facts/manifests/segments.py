@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, overload
 
 import numpy as np
 
-from checkers._facts.arrays import Ints
+from checkers._facts.arrays import Flags, Ints
 
 #: What every segment names; one that names anything else, or other than whole numbers, is kept as it was reported.
 NUMBERS = ("base", "count", "bytes", "hash", "epoch")
@@ -77,15 +78,21 @@ class Segments:
             passed += end - begin
         return -1
 
-    def follow(self, spans: Spans, start: int, end: int) -> bool:
-        """Return whether these segments surely follow one another from the offset ``start`` to ``end``."""
+    def follow(self, spans: Sequence[Spans], start: Ints, end: Ints) -> Flags:
+        """Return of which of some versions the segments surely follow one another from ``start`` to ``end``."""
         breaks, until = self._ends()
-        base, expected = self._numbers["base"], start
-        for first, last in pairs(spans):
-            if breaks[last - 1] != breaks[first] or until[first] < 0 or base[first] != expected:
-                return False
-            expected = int(until[last - 1])
-        return expected == end
+        pieces = np.array([*chain.from_iterable(spans)], dtype=np.int64).reshape(-1, 2)
+        many = np.array([len(one) // 2 for one in spans], dtype=np.int64)
+        of, first, last = np.repeat(np.arange(len(spans)), many), pieces[:, 0], pieces[:, 1] - 1
+        begins = (np.cumsum(many) - many)[many > 0]
+        expected = np.roll(until[last], 1).astype(start.dtype)
+        expected[begins] = start[many > 0]
+        reached = start.copy()
+        reached[many > 0] = until[last[begins + many[many > 0] - 1]]
+        base = np.array(self._numbers["base"], dtype=np.int64)
+        found = reached == end
+        found[of[(breaks[last] != breaks[first]) | (until[first] < 0) | (base[first] != expected)]] = False
+        return found
 
     def _ends(self) -> tuple[Ints, Ints]:
         """Return how many segments up to each one do not begin where the one before ends; and where each one ends, -1
@@ -138,19 +145,6 @@ class Named(Sequence[Mapping[str, Any]]):
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return (self._segments.one(at) for at in places(self.spans))
 
-    @classmethod
-    def none(cls) -> Named:
-        return cls(Segments(), ())
-
-    def without(self, others: Named) -> Iterator[Mapping[str, Any]]:
-        """Yield those that ``others``, of the same queue, do not name; a segment that was reported again counts as
-        another one."""
-        return (self._segments.one(at) for at in without(self.spans, others.spans))
-
-    def follow(self, start: int, end: int) -> bool:
-        """See :meth:`Segments.follow`."""
-        return self._segments.follow(self.spans, start, end)
-
     def names(self) -> Iterator[Any]:
         """Return what each says of its object's name; None where it does not."""
         return (key for begin, end in pairs(self.spans) for key in self._segments.names(begin, end))
@@ -200,8 +194,14 @@ def extended(spans: Spans, begin: int, end: int) -> Spans:
     return (*spans, begin, end)
 
 
-def without(spans: Spans, others: Spans) -> Iterator[int]:
-    """Those that are not among others."""
+def without(spans: Spans, others: Spans) -> Iterable[int]:
+    """Return those that are not among others."""
+    if len(spans) == len(others) == 2 and others[0] <= spans[0]:  # mostly nothing but the end differs
+        return range(max(spans[0], min(spans[1], others[1])), spans[1])
+    return _without(spans, others)
+
+
+def _without(spans: Spans, others: Spans) -> Iterator[int]:
     for begin, end in pairs(spans):
         cuts = sorted((max(begin, low), min(end, high)) for low, high in pairs(others) if low < end and begin < high)
         for low, high in cuts:

@@ -57,6 +57,27 @@ def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
     return in_node_order(rows, np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
 
+def by_node(rows: Rows, at: Ints) -> Ints:
+    """Sort rows by the names of their nodes, and those of each into its own order; none that name no node."""
+    node = rows.column("node")[at]
+    found = (in_node_order(rows, at[node == rows.code("node", name)]) for name in nodes_of(rows, at))
+    return np.concatenate([at[:0], *found])
+
+
+def last_before(rows: Rows, known: Ints, asked: Ints, *, by_step: bool = False) -> Ints:
+    """For each of the rows ``asked`` the last ``known`` one up to it of the same life of its node, in the node's own
+    order; -1 for none. ``by_step``: up to the end of its step."""
+    at, is_asked = np.append(known, asked), np.arange(len(known) + len(asked)) >= len(known)
+    index, step, life, node = (rows.column(name)[at] for name in ("index", "step", "incarnation", "node"))
+    order = np.lexsort((index, *((is_asked,) if by_step else ()), step, life, node))
+    place = np.maximum.accumulate(np.where(is_asked[order], -1, np.arange(len(at))))
+    before = np.where(place >= 0, order[place], -1)
+    before[(life[before] != life[order]) | (node[before] != node[order])] = -1
+    found = np.empty(len(at), dtype=np.int64)
+    found[order] = np.where(before >= 0, at[before], -1)
+    return found[len(known) :]
+
+
 def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
     """Each row's place in its node's own order."""
     columns = (rows.column(name)[at].tolist() for name in ("incarnation", "step", "index"))
