@@ -68,7 +68,7 @@ class Manifests:
         base = before.find(changes["since"])
         if base < 0:
             return None
-        spans = self._spans(base)
+        spans = before.newest if base == before.last else self._spans(base)
         if not 0 <= first <= first + many <= size(spans):
             return None
         added = changes["content"]["segments"]
@@ -90,12 +90,13 @@ class _Applied:
 
     def __init__(self) -> None:
         self._hashes, self._at = array("q"), array("q")
-        self.newest: Spans = ()
+        #: The row of the newest, and where its segments stand.
+        self.last, self.newest = -1, Spans()
 
     def add(self, content: int, at: int, spans: Spans) -> None:
         self._hashes.append(content)
         self._at.append(at)
-        self.newest = spans
+        self.last, self.newest = at, spans
 
     def find(self, content: Any) -> int:
         """Return the row of the last manifest whose content has this hash, -1 if there is none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -18,6 +19,9 @@ from checkers._facts.arrays import Flags, Ints
 #: What every segment names; one that names anything else, or other than whole numbers, is kept as it was reported.
 NUMBERS = ("base", "count", "bytes", "hash", "epoch")
 _FIELDS = frozenset(("key", *NUMBERS))
+_numbers = itemgetter(*NUMBERS)
+#: What stands for the numbers of a segment that is kept as it was reported.
+_NONE = (-1,) * len(NUMBERS)
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 #: Ends of segments are compared as they are only where they can't be too large for that.
 _SAFE = 1 << 61
@@ -31,7 +35,7 @@ class Segments:
 
     def __init__(self) -> None:
         self._keys: list[str] = []
-        self._numbers = {name: array("q") for name in NUMBERS}
+        self._numbers = array("q")  # all of a segment's, then those of the next one
         self._odd: dict[int, Any] = {}
         self._ended: tuple[Ints, Ints] | None = None
 
@@ -43,15 +47,18 @@ class Segments:
         if is_odd:
             self._odd[len(self._keys)] = segment
         self._keys.append("" if is_odd else segment["key"])
-        for name, column in self._numbers.items():
-            column.append(-1 if is_odd else segment[name])
+        self._numbers.extend(_NONE if is_odd else _numbers(segment))
         self._ended = None
+
+    def _columns(self) -> tuple[Ints, ...]:
+        return tuple(np.frombuffer(self._numbers, dtype=np.int64).reshape(-1, len(NUMBERS)).T)
 
     def raw(self, at: int) -> Any:
         """Return a segment as the manifest named it."""
         if at in self._odd:
             return self._odd[at]
-        return {"key": self._keys[at], **{name: column[at] for name, column in self._numbers.items()}}
+        numbers = self._numbers[at * len(NUMBERS) : (at + 1) * len(NUMBERS)]
+        return {"key": self._keys[at], **dict(zip(NUMBERS, numbers, strict=True))}
 
     def one(self, at: int) -> Mapping[str, Any]:
         """Return a segment; nothing of what is none."""
@@ -70,7 +77,7 @@ class Segments:
         """Return how many of these segments stand before one that was named so; -1 if it isn't among them."""
         if not _is_plain(segment):
             return -1
-        base, passed = np.frombuffer(self._numbers["base"], dtype=np.int64), 0
+        (base, *_), passed = self._columns(), 0
         for begin, end in pairs(spans):
             for at in np.flatnonzero(base[begin:end] == segment["base"]).tolist():
                 if self.raw(begin + at) == segment:
@@ -89,7 +96,7 @@ class Segments:
         expected[begins] = start[many > 0]
         reached = start.copy()
         reached[many > 0] = until[last[begins + many[many > 0] - 1]]
-        base = np.array(self._numbers["base"], dtype=np.int64)
+        base, *_ = self._columns()
         found = reached == end
         found[of[(breaks[last] != breaks[first]) | (until[first] < 0) | (base[first] != expected)]] = False
         return found
@@ -98,7 +105,7 @@ class Segments:
         """Return how many segments up to each one do not begin where the one before ends; and where each one ends, -1
         where it does not say so."""
         if self._ended is None:
-            base, count = (np.array(self._numbers[name], dtype=np.int64) for name in ("base", "count"))
+            base, count, *_ = self._columns()
             has_end = (base >= 0) & (base < _SAFE) & (count >= 0) & (count < _SAFE)
             has_end[np.array([*self._odd], dtype=np.int64)] = False
             until = np.where(has_end, base + np.where(has_end, count, 0), -1)
@@ -109,12 +116,10 @@ class Segments:
 
 
 def _is_plain(segment: Any) -> bool:
-    return (
-        isinstance(segment, dict)
-        and segment.keys() == _FIELDS
-        and type(segment["key"]) is str
-        and all(type(segment[name]) is int and _LEAST <= segment[name] <= _MOST for name in NUMBERS)
-    )
+    if not isinstance(segment, dict) or segment.keys() != _FIELDS or type(segment["key"]) is not str:
+        return False
+    numbers = _numbers(segment)
+    return {*map(type, numbers)} == {int} and _LEAST <= min(numbers) and max(numbers) <= _MOST
 
 
 class Named(Sequence[Mapping[str, Any]]):

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chaos.shard_rows import Form, Rows
-from checkers._facts.arrays import Flags, Ints, distinct, groups, parts
+from checkers._facts.arrays import Flags, Ints, distinct, groups, parts, stable_order
 from checkers._facts.claims import Claims, claims_of
 from checkers._facts.run import has_recovered
 
@@ -47,8 +47,11 @@ def nodes_of(rows: Rows, at: Ints) -> list[str]:
 
 def in_node_order(rows: Rows, at: Ints) -> Ints:
     """Sort rows of one node into the order in which it lived them: incarnation, step, index."""
-    order = np.lexsort((rows.column("index")[at], rows.column("step")[at], rows.column("incarnation")[at]))
-    return at[order]
+    at = np.sort(at, kind="stable")
+    step, life = rows.column("step")[at], rows.column("incarnation")[at]
+    if np.all((life[1:] > life[:-1]) | ((life[1:] == life[:-1]) & (step[1:] >= step[:-1]))):
+        return at  # mostly that is how the rows were recorded
+    return at[np.lexsort((step, life))]
 
 
 def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
@@ -134,7 +137,7 @@ def confirmed_appends(rows: Rows) -> Claims:
     below its end, or any ``bootstrap``; it was confirmed if the node's confirm offset reached its end in between.
     """
     found = [_confirmed_on(rows, name) for name in nodes_of(rows, rows.where(kind="trace", f="append"))]
-    at = np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+    at = np.sort(np.concatenate(found), kind="stable") if found else np.empty(0, dtype=np.int64)
     return claims_of(rows, at)
 
 
@@ -148,7 +151,7 @@ def _confirmed_on(rows: Rows, node: str) -> Ints:
     every = in_node_order(rows, np.concatenate([appends, confirms, cuts]))
     rank = np.empty(len(rows), dtype=np.int64)
     rank[every] = np.arange(len(every))
-    appends, confirms, cuts = appends[np.argsort(rank[appends])], confirms[np.argsort(rank[confirms])], _by(rank, cuts)
+    appends, confirms, cuts = (_by(rank, at) for at in (appends, confirms, cuts))
     position = rows.column("position")
     end = position[appends] + np.maximum(rows.numbers("size", appends), 1)
     gone = np.full(len(appends), len(every), dtype=np.int64)
@@ -186,7 +189,7 @@ def first_confirms(rows: Rows, at: Ints) -> Ints:
 
 
 def _by(rank: Ints, at: Ints) -> Ints:
-    return at[np.argsort(rank[at])]
+    return at[stable_order(rank[at])]
 
 
 def highest_confirms(rows: Rows) -> Ints:
