@@ -161,8 +161,10 @@ class Manifest:
         size = os.fstat(self._handle).st_size
         if size == self._size:
             return
-        data = os.pread(self._handle, size, 0)
-        self._size, self._lines = size, data.count(b"\n")
+        if size < self._size:
+            self._size = self._lines = 0
+        data = os.pread(self._handle, size - self._size, self._size)
+        self._size, self._lines = size, self._lines + data.count(b"\n")
         if data and not data.endswith(b"\n"):
             self._size += os.write(self._handle, b"\n")
             self._lines += 1
