@@ -7,18 +7,17 @@ Imports only the standard library.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from pathlib import Path
+
+from chaos.holes import punch
 
 #: What is kept of the beginning, and of the end.
 HEAD_BYTES = 4 << 20
 TAIL_BYTES = 4 << 20
 #: A hole is made or grows once the file takes so much more than it may.
 SLACK_BYTES = 8 << 20
-_BLOCK = 4096
-_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 
 def end_of(path: Path, length: int) -> str:
@@ -72,9 +71,7 @@ def cap(path: Path) -> None:
         status = path.stat()
         if status.st_blocks * 512 <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
             return
-        length = (status.st_size - HEAD_BYTES - TAIL_BYTES) // _BLOCK * _BLOCK
-        with path.open("rb+") as file:
-            _fallocate(file.fileno(), HEAD_BYTES, length)
+        punch(path, HEAD_BYTES, status.st_size - TAIL_BYTES)
     except OSError:
         pass
 
@@ -94,10 +91,3 @@ def close_up(path: Path) -> None:
         part.replace(path)
     except OSError:
         pass
-
-
-def _fallocate(descriptor: int, offset: int, length: int) -> None:
-    call = ctypes.CDLL(None, use_errno=True).fallocate
-    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    if length > 0 and call(descriptor, _KEEP_SIZE | _PUNCH_HOLE, offset, length):
-        raise OSError(ctypes.get_errno(), "the file keeps its blocks")
