@@ -38,3 +38,7 @@ class KernelLacks(MachineError):
 
 class DamagedHistory(ChaosError):
     """A recorded run can't be read to its end; what can be read is still judged, and the verdict is UNKNOWN at best."""
+
+
+class Overtaken(DamagedHistory):
+    """Lines of a trace became a segment, and were removed, while they were read: whoever reads again finds that."""

@@ -9,7 +9,7 @@ import platform
 import shlex
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -24,6 +24,7 @@ from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
 from chaos.history import directory as store
+from chaos.history.background_sealing import sealing_pieces
 from chaos.history.format import FIELD, FORMAT
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
@@ -134,7 +135,8 @@ def start(
         deployment = deploy(launch, directory, draws)
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
-        with closing(Recorder(directory, deployment.now_ns, **batches)) as recorder:
+        recording = closing(Recorder(directory, deployment.now_ns, **batches))
+        with recording as recorder, nullcontext() if simulated else sealing_pieces(directory):
             watched = recorder if on_row is None else _Watched(recorder, deployment.now_ns, on_row)
             summary = run(
                 experiment,
@@ -244,7 +246,7 @@ def _own(launch: Launch, function: Callable[..., object], draws: Draws | None = 
 
 def _note_failure(directory: Path, error: BaseException) -> None:
     try:
-        _seal(directory, store.trace_files(directory))
+        _seal(directory, store.line_files(directory))
         store.update_meta(directory, state="failed", error=f"{type(error).__name__}: {error}")
         if not isinstance(error, ChaosError):
             (directory / ERROR).write_text("".join(traceback.format_exception(error)), "utf-8")

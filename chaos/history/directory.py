@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -123,14 +124,29 @@ def update_meta(run: Path, **changes: object) -> None:
     write_json(run / META, {**_meta_json(run), **changes}, sealed=sound)
 
 
-def trace_files(run: Path) -> list[str]:
-    """Return the files in which the traces of a run stand, as paths in its directory, in the order of their rows: the
-    lines of a node as long as there are any, else the segments that were made of them."""
+def trace_files(run: Path, sealed: Sealed) -> list[str]:
+    """Return the files in which the traces of a run stand, as paths in its directory, in the order of their rows: of
+    each node the segments, then the lines. As long as there are lines, only segments count for which the manifest
+    vouches."""
     lines = guarded.listed(run, TRACES, LINES)
     segments = [(*node_and_number(name), name) for name in guarded.listed(run, TRACES, SEGMENTS)]
-    found = [(name.removesuffix(LINES), 0, name) for name in lines]
-    found += [one for one in segments if f"{one[0]}{LINES}" not in lines]
+    found = [(name.removesuffix(LINES), sys.maxsize, name) for name in lines]
+    found += [one for one in segments if f"{one[0]}{LINES}" not in lines or one[2] in sealed.files]
     return [name for _, _, name in sorted(found, key=lambda one: (f"{one[0]}{LINES}", *one[1:]))]
+
+
+def line_files(run: Path) -> list[str]:
+    """Return the files of a run into which nodes write their traces, as paths in its directory."""
+    return guarded.listed(run, TRACES, LINES)
+
+
+def sealed_segments(sealed: Sealed, lines: str) -> list[str]:
+    """Return the segments that were made of these lines and for which the manifest vouches, in their order."""
+    mine = [name for name in sealed.files if name.endswith(SEGMENTS)]
+    return sorted(
+        (name for name in mine if f"{node_and_number(name)[0]}{LINES}" == lines),
+        key=node_and_number,
+    )
 
 
 def node_and_number(segment: str) -> tuple[str, int]:
@@ -149,7 +165,7 @@ def seal(run: Path) -> None:
     """Have the manifest vouch for the files of a run as they stand there now: for histories that another program has
     recorded, as ``run.json`` and shards, or traces. Raises :class:`MachineError` when it can't be written."""
     names = [name for name in (META, EXPERIMENT) if guarded.is_there(run / name)]
-    names += [*trace_files(run), *shard_files(run)]
+    names += [*trace_files(run, manifest.read(run)), *shard_files(run)]
     with Manifest(run) as sealing:
         sealing.seal_files(names)
 
@@ -159,7 +175,7 @@ def altered(run: Path, sealed: Sealed, *, ended: bool) -> list[str]:
     last but one version will do too, for a harness may be killed between its seal and its writing. The traces of a run
     that has not ``ended`` aren't sealed yet."""
     in_manifest = {name for name in sealed.files if name.startswith(f"{TRACES}/")}
-    traces = sorted(in_manifest | set(trace_files(run))) if ended else sorted(in_manifest)
+    traces = sorted(in_manifest | set(trace_files(run, sealed))) if ended else sorted(in_manifest)
     problems = [manifest.altered(run, sealed, META, newest=2), manifest.altered(run, sealed, EXPERIMENT)]
     problems += [manifest.altered(run, sealed, name) for name in traces]
     return list(filter(None, problems))

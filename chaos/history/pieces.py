@@ -216,7 +216,7 @@ def pieces(run: Path, sealed: Sealed) -> tuple[Piece, ...]:
     not sealed, has traces that are lines, is of an earlier format, or is not as its manifest says. Raises
     :class:`chaos.errors.BadInput` for what is no regular file."""
     of_stream = _of_stream(run, sealed)
-    traces = trace_files(run)
+    traces = trace_files(run, sealed)
     if sealed.damage or not of_stream or not all(name.endswith(SEGMENTS) and name in sealed.files for name in traces):
         return ()
     found, first_index = [*of_stream], of_stream[-1].first_index + of_stream[-1].rows

@@ -136,8 +136,8 @@ class WholeSteps:
 def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Made) -> Prefix | None:
     """Read what a run that goes on has recorded so far into ``rows``, which must be empty; None before there is
     anything. ``wanted`` says which of some rows are kept. Raises ``FileNotFoundError`` when files of it are removed
-    meanwhile, :class:`chaos.errors.BadInput` for what is no regular file of a size to read, and
-    :class:`chaos.errors.MachineError` when the disk is full."""
+    meanwhile, :class:`chaos.errors.Overtaken` when lines of it become a segment, :class:`chaos.errors.BadInput` for
+    what is no regular file of a size to read, and :class:`chaos.errors.MachineError` when the disk is full."""
     sealed = manifest.read(run)
     promised = sum(batch.rows for batch in sealed.batches)
     if not promised:

@@ -22,7 +22,7 @@ from chaos.history import manifest
 from chaos.history import pieces as _pieces
 from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
-from chaos.history.directory import LINES, SHARDS, shard_files, trace_files
+from chaos.history.directory import SHARDS, line_files, shard_files
 from chaos.history.ends import with_beginnings
 from chaos.history.made import Made
 from chaos.history.manifest import Sealed
@@ -149,7 +149,7 @@ class RowFiles:
     @cached_property
     def _may_have(self) -> int:
         """How many rows the run may have: those of its batches, and a line takes some bytes."""
-        lines = [self._run / name for name in trace_files(self._run) if name.endswith(LINES)]
+        lines = [self._run / name for name in line_files(self._run)]
         of_stream = sum(batch.rows for batch in self.sealed.batches)
         return of_stream + sum(path.lstat().st_size for path in lines) // LINE_BYTES
 

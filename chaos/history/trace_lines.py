@@ -28,6 +28,8 @@ _TEXTS = frozenset({"f", "node", "type", "process"})
 #: So many forms has a life; rows of others are JSON objects, as of a node whose values have ever new keys.
 MOST_FORMS = 256
 LARGEST_FORM = 1_000
+#: Of lines of so many bytes a segment is made while their node goes on writing.
+PIECE_BYTES = 1 << 25
 
 #: A whole number as it stands in a typed line: as Python writes it, and nothing else.
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]*")
@@ -66,6 +68,12 @@ class Form:
         if not all(type(given) is (str if name in _TEXTS else int) for name, given in common.items()):
             raise ValueError("a column of its rows is none")
         return cls(number, common, tuple(columns), tuple(keys))
+
+    @property
+    def header(self) -> str:
+        """The header that gives this form, without its end."""
+        fields = {"form": self.number, "row": self.common, "columns": self.columns, "value": self.keys}
+        return f"={_encode(fields)}"
 
     def row(self, pieces: Sequence[bytes]) -> dict[str, Any]:
         """Return the row of the pieces that follow the form's number in a line. Raises ``ValueError`` when they are
@@ -113,9 +121,8 @@ class Encoder:
         pieces = ["%d"] * len(COLUMNS) + ["%s"] * len(value)
         form = "\t".join([str(number), *pieces]) + "\n"
         _ = form % (*_numbers(row), *value.values())  # a header is written with the first row only
-        fields = {"form": number, "row": {name: row[name] for name in COMMON}, "columns": COLUMNS, "value": [*value]}
         self._forms[key] = form
-        return f"={_encode(fields)}\n", form
+        return f"{Form(number, {name: row[name] for name in COMMON}, COLUMNS, (*value,)).header}\n", form
 
 
 class _NoForm(Exception):

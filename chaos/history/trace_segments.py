@@ -4,8 +4,10 @@ read in a tenth of the time that the lines take of which it was made."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +18,14 @@ from chaos.history.columns import COLUMNS, Kind
 from chaos.history.directory import SEGMENTS
 from chaos.history.stream import MOST_ROWS, SCHEMA
 
+T = TypeVar("T")
+
 #: No segment is larger; ours have some megabytes.
 LARGEST_SEGMENT = 1 << 28
 #: Rows that are decoded together.
 BATCH_ROWS = 1 << 17
-#: What a segment says of itself: how many rows it has, and which of its lines were no rows.
-_ROWS, _DAMAGE = b"rows", b"damage"
+#: What a segment says of itself: how many rows it has, which of its lines were no rows, and where the next ones begin.
+_ROWS, _DAMAGE, _END = b"rows", b"damage", b"end"
 #: A row gets its number where it is read, and is a trace whatever it says.
 _SCHEMA = pa.schema([SCHEMA.field(name) for name in COLUMNS if name not in ("index", "kind")])
 _WRITTEN = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -30,15 +34,26 @@ _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _WIDTH = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place between two lines of a trace: its ``offset`` in bytes, and how many ``lines`` stand before it.
+    ``headers``: those that hold there."""
+
+    offset: int = 0
+    lines: int = 0
+    headers: tuple[str, ...] = ()
+
+
 def segment_name(node: str, number: int) -> str:
     """Return the name of a segment in the folder of traces."""
     return f"{node}.{number:04}{SEGMENTS}"
 
 
-def write_segment(path: Path, rows: pa.Table, damage: Sequence[str]) -> None:
-    """Write a segment into a file that isn't there yet. ``damage``: of the lines that it was made of. Raises
-    ``OSError``, and leaves nothing then."""
-    schema = _SCHEMA.with_metadata({_ROWS: str(rows.num_rows), _DAMAGE: json.dumps([*damage])})
+def write_segment(path: Path, rows: pa.Table, damage: Sequence[str], end: Place) -> None:
+    """Write a segment into a file that isn't there yet. ``damage``: of the lines that it was made of; ``end``: where
+    these end. Raises ``OSError``, and leaves nothing then."""
+    about = {_ROWS: str(rows.num_rows), _DAMAGE: json.dumps([*damage]), _END: json.dumps(asdict(end))}
+    schema = _SCHEMA.with_metadata(about)
     table = rows.select(_SCHEMA.names).unify_dictionaries().combine_chunks().cast(schema)
     with guarded.created(path) as file:
         try:
@@ -53,14 +68,24 @@ def write_segment(path: Path, rows: pa.Table, damage: Sequence[str]) -> None:
 def segment_rows(run: Path, name: str) -> int:
     """Return how many rows a segment of a run says that it has; 0 for what is none. Raises
     :class:`chaos.errors.BadInput` for what is no regular file, or is too large."""
+    return _said(run, name, _said_rows) or 0
+
+
+def segment_end(run: Path, name: str) -> Place | None:
+    """Return where the lines end of which a segment of a run was made; None for what doesn't say so. Raises as
+    :func:`segment_rows`."""
+    return _said(run, name, _said_end)
+
+
+def _said(run: Path, name: str, what: Callable[[pa.Schema], T]) -> T | None:
     try:
         with (
             guarded.opened(guarded.below(run, name), LARGEST_SEGMENT) as file,
             pa.ipc.open_stream(pa.PythonFile(file, "r"), options=_READ) as reader,
         ):
-            return _said_rows(reader.schema)
+            return what(reader.schema)
     except (pa.ArrowException, ValueError, OSError):
-        return 0
+        return None
 
 
 def segment_blocks(
@@ -113,6 +138,13 @@ def _said_rows(schema: pa.Schema) -> int:
     if not 0 <= rows <= MOST_ROWS:
         raise ValueError(f"no segment has {rows} rows")
     return rows
+
+
+def _said_end(schema: pa.Schema) -> Place:
+    said = json.loads((schema.metadata or {}).get(_END, b"null"))
+    if guarded.misfit(said, {"offset": int, "lines": int, "headers": [str]}) or min(said["offset"], said["lines"]) < 0:
+        raise ValueError("it doesn't say where its lines end")
+    return Place(said["offset"], said["lines"], tuple(said["headers"]))
 
 
 def _sentences(schema: pa.Schema) -> list[str]:

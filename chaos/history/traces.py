@@ -1,10 +1,10 @@
-"""Reads what nodes that were processes have traced: segments, and the lines that these are made of once no node writes
-any more. Lines are typed, or JSON of which most differs in numbers only."""
+"""Reads what nodes that were processes have traced: segments, and the lines of which no segment was made yet. Lines are
+typed, or JSON of which most differs in numbers only."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import guarded
-from chaos.errors import BadInput
+from chaos.errors import BadInput, Overtaken
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
-from chaos.history.directory import SEGMENTS, trace_files
+from chaos.history.directory import SEGMENTS, sealed_segments, trace_files
 from chaos.history.manifest import Sealed
 from chaos.history.masks import MASK, Ints, Masked
 from chaos.history.masks import WORDS as MASK_WORDS
-from chaos.history.trace_segments import LARGEST_SEGMENT, segment_blocks
+from chaos.history.trace_segments import LARGEST_SEGMENT, Place, segment_blocks, segment_end
 from chaos.history.typed_lines import NO_ROW, TypedLines, is_typed
 from chaos.history.values import to_json
 
@@ -49,42 +49,82 @@ def read_traces(directory: Path, first_index: int, sealed: Sealed) -> tuple[list
 def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list[str]) -> Iterator[pa.Table]:
     """Yield the traces of processes, indexed from ``first_index`` on, some rows at a time. ``damage`` gets a sentence
     for each line that is no row, and for each segment that is none."""
-    for name in trace_files(directory):
+    for name in trace_files(directory, sealed):
         if name.endswith(SEGMENTS):
             data = guarded.read(guarded.below(directory, name), LARGEST_SEGMENT)
             blocks = segment_blocks(data, name, first_index, damage)
         else:
-            blocks = line_blocks(directory, name, sealed, damage, first_index)
+            blocks = _rest_of_lines(directory, name, sealed, damage, first_index)
         for block in blocks:
             first_index += block.num_rows
             yield block
 
 
-def line_blocks(
-    directory: Path, name: str, sealed: Sealed, damage: list[str], first_index: int = 0
+def _rest_of_lines(
+    directory: Path, name: str, sealed: Sealed, damage: list[str], first_index: int
 ) -> Iterator[pa.Table]:
-    """Yield the rows of one trace that stand in lines, as :func:`trace_blocks` does. A torn last line is how a kill
-    looks, no damage. Of a file that was sealed no more is read than what was sealed."""
+    """Yield the rows of the lines of one trace that stand in no segment. Of a file that was sealed no more is read than
+    what was sealed."""
+    begin = lines_begin(directory, name, sealed)
+    if begin is None:
+        damage.append(f"{name}: which of its lines stand in no segment is unknown; they are left out")
+        return
     known = sealed.files.get(name)
-    most = manifest.largest([known[-1].length]) if known else LARGEST_TRACE
-    with guarded.opened(guarded.below(directory, name), most) as file:
-        number, typed = 1, TypedLines()
-        for block, whole in _blocks(file, known[-1].length if known else LARGEST_TRACE):
+    end = known[-1].length if known else begin.offset + LARGEST_TRACE
+    guarded.vetted(guarded.below(directory, name), manifest.largest([end]) if known else end)
+
+    def is_overtaken() -> bool:
+        return sealed_segments(manifest.read(directory), name) != sealed_segments(sealed, name)
+
+    for table, _ in line_blocks(directory, name, begin, end, damage, is_overtaken=is_overtaken):
+        numbers = pa.array(np.arange(first_index, first_index + table.num_rows))
+        first_index += table.num_rows
+        yield table.set_column(0, COLUMNS[0], numbers)
+
+
+def lines_begin(directory: Path, name: str, sealed: Sealed) -> Place | None:
+    """Return where the lines of a trace begin that stand in no segment; None where its last segment doesn't say so.
+    Raises :class:`chaos.errors.BadInput` where that is no regular file."""
+    segments = sealed_segments(sealed, name)
+    return segment_end(directory, segments[-1]) if segments else Place()
+
+
+def line_blocks(
+    directory: Path,
+    name: str,
+    begin: Place,
+    end: int,
+    damage: list[str],
+    *,
+    ended: bool = True,
+    is_overtaken: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[pa.Table, Place]]:
+    """Yield the rows of the lines of one trace between a place and the byte ``end``, not numbered yet, some at a time,
+    and where these lines end. A torn last line is how a kill looks, no damage; it is left alone unless the lines have
+    ``ended``. ``is_overtaken``: whether lines have become a segment since the place was read (:class:`Overtaken` then,
+    once a hole shows it)."""
+    with guarded.opened(guarded.below(directory, name), guarded.LARGEST_STREAM) as file:
+        file.seek(begin.offset)
+        offset, number, typed = begin.offset, begin.lines + 1, TypedLines(begin.headers)
+        for block, whole in _blocks(file, end - offset, is_overtaken):
+            if not (whole or ended):
+                return
+            offset += len(block) if whole else len(block) - 1
             if not whole and is_typed(np.frombuffer(block, np.uint8), _START).any():
                 continue  # it is unknown how long its last number was
             table, lines, bad = _read(block, typed)
-            table = table.set_column(0, COLUMNS[0], pa.array(np.arange(first_index, first_index + len(table))))
-            first_index += table.num_rows
             if whole:
                 damage += [f"{name}:{number + line} is no trace row; it is left out" for line in bad]
             number += lines
-            yield table
+            yield table, Place(offset, number - 1, typed.headers)
 
 
-def _blocks(file: BinaryIO, most: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines among the first ``most`` bytes, many at a time, each with its end; and what follows the last end,
+def _blocks(file: BinaryIO, most: int, is_overtaken: Callable[[], bool]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines among the next ``most`` bytes, many at a time, each with its end; and what follows the last end,
     which isn't whole."""
     while block := file.read(min(BLOCK, most)):
+        if b"\0" in block and is_overtaken():
+            raise Overtaken(f"{file.name} is being turned into segments, so that it can't be read now: try again")
         most -= len(block)
         if not block.endswith(b"\n"):
             rest = file.readline(min(LONGEST_LINE, most))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,19 @@ class Typed:
 
 
 class TypedLines:
-    """Reads one file: its headers hold until another one has their number."""
+    """Reads one file: its headers hold until another one has their number. ``headers``: those that hold where it begins
+    to be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, headers: Iterable[str] = ()) -> None:
         self._forms: list[Form] = []
         self._known = np.full(LARGEST_FORM + 1, -1, np.int64)
+        for header in headers:
+            self._begins(header.encode())
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """Those that hold now."""
+        return tuple(self._forms[at].header for at in self._known[self._known >= 0].tolist())
 
     def read(self, text: Bytes, begin: Ints, end: Ints, line: Ints) -> Typed:
         """Of the lines between ``begin`` and ``end`` (where each one's newline stands), which have these numbers."""

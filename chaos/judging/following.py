@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import guarded
-from chaos.errors import BadInput, MachineError
+from chaos.errors import BadInput, MachineError, Overtaken
 from chaos.history import directory as store
 from chaos.history import manifest
 from chaos.history.columns import Kind
@@ -76,7 +76,7 @@ def follow(run: Path) -> Iterator[State]:
         try:
             newest = (run / manifest.FILE).stat().st_size  # the harness records its polls all the time
             state = _judged(run, meta, damage) if newest != judged else None
-        except FileNotFoundError:
+        except (FileNotFoundError, Overtaken):
             _look_again(run)
             continue
         if state is not None:

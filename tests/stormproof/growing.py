@@ -61,7 +61,7 @@ class Growing:
         """The run ends, as a harness ends it that has come to its end."""
         self._recorder.close()
         with Manifest(self.directory) as manifest:
-            manifest.seal_files(store.trace_files(self.directory))
+            manifest.seal_files(store.line_files(self.directory))
         store.update_meta(self.directory, state="finished", rows=len(self._recorder))
 
     def _record(self, row: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from chaos.judging.following import State, conclude, follow, is_at_work, pause_s
 from chaos.judging.so_far import able, wanted
 from chaos.verdict import Engine, Validity
 from stormproof import cli
-from tests.chaos.history.runs import make_large
+from tests.chaos.history.runs import make_large, turn
 from tests.stormproof.conftest import Begin
 from tests.stormproof.growing import Growing
 from tests.stormproof.small_runs import ANOMALY, planted
@@ -55,15 +55,19 @@ def found(state: State) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(("processes", "most"), [(False, 1 << 20), (True, 1 << 20), (True, 500)])
+@pytest.mark.parametrize(
+    ("processes", "most", "piece_bytes"),
+    [(False, 1 << 20, 0), (True, 1 << 20, 0), (True, 500, 0), (True, 1 << 20, 2_000), (True, 500, 2_000)],
+)
 def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
-    recorded: Path, tmp_path: Path, processes: bool, most: int, monkeypatch: pytest.MonkeyPatch
+    recorded: Path, tmp_path: Path, processes: bool, most: int, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where so many rows are judged in pieces."""
+    """Also where so many rows are judged in pieces, and where lines have become segments."""
     make_large(monkeypatch, most, 200)
     run = Growing(recorded, tmp_path / "run", processes=processes)
-    states, told, first = follow(run.directory), set[tuple[str, int, int]](), -1
+    states, told, first, made = follow(run.directory), set[tuple[str, int, int]](), -1, 0
     for rows in run.pieces(len(run.rows) // 8):
+        made += turn(run.directory, piece_bytes) if piece_bytes else 0
         state = next(states)
         assert told <= found(state)
         told |= found(state)
@@ -72,6 +76,7 @@ def test_what_is_told_while_a_run_goes_on_stands_in_its_verdict(
     run.end()
     with pytest.raises(StopIteration):
         next(states)
+    assert (made > 5) == bool(piece_bytes)
     assert 0 < first < len(run.rows) and ANOMALY in {name for name, _, _ in told}
     monkeypatch.undo()
     verdict = conclude(run.directory, Engine.LOCAL)

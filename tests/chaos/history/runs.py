@@ -12,10 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from chaos.history import pieces, segments
+from chaos.history import directory as store
+from chaos.history import manifest, pieces, segments
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import SHARDS
+from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
+from chaos.history.seal_traces import Lines
 
 #: A form of Parquet that takes few bytes, and in which a page that was altered is found.
 FORM: Mapping[str, Any] = {
@@ -78,3 +81,15 @@ def write_shard(run: Path, name: str, rows: pa.Table, **form: object) -> Path:
     path = run / SHARDS / f"{name}.parquet"
     pq.write_table(rows, path, **{**FORM, **form})
     return path
+
+
+def turn(run: Path, piece_bytes: int) -> int:
+    """Turn pieces of traces into segments, as while nodes go on writing; return how many segments that made."""
+    made = 0
+    with Manifest(run) as sealing:
+        for name in store.line_files(run):
+            lines = Lines(run, name, manifest.read(run), piece_bytes)
+            while segment := lines.write_segment(ended=False):
+                lines.seal(segment, sealing)
+                made += 1
+    return made

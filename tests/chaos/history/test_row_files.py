@@ -54,22 +54,24 @@ def seal_again(run: Path) -> None:
     with Manifest(run) as sealing:
         for batch in sealed.batches:
             sealing.batch(batch)
-        sealing.seal_files(trace_files(run))
+        sealing.seal_files(trace_files(run, manifest.read(run)))
 
 
 def _as_lines(run: Path) -> None:
-    for name in trace_files(run):
-        (run / name).unlink()
+    with Manifest(run) as sealing:
+        for name in trace_files(run, manifest.read(run)):
+            (run / name).unlink()
+            sealing.gone(name)
     record(run.with_name("again"), 3)
     for path in run.with_name("again").glob("traces/*"):
         path.rename(run / "traces" / path.name)
     with Manifest(run) as sealing:
-        sealing.seal_files(trace_files(run))
+        sealing.seal_files(trace_files(run, manifest.read(run)))
 
 
 def _damaged_line(run: Path) -> None:
     _as_lines(run)
-    with (run / trace_files(run)[0]).open("ab") as file:
+    with (run / trace_files(run, manifest.read(run))[0]).open("ab") as file:
         file.write(b"{no row}\n")
     seal_again(run)
 
@@ -154,11 +156,11 @@ def _add_trace(run: Path) -> None:
 
 
 def _lose_trace(run: Path) -> None:
-    (run / trace_files(run)[0]).unlink()
+    (run / trace_files(run, manifest.read(run))[0]).unlink()
 
 
 def _swap_traces(run: Path) -> None:
-    one, other = (run / name for name in trace_files(run)[:2])
+    one, other = (run / name for name in trace_files(run, manifest.read(run))[:2])
     one.rename(run / "kept")
     other.rename(one)
     (run / "kept").rename(other)
@@ -213,7 +215,9 @@ def test_a_piece_that_is_altered_meanwhile_costs_no_row_and_gives_none_twice(
     if which == "a segment of the stream":
         _third_segment(run)
     else:
-        _noise(sorted([*temporary.glob("*/*.arrows")] or [run / name for name in trace_files(run)])[-1])
+        _noise(
+            sorted([*temporary.glob("*/*.arrows")] or [run / name for name in trace_files(run, manifest.read(run))])[-1]
+        )
     found += blocks
     wanted, damage = RowFiles(run).recorded(sends)
     assert len(found) >= 2 and not files.is_large and len(damage) == 1

@@ -57,7 +57,7 @@ def test_segments_have_the_rows_and_the_damage_of_the_lines(tmp_path: Path) -> N
         wanted = read(run)
         seal_traces.seal_traces(run)
         assert read(run) == wanted
-        names, sealed = trace_files(run), manifest.read(run)
+        names, sealed = trace_files(run, manifest.read(run)), manifest.read(run)
         assert not any(name.endswith(directory.LINES) for name in names)
         assert names == sorted(sealed.files) == sorted(f"traces/{path.name}" for path in (run / "traces").iterdir())
         assert directory.altered(run, sealed, ended=True) == []
@@ -73,17 +73,33 @@ def test_nodes_and_their_segments_are_read_in_the_order_of_their_names_and_numbe
     (run / "traces/n10.jsonl").rename(run / "kept")
     seal_traces.seal_traces(run)
     (run / "kept").rename(run / "traces/n10.jsonl")
-    assert read(run) == wanted and len(trace_files(run)) > 6
+    assert read(run) == wanted and len(trace_files(run, manifest.read(run))) > 6
     many = [f"traces/n.{number:04}.arrows" for number in (9_999, 10_000)]
     assert sorted(many, key=directory.node_and_number) == many
 
 
-def test_as_long_as_there_are_lines_they_alone_count(tmp_path: Path) -> None:
-    """As where the harness was killed between the segments and the removal of the lines."""
+def test_as_long_as_there_are_lines_segments_count_that_are_vouched_for(tmp_path: Path) -> None:
+    """As where the harness was killed between a segment and its seal."""
+    lines = b"".join(b'{"f":"role","node":"n","step":%d}\n' % at for at in range(120))
+    run = turned(tmp_path)
+    (run / manifest.FILE).unlink()
+    (run / "traces/n.jsonl").write_bytes(lines)
+    with Manifest(run) as sealing:
+        assert trace_files(run, manifest.read(run)) == ["traces/n.jsonl"] and len(read(run)[0]) == 120
+        sealing.seal_files([SEGMENT])
+    assert trace_files(run, manifest.read(run)) == [SEGMENT, "traces/n.jsonl"]
+    assert directory.altered(run, manifest.read(run), ended=True) == ["traces/n.jsonl is not in the manifest"]
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"noise")])
+def test_lines_behind_a_segment_that_is_lost_are_left_out(harm: Callable[[Path], None], tmp_path: Path) -> None:
     run = turned(tmp_path)
     (run / "traces/n.jsonl").write_bytes(b'{"f":"role","node":"n"}\n')
-    assert trace_files(run) == ["traces/n.jsonl"] and len(read(run)[0]) == 1
-    assert directory.altered(run, manifest.read(run), ended=True) == ["traces/n.jsonl is not in the manifest"]
+    harm(run / SEGMENT.replace("0000", "0001"))
+    rows, damage = read(run)
+    assert len(rows) == 76 and "n.jsonl: which of its lines stand in no segment is unknown" in damage[-1]
+    seal_traces.seal_traces(run)
+    assert (run / "traces/n.jsonl").exists()
 
 
 @pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), pa.ArrowInvalid("no")])
@@ -92,23 +108,25 @@ def test_lines_that_can_not_be_turned_stay_and_are_vouched_for(
 ) -> None:
     written: list[Path] = []
 
-    def write_segment(path: Path, *_: object) -> None:
+    def write_segment(path: Path, rows: pa.Table, damage: list[str], end: trace_segments.Place) -> None:
         if written:
             raise problem
         written.append(path)
-        path.write_bytes(b"a segment")
+        trace_segments.write_segment(path, rows, damage, end)
 
     monkeypatch.setattr(seal_traces, "write_segment", write_segment)
     run = turned(tmp_path)
-    assert written and [path.name for path in (run / "traces").iterdir()] == ["n.jsonl"]
-    assert [*manifest.read(run).files] == ["traces/n.jsonl"] and len(read(run)[0]) == 120
+    assert trace_files(run, manifest.read(run)) == [SEGMENT, "traces/n.jsonl"] == [*manifest.read(run).files]
+    rows, damage = read(run)
+    assert [row["step"] for row in rows] == [*range(120)] and not damage
+    assert directory.altered(run, manifest.read(run), ended=True) == []
 
 
 def test_a_line_that_is_too_long_stays_with_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "LONGEST_LINE", 3_000)
     run = write(tmp_path, {"traces/n.jsonl": b'{"f":"a"}\n' + b" " * 9_000 + b'{"f":"b"}\n'})
     seal_traces.seal_traces(run)
-    assert trace_files(run) == ["traces/n.jsonl"]
+    assert trace_files(run, manifest.read(run)) == ["traces/n.jsonl"]
     with pytest.raises(BadInput, match="has a line of more than 3,000 bytes"):
         read(run)
 
@@ -116,7 +134,7 @@ def test_a_line_that_is_too_long_stays_with_its_trace(tmp_path: Path, monkeypatc
 def test_a_segment_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pa.ipc, "new_stream", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        trace_segments.write_segment(tmp_path / "n.0000.arrows", SCHEMA.empty_table(), [])
+        trace_segments.write_segment(tmp_path / "n.0000.arrows", SCHEMA.empty_table(), [], trace_segments.Place())
     assert not list(tmp_path.iterdir())
 
 
@@ -195,7 +213,7 @@ def recorded(run: Path) -> Path:
 def test_what_is_no_segment_is_damage_and_named(name: str, tmp_path: Path) -> None:
     harm, words = HARMS[name]
     run = turned(tmp_path)
-    assert len(trace_files(run)) == 2
+    assert len(trace_files(run, manifest.read(run))) == 2
     whole, _ = read(run)
     of_others = [row["step"] for row in whole][trace_segments.segment_rows(run, SEGMENT) :]
     harm(run)
@@ -230,7 +248,7 @@ def test_a_segment_that_is_no_regular_file_is_refused(tmp_path: Path, monkeypatc
 
 def test_a_segment_says_how_many_rows_it_has(tmp_path: Path) -> None:
     run = turned(tmp_path)
-    assert [trace_segments.segment_rows(run, name) for name in trace_files(run)] == [76, 44]
+    assert [trace_segments.segment_rows(run, name) for name in trace_files(run, manifest.read(run))] == [76, 44]
     (run / SEGMENT).write_bytes(b"noise")
     assert trace_segments.segment_rows(run, SEGMENT) == 0
 
@@ -244,14 +262,14 @@ def test_what_was_sealed_and_is_gone_is_missing(tmp_path: Path) -> None:
 def test_a_trace_without_a_row_is_there_all_the_same(tmp_path: Path) -> None:
     run = write(tmp_path, {"traces/n.jsonl": b""})
     seal_traces.seal_traces(run)
-    assert trace_files(run) == [SEGMENT] and read(run) == ([], [])
+    assert trace_files(run, manifest.read(run)) == [SEGMENT] and read(run) == ([], [])
 
 
 def test_strangers_seal_their_segments_as_their_lines(tmp_path: Path) -> None:
     run = turned(tmp_path)
     (run / manifest.FILE).unlink()
     directory.seal(run)
-    assert sorted(manifest.read(run).files) == trace_files(run)
+    assert sorted(manifest.read(run).files) == trace_files(run, manifest.read(run))
     with Manifest(run) as sealing:
         sealing.seal(SEGMENT, manifest.sum_of(b""))
     assert guarded.is_there(run / SEGMENT)
