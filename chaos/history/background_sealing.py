@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaos.errors import ChaosError
 from chaos.history import manifest
 from chaos.history.directory import line_files
 from chaos.history.manifest import Manifest
@@ -47,7 +48,7 @@ def main(words: Sequence[str]) -> None:
     with Manifest(run) as sealing, ThreadPoolExecutor(1, initializer=_give_way) as worker:
         pieces = _Pieces(run, piece_bytes, sealing, worker)
         while not select.select([sys.stdin], [], [], LOOK_S)[0]:
-            with suppress(OSError):  # the run is being removed
+            with suppress(OSError, ChaosError):  # the run is being removed
                 for name in line_files(run):
                     pieces.turn(name)
 
