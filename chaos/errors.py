@@ -41,4 +41,5 @@ class DamagedHistory(ChaosError):
 
 
 class Overtaken(DamagedHistory):
-    """Lines of a trace became a segment, and were removed, while they were read: whoever reads again finds that."""
+    """What was read of a run that goes on became a segment meanwhile, or was put elsewhere: whoever reads again finds
+    it there."""

@@ -15,7 +15,7 @@ from chaos import plugins
 from chaos.errors import BadInput, ChaosError
 from chaos.packages import hidden
 from chaos.version import VERSION
-from stormproof import commands
+from stormproof import commands, stores
 from stormproof.commands import _console
 from stormproof.outcome import lacking
 
@@ -47,6 +47,7 @@ def stormproof() -> None:
     """Put a message broker through faults, and prove which promises it kept."""
     for problem in plugins.unknown_groups():
         _console.err().print(f"warning: {problem}", markup=False)
+    stores.recall()
 
 
 def main() -> None:

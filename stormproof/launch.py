@@ -62,7 +62,8 @@ class Launch:
     ``inventory``: the hosts, in the place of the experiment's own, and the file that they came from.
     ``no_loss_by_policy``: the run is not to lose anything, whatever its profile permits. ``replayed``: the
     directory of the run that this one repeats, and whether that was ``elsewhere``, on another deployment. ``renewal``:
-    of a simulated run only; no command repeats such a run."""
+    of a simulated run only; no command repeats such a run. ``store``: the URI under which its segments are put while it
+    goes on; "" for none."""
 
     experiment: Experiment
     file: Path
@@ -76,6 +77,7 @@ class Launch:
     replayed: Path | None = None
     elsewhere: bool = False
     renewal: Renewal | None = None
+    store: str = ""
 
     @property
     def hosts(self) -> Inventory:
@@ -136,7 +138,7 @@ def start(
         simulated = launch.deployment == SIM
         batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
         recording = closing(Recorder(directory, deployment.now_ns, **batches))
-        with recording as recorder, nullcontext() if simulated else sealing_pieces(directory):
+        with recording as recorder, nullcontext() if simulated else sealing_pieces(directory, launch.store):
             watched = recorder if on_row is None else _Watched(recorder, deployment.now_ns, on_row)
             summary = run(
                 experiment,

@@ -28,7 +28,7 @@ LARGEST = 1 << 30
 PIECE_BYTES = 1 << 20
 #: In digits; nothing here is counted beyond 64 bits.
 LONGEST_NUMBER = 19
-BATCH, SEGMENT, SEAL, GONE = "batch", "segment", "seal", "gone"
+BATCH, SEGMENT, SEAL, GONE, STORED = "batch", "segment", "seal", "gone", "stored"
 
 
 class Sum(NamedTuple):
@@ -54,14 +54,16 @@ class Batch(NamedTuple):
 class Sealed:
     """What a manifest vouches for. ``files``: by path in the run's directory, all sums that the file was to have, the
     newest last. ``lines``: the number of the newest line about each of them; ``last_batch``: of that about a batch.
-    ``segments``: those that are complete, with all rows and bytes of their batches. ``damage``: one sentence for each
-    line that is none."""
+    ``segments``: those that are complete, with all rows and bytes of their batches. ``stored``: by path and by the byte
+    at which it begins, the URI of the folder into which a segment was put. ``damage``: one sentence for each line that
+    is none."""
 
     files: dict[str, list[Sum]] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     last_batch: int = -1
     batches: list[Batch] = field(default_factory=list)
     segments: list[Batch] = field(default_factory=list)
+    stored: dict[tuple[str, int], str] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
 
     @property
@@ -140,6 +142,10 @@ class Manifest:
         """There is no file of this name any more."""
         self._append(f"{GONE} {quote(name)}")
 
+    def stored(self, name: str, offset: int, folder: str) -> None:
+        """The segment that begins at this byte of this file stands in a folder under a URI."""
+        self._append(f"{STORED} {offset} {quote(name)} {quote(folder, safe='')}")
+
     def _append(self, words: str) -> None:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
@@ -197,8 +203,8 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
             if not known:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
-            if any(one.length == length for one in known) and _summed(file) in known:
-                return ""
+            if any(one.length == length for one in known) and ((name, 0) in sealed.stored or _summed(file) in known):
+                return ""  # what stands elsewhere is compared by whoever reads it
     except FileNotFoundError:
         return f"{name} is missing" if known else ""
     except OSError as error:
@@ -235,6 +241,8 @@ def _take(sealed: Sealed, number: int, line: bytes) -> bool:
                 checksum = Sum(_number(length), _crc(file_crc))  # raises before the file is known
                 sealed.files.setdefault(unquote(name), []).append(checksum)
                 sealed.lines[unquote(name)] = number
+            case "stored", [offset, name, folder] if guarded.is_below(unquote(name)):
+                sealed.stored[unquote(name), _number(offset)] = unquote(folder)
             case "gone", [name]:
                 sealed.files.pop(unquote(name), None)
             case _:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chaos import guarded
 from chaos.errors import ChaosError, DamagedHistory
-from chaos.history import manifest, segments, uris
+from chaos.history import manifest, segments, stored, uris
 from chaos.history.bounded.messages import MOST_BATCH, extent
 from chaos.history.columns import COLUMNS
 from chaos.history.directory import SEGMENTS, trace_files
@@ -102,8 +102,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class StreamPiece(Piece):
-    """A segment of the stream: the bytes from ``offset`` on. It ends as soon as it has ``least_rows``, or with the
-    stream."""
+    """A segment of the stream: the bytes from ``offset`` on of what is at its place. It ends as soon as it has
+    ``least_rows``, or with the stream."""
 
     offset: int
     least_rows: int
@@ -221,7 +221,8 @@ def pieces(run: Path, sealed: Sealed) -> tuple[Piece, ...]:
         return ()
     found, first_index = [*of_stream], of_stream[-1].first_index + of_stream[-1].rows
     for name in traces:
-        place, rows = str(guarded.below(run.absolute(), name)), segment_rows(run, name)
+        place = stored.place_of(sealed, name) or str(guarded.below(run.absolute(), name))
+        rows = segment_rows(run, name)
         found.append(TracePiece(place, first_index, rows, sealed.files[name][-1]))
         first_index += found[-1].rows
     return tuple(found) if first_index <= MOST_ROWS else ()
@@ -237,8 +238,9 @@ def _of_stream(run: Path, sealed: Sealed) -> tuple[Piece, ...]:
     if not guarded.is_there(run / STREAM) or (run / STREAM).lstat().st_size != ends[-1]:
         return ()
     firsts = np.cumsum([0, *(one.rows for one in whole)]).tolist()
-    place = str((run / STREAM).absolute())
+    places = [stored.place_of(sealed, STREAM, one.offset) for one in whole]
+    here = str((run / STREAM).absolute())
     return tuple(
-        StreamPiece(place, first, one.rows, one.sum, one.offset, segments.SEGMENT_ROWS)
-        for one, first in zip(whole, firsts, strict=False)
+        StreamPiece(place or here, first, one.rows, one.sum, 0 if place else one.offset, segments.SEGMENT_ROWS)
+        for one, first, place in zip(whole, firsts, places, strict=False)
     )

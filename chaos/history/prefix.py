@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.errors import DamagedHistory
+from chaos.errors import DamagedHistory, Overtaken
 from chaos.history import manifest
 from chaos.history.columns import COLUMNS, Kind
 from chaos.history.made import Made
+from chaos.history.manifest import Sealed
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import coded
 from chaos.history.pieces import Piece
@@ -152,6 +153,7 @@ def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Made) -> P
             last.read_stream(kept)
             rows.add(kept)
     except DamagedHistory as error:
+        _refuse_overtaken(run, sealed)
         if not recorded:
             return None
         damage = [*sealed.damage, str(error)]
@@ -162,8 +164,15 @@ def read_prefix(run: Path, wanted: Callable[[pa.Table], Flags], rows: Made) -> P
             kept = block.filter(pa.array(wanted(block)))
             last.read_traces(kept)
             rows.add(kept)
+        if damage:
+            _refuse_overtaken(run, sealed)
         return _prefix(rows, of_stream, recorded, until_ns, damage, last)
     return _prefix(rows, recorded, recorded, until_ns, damage, last)
+
+
+def _refuse_overtaken(run: Path, sealed: Sealed) -> None:
+    if manifest.read(run).stored.keys() != sealed.stored.keys():
+        raise Overtaken("segments were put elsewhere while they were read: try again")
 
 
 def _prefix(rows: Made, of_stream: int, recorded: int, until_ns: int, damage: list[str], last: LastSteps) -> Prefix:

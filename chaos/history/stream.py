@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chaos import guarded
 from chaos.errors import BadInput, DamagedHistory
-from chaos.history import manifest
+from chaos.history import manifest, stored
 from chaos.history.beginnings import Beginnings
 from chaos.history.bounded.messages import MOST_BATCH, extent
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, VALUE, WORDS
@@ -115,6 +115,8 @@ class _Sound:
         self._segments, self._segment = iter(sealed.segments), Batch(0, Sum(0, 0), 0)
         self._end = 0
         self._left = memoryview(b"")
+        self._sealed = sealed
+        self._elsewhere: bytes | None = None
         self.rows = 0
 
     def next_segment(self) -> bool:
@@ -125,13 +127,32 @@ class _Sound:
         self._segment = Batch(self._end, Sum(0, 0), 0)
         later = range(self._number + 1, len(self._batches))
         self._segment_end = next((number for number in later if not self._batches[number].rows), len(self._batches))
-        return self._fill()
+        return self._fetch() and self._fill()
+
+    def _fetch(self) -> bool:
+        """Fetch the segment that is read now, if it stands elsewhere; return whether it can be read."""
+        sums = [one.sum for one in self._sealed.segments if one.offset == self._end]
+        try:
+            self._elsewhere = stored.fetch(self._sealed, STREAM, self._end, sums[-1]) if sums else None
+        except DamagedHistory as error:
+            self._damage.append(f"{STREAM}: {error}; it and all later rows are left out")
+            self._number = len(self._batches)
+            return False
+        return True
+
+    def _bytes(self, batch: Batch) -> bytes:
+        length = batch.sum.length
+        if self._elsewhere is None:
+            return self._file.read(length)
+        begin = batch.offset - self._segment.offset
+        self._file.seek(length, os.SEEK_CUR)
+        return self._elsewhere[begin : begin + length]
 
     def _fill(self) -> bool:
         """Return whether there are bytes to be read of this segment."""
         while not self._left and self._number < self._segment_end:
             batch = self._batches[self._number]
-            data = self._file.read(batch.sum.length) if self._begins(batch) else b""
+            data = self._bytes(batch) if self._begins(batch) else b""
             if problem := self._problem(batch, data):
                 self._damage.append(f"{STREAM}: batch {self._number} {problem}; it and all later rows are left out")
                 self._number = len(self._batches)

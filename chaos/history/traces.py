@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos import guarded
-from chaos.errors import BadInput, Overtaken
-from chaos.history import manifest
+from chaos.errors import BadInput, DamagedHistory, Overtaken
+from chaos.history import manifest, stored
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS, Kind
 from chaos.history.directory import SEGMENTS, sealed_segments, trace_files
 from chaos.history.manifest import Sealed
@@ -51,13 +51,22 @@ def trace_blocks(directory: Path, first_index: int, sealed: Sealed, damage: list
     for each line that is no row, and for each segment that is none."""
     for name in trace_files(directory, sealed):
         if name.endswith(SEGMENTS):
-            data = guarded.read(guarded.below(directory, name), LARGEST_SEGMENT)
-            blocks = segment_blocks(data, name, first_index, damage)
+            blocks = segment_blocks(_segment(directory, name, sealed, damage), name, first_index, damage)
         else:
             blocks = _rest_of_lines(directory, name, sealed, damage, first_index)
         for block in blocks:
             first_index += block.num_rows
             yield block
+
+
+def _segment(directory: Path, name: str, sealed: Sealed, damage: list[str]) -> bytes:
+    """Return the bytes of a segment, wherever it stands; nothing where it can't be read there."""
+    try:
+        data = stored.fetch(sealed, name, 0, sealed.files[name][-1]) if name in sealed.files else None
+    except DamagedHistory as error:
+        damage.append(str(error))
+        return b""
+    return guarded.read(guarded.below(directory, name), LARGEST_SEGMENT) if data is None else data
 
 
 def _rest_of_lines(

@@ -39,13 +39,17 @@ def copied(pieces: Sequence[Piece], uri: str) -> Iterator[Sequence[Piece]]:
         files, root = uris.resolve(uri)
     except (ArrowException, ValueError, OSError) as error:
         raise BadInput(f"{shown} can't be used for copies: {uris.sentence(error, uri)}") from error
-    names = {place: str(number) for number, place in enumerate(dict.fromkeys(piece.place for piece in pieces))}
+    here = dict.fromkeys(piece.place for piece in pieces if not uris.is_uri(piece.place))
+    names = {place: str(number) for number, place in enumerate(here)}
     try:
         try:
             _put(files, f"{root}/{folder}", names)
         except (ArrowException, OSError) as error:
             raise MachineError(f"cannot put copies under {shown}: {uris.sentence(error, uri)}") from error
-        yield [replace(piece, place=uris.below(uri, folder, names[piece.place])) for piece in pieces]
+        yield [
+            replace(piece, place=uris.below(uri, folder, names[piece.place])) if piece.place in names else piece
+            for piece in pieces
+        ]
     finally:
         _remove(files, f"{root}/{folder}")
 

@@ -85,6 +85,13 @@ class SeedRange(click.ParamType):
 @out_option
 @json_option
 @click.option(
+    "--segments-to",
+    "store",
+    default="",
+    metavar="URI",
+    help="Put what is recorded under this URI while the run goes on (s3://BUCKET/PATH, file:///PATH).",
+)
+@click.option(
     "--time-budget", type=Duration(), default=None, help="With --seeds: start no further seed after this time."
 )
 @click.option("--stop-on-first", is_flag=True, help="With --seeds: stop at the first run that isn't VALID.")
@@ -110,6 +117,7 @@ def run(
     conf: tuple[str, ...],
     out: Path,
     as_json: bool,
+    store: str,
     time_budget: float | None,
     stop_on_first: bool,
     must_reach: bool,
@@ -120,6 +128,9 @@ def run(
     recorded.
 
     With --master or --conf, Spark is waited for before the run begins, so that a mistake in them costs no run.
+
+    With --segments-to, the folder of the run holds little but what is new. Your later commands on this machine find the
+    rest; elsewhere STORMPROOF_SEGMENTS must name the URI.
 
     Exit codes: 0 VALID, 1 INVALID, 2 UNKNOWN, 3 harness error or bad input, 4 did not recover, 5 (with
     --must-reach) a goal that no run reached. Of many runs the worst counts, in the order 1, 4, 3, 5, 2, 0. The last
@@ -139,6 +150,8 @@ def run(
             "--master and --conf are for one run: each of --seeds is judged by the process that ran it;"
             " `stormproof sweep --master URL` runs many seeds on a master"
         )
+    if store and deployment == SIM:
+        raise BadInput(f"--segments-to is for runs that last: it does not work with --on {SIM}")
     _judging.refuse(engine, master, conf)
     if must_reach and stop_on_first:
         raise BadInput("--must-reach and --stop-on-first exclude each other: runs that were left out reach nothing")
@@ -154,6 +167,7 @@ def run(
         inventory=hosts,
         inventory_file=inventory,
         no_loss_by_policy=no_loss_by_policy,
+        store=_ready(store),
     )
     refuse_unjudgeable(launch)
     # Each seed is judged by the process that ran it, so that many of them need Spark only where it is asked for.
@@ -175,6 +189,20 @@ def run(
                 as_json=as_json,
             )
     click.get_current_context().exit(code)
+
+
+def _ready(store: str) -> str:
+    """Return the URI of a store in which segments can be put and found again; "" for none. Raises
+    :class:`chaos.errors.ChaosError` for one that refuses, before anything is run."""
+    if store:
+        from chaos.history.stored import checked
+        from chaos.history.storing import try_out
+        from stormproof.stores import remember
+
+        store = checked(store)
+        try_out(store)
+        remember(store)
+    return store
 
 
 def _many(

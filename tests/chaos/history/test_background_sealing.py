@@ -213,7 +213,7 @@ def test_zeros_that_no_segment_explains_are_damage(tmp_path: Path) -> None:
 
 def test_a_process_turns_what_nodes_go_on_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, until = Nodes(tmp_path, 4), time.monotonic() + 60
-    with sealing_pieces(nodes.run, 12_000):
+    with sealing_pieces(nodes.run, piece_bytes=12_000):
         while len(manifest.read(nodes.run).files) < 6 and time.monotonic() < until:
             nodes.write(60)
             time.sleep(0.05)
