@@ -108,7 +108,7 @@ def _figures(run: Path, harness: Watched, follower: Watched, began_s: float, sec
 
 
 def _recorded(run: Path) -> list[Path]:
-    return [run / "history.arrows", *(run / "traces").glob("*.jsonl")]
+    return [run / "history.arrows", *(run / "traces").iterdir()]
 
 
 if __name__ == "__main__":

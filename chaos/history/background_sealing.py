@@ -35,8 +35,8 @@ _LOWEST = 19
 @contextmanager
 def sealing_pieces(run: Path, store: str = "", piece_bytes: int = PIECE_BYTES) -> Iterator[None]:
     """Turn the pieces of a run's traces for as long as this lasts, and put its segments into a folder of its name in
-    the ``store``, a URI, if there is one. The process is killed at the end, which may be in
-    the middle of a piece; it ends by itself where this one is killed."""
+    the ``store``, a URI, if there is one. The process is killed at the end, which may be in the middle of a piece; it
+    ends by itself where this one is killed."""
     folder = uris.below(store, run.name) if store else ""
     command = [sys.executable, "-P", "-m", __name__, str(run), str(piece_bytes), folder]
     with subprocess.Popen(  # in a group of its own, which Ctrl-C doesn't reach

@@ -59,6 +59,8 @@ class Lines:
         """Make the next segment; None where there are not enough lines for one. ``ended``: no node writes any more, so
         that whatever is left becomes one. Raises one of :data:`NOT_TURNED`."""
         size = (self._run / self._name).lstat().st_size
+        if size < self._begin.offset:
+            raise DamagedHistory(f"{self._name} has become shorter than it was")
         if not ended and size - self._begin.offset < self._piece_bytes * 9 / 8:  # the last line may be a torn one
             return None
         blocks, damage = list[pa.Table](), list[str]()

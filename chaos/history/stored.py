@@ -72,7 +72,7 @@ def read(uri: str, checksum: Sum) -> bytes:
     try:
         files, path = uris.resolve(uri)
         with files.open_input_file(path) as file:
-            data: bytes = file.read(checksum.length + 1)
+            data: bytes = file.read() if file.size() == checksum.length else b""
     except (ArrowException, ValueError, OSError) as error:
         raise DamagedHistory(f"{shown} can't be read: {uris.sentence(error, uri)}") from error
     if sum_of(data) != checksum:

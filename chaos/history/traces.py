@@ -75,7 +75,7 @@ def _rest_of_lines(
     """Yield the rows of the lines of one trace that stand in no segment. Of a file that was sealed no more is read than
     what was sealed."""
     begin = lines_begin(directory, name, sealed)
-    if begin is None:
+    if begin is None or (directory / name).lstat().st_size < begin.offset:
         damage.append(f"{name}: which of its lines stand in no segment is unknown; they are left out")
         return
     known = sealed.files.get(name)

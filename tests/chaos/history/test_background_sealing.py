@@ -190,6 +190,17 @@ def test_whenever_it_is_killed_no_row_is_lost_or_read_twice(
     assert done and len(seen) == (12 if ended else 10), seen
 
 
+def test_lines_of_a_program_that_begins_its_file_again_are_not_lost(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, 3)
+    nodes.write(200)
+    turn(nodes.run, PIECE)
+    (nodes.run / "traces/n.jsonl").write_bytes(b'{"f":"again","node":"n"}\n')
+    for _ in range(2):
+        assert read(nodes.run)[1][-1].startswith("traces/n.jsonl: which of its lines stand in no segment is unknown")
+        seal_traces.seal_traces(nodes.run)
+    assert (nodes.run / "traces/n.jsonl").read_bytes() == b'{"f":"again","node":"n"}\n'
+
+
 def test_who_is_overtaken_while_reading_reads_again(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, 3)
     nodes.write(600)
