@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaos.history.pieces import Readable
+    from chaos.judging.summary import Summary
 
 
-def render(run: Path) -> Path:
-    """Write ``report.html`` and ``junit.xml`` into a judged run directory; return the page's path.
+def summary(pieces: Sequence[Readable]) -> Summary:
+    """Return what makes of a large run, while it is judged, what its page needs."""
+    from reports.run_report.run_summary import RunSummary
+
+    return RunSummary.of(pieces)
+
+
+def render(run: Path, summarised: Any = None) -> Path:
+    """Write ``report.html`` and ``junit.xml`` into a judged run directory; return the page's path. ``summarised``: what
+    came of :func:`summary` when the run was judged.
 
     Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """
@@ -17,6 +31,6 @@ def render(run: Path) -> Path:
     verdict, meta = read_verdict(run), read_meta(run)
     try:
         junit.write(run, verdict, meta)
-        return html.write(run, verdict, meta)
+        return html.write(run, verdict, meta, summarised)
     except OSError as error:
         raise MachineError(f"cannot write the report in {run}: {error.strerror or error}") from error

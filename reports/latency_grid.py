@@ -36,52 +36,66 @@ class LatencyGrid:
     def __init__(self, left_s: float, right_s: float, end_s: float, columns: int) -> None:
         self.piece_s = piece_s(max(end_s, right_s) - left_s)
         self._left_s = left_s
-        self._first = math.floor(left_s / self.piece_s)
-        pieces = math.ceil(max(end_s, right_s) / self.piece_s) - self._first + 2
-        self._counts = np.zeros((pieces, BINS), np.uint32)
-        self._max, self._min = np.zeros(pieces), np.full(pieces, np.inf)
+        #: Of each piece in which a send ended: how many latencies each bin has, the lowest and the highest one.
+        self._pieces: dict[int, tuple[Ints, float, float]] = {}
         self._least = np.inf  # of all above zero
         self._wide_ms = max(round(1000 * (right_s - left_s)) // columns, 1)
-        self._seen = np.zeros((round(1000 * (right_s - left_s)) // self._wide_ms + 1, BINS), np.bool_)
+        self._columns = round(1000 * (right_s - left_s)) // self._wide_ms + 1
+        #: The places of the picture that have a send: column * :data:`BINS` + bin, ascending.
+        self._seen = np.empty(0, np.int64)
 
     @property
     def nbytes(self) -> int:
-        return self._counts.nbytes + self._seen.nbytes
+        return self._seen.nbytes + sum(counts.nbytes for counts, _, _ in self._pieces.values())
 
     def add(self, second: Floats, latency_ms: Floats) -> None:
         """Add some acknowledged sends: when, and after how many ms."""
         self._least = min(self._least, float(np.min(latency_ms, where=latency_ms > 0, initial=np.inf)))
         bins = _bins(latency_ms)
-        piece = np.clip(np.floor(second / self.piece_s).astype(np.int64) - self._first, 0, len(self._counts) - 1)
-        np.add.at(self._counts, (piece, bins), 1)
-        np.maximum.at(self._max, piece, latency_ms)
-        np.minimum.at(self._min, piece, latency_ms)
+        piece = np.floor(second / self.piece_s).astype(np.int64)
+        order = np.argsort(piece, kind="stable")
+        pieces, begins = np.unique(piece[order], return_index=True)
+        for one, mine in zip(pieces.tolist(), np.split(order, begins[1:]), strict=False):
+            counts = np.bincount(bins[mine], minlength=BINS)
+            self._add(one, counts, float(latency_ms[mine].min()), float(latency_ms[mine].max()))
         column = np.rint(1000 * (second - self._left_s)).astype(np.int64) // self._wide_ms
-        inside = (column >= 0) & (column < len(self._seen))
-        self._seen[column[inside], bins[inside]] = True
+        inside = (column >= 0) & (column < self._columns)
+        self._seen = np.union1d(self._seen, column[inside] * BINS + bins[inside])
+
+    def _add(self, piece: int, counts: Ints, lowest: float, highest: float) -> None:
+        known = self._pieces.get(piece, (0, np.inf, 0.0))
+        self._pieces[piece] = (known[0] + counts, min(known[1], lowest), max(known[2], highest))
+
+    def merge(self, other: LatencyGrid) -> None:
+        """Take what was added to another grid of the same run."""
+        for piece, found in other._pieces.items():
+            self._add(piece, *found)
+        self._least = min(self._least, other._least)
+        self._seen = np.union1d(self._seen, other._seen)
 
     def quantiles(self) -> list[tuple[str, list[float], list[float]]]:
         """(label, x, y) of each quantile, for the pieces in which there was a send; x is the middle of the piece."""
-        found = np.flatnonzero(self._counts.any(axis=1))
-        x = ((found + self._first + 0.5) * self.piece_s).tolist()
-        return [(label, x, [self._quantile(piece, share) for piece in found.tolist()]) for label, share in QUANTILES]
+        found = sorted(self._pieces)
+        x = [(piece + 0.5) * self.piece_s for piece in found]
+        return [(label, x, [self._quantile(piece, share) for piece in found]) for label, share in QUANTILES]
 
     def _quantile(self, piece: int, share: float) -> float:
         """Return a quantile as ``numpy.quantile`` does: between the two neighbours of the place by a straight line."""
-        up_to = np.cumsum(self._counts[piece], dtype=np.int64)
+        counts, lowest, highest = self._pieces[piece]
+        if share == 1.0:
+            return highest
+        up_to = np.cumsum(counts)
         place = share * (int(up_to[-1]) - 1)
         low, high = np.searchsorted(up_to, [math.floor(place), math.ceil(place)], side="right")
-        ends = np.clip(_values(np.array([low, high])), self._min[piece], self._max[piece])
-        if share == 1.0:
-            return float(self._max[piece])
+        ends = np.clip(_values(np.array([low, high])), lowest, highest)
         return float(ends[0] + (place - math.floor(place)) * (ends[1] - ends[0]))
 
     def dots(self) -> tuple[Floats, Floats]:
         """When, and after how many ms: a send for each place of the picture that has any."""
-        column, bins = np.nonzero(self._seen)
+        column, bins = np.divmod(self._seen, BINS)
         x = self._left_s + (column * self._wide_ms + self._wide_ms // 2) / 1000
         y = _values(bins)
-        y[bins == bins.max(initial=0)] = self._max.max(initial=0.0)
+        y[bins == bins.max(initial=0)] = max((highest for _, _, highest in self._pieces.values()), default=0.0)
         y[bins == bins.min(where=bins > 0, initial=BINS)] = self._least
         return x, y
 

@@ -1,139 +1,154 @@
-"""What was said of each message: sent, acknowledged, refused, read in the end. A few numbers for each, no rows; and a
-few bytes for each of very many."""
+"""What became of messages: sent, acknowledged, refused, read in the end.
+
+It follows from the rows about each message, wherever these stand: :func:`sends_of` and :func:`given_of` choose them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from chaos.ops import SEQUENCE_BITS
-from reports.message_table import Bit, MessageTable
+from chaos.history.ends import whole_ends
+from chaos.history.history import History
+from chaos.history.parted import numbers
+from chaos.history.parted.choosing import coded
+from chaos.ops import DELIVERED, OpType
+from reports.operations import drained, is_word
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-
-def small(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the same whole numbers in as few bytes as hold them."""
-    least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    width = next(
-        w for w in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(w).min <= least and most <= np.iinfo(w).max
-    )
-    return numbers.astype(width)
+#: The columns of :func:`sends_of`, and of :func:`given_of`.
+SEND_COLUMNS = ("time_ns", "began_ns", "queue", "offset", "message", "type", "node")
+GIVEN_COLUMNS = ("time_ns", "message")
+#: How the names of clients begin by which the harness asks whether there is service; they are no load.
+PROBE = "probe."
+#: Of each queue the lowest and the highest offset at which a message was acknowledged that the final reading gave out.
+Bounds = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """Some rows of one kind, a number for each. What the kind does not have is empty."""
-
-    message: Ints
-    queue: Ints
-    time_ns: Ints
-    offset: Ints
-    node: Ints
-
-
-class _Pile:
-    """Columns of numbers to which some are added at a time."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._held: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
-
-    def add(self, columns: dict[str, Ints], at: Ints) -> None:
-        for name, held in self._held.items():
-            held.append(small(columns[name][at]))
-
-    @property
-    def nbytes(self) -> int:
-        return sum(column.nbytes for held in self._held.values() for column in held)
-
-    def taken(self, name: str) -> Ints:
-        """Return a column, which is forgotten; empty where there is none."""
-        held = self._held.pop(name, [])
-        return np.concatenate(held, dtype=np.int64) if held else np.empty(0, np.int64)
-
-
-#: The columns of each kind of row that are about a message.
-KINDS = {
-    "asked": ("sequence", "queue", "time_ns"),
-    "ok": ("sequence", "offset", "node"),
-    "info": ("sequence",),
-    "fail": ("sequence",),
-    "final": ("sequence",),
-}
-
-
-#: So many rows about messages are held.
-HELD = 1 << 20
-
-
 class Messages:
-    """Takes rows about messages, and gives them back by the queue that the messages were made for, one after the other:
-    what is about one message stands together. Where messages were sent to other queues, they all stand together.
+    """A column each: messages that were sent, by each queue that they were sent to; when first, in seconds; who
+    acknowledged them last, as a number of ``nodes``, -1 where that is unknown; at which offset, the highest of several;
+    and what became of them. ``refused``: and nothing else was said of them; ``read_out``: the final reading of their
+    queue got to its end; ``removed``: it began behind them. ``given``: how many messages readers were given."""
 
-    What is more than :data:`HELD` rows goes into a table that ``table`` makes, with all that was given before. Times
-    are counted from ``zero_ns``."""
+    sent_s: npt.NDArray[np.float64]
+    queue: Ints
+    by: Ints
+    nodes: list[str]
+    offset: Ints
+    acked: Flags
+    refused: Flags
+    final: Flags
+    read_out: Flags
+    removed: Flags
+    given: int
 
-    def __init__(self, table: Callable[[], MessageTable], zero_ns: int = 0) -> None:
-        self._make = table
-        self._zero_ns = zero_ns
-        #: Where there are too many rows to be held.
-        self.table: MessageTable | None = None
-        self._rows = 0
-        self._piles: dict[tuple[int, str], _Pile] = {}
-        self._mixed = False
+    @classmethod
+    def of(cls, sends: pa.Table, given: pa.Table, clock: History) -> Messages:
+        """Return those of which these rows of :func:`sends_of` and :func:`given_of`, in their order, say everything.
+        ``clock`` says when the final reading began, and has the rows of that."""
+        message, type_ = sends["message"].to_numpy(), coded(sends, "type")
+        sent, queue, sent_ns = _first_sent(sends, message, is_word(type_, str(OpType.INVOKE)))
+        known = numbers.distinct(sent)
+        of_message = np.searchsorted(known, sent)
+
+        def noted(about: Ints) -> tuple[Ints, Ints]:
+            """Return which of some messages were sent, and their places among those that were."""
+            at = np.flatnonzero(numbers.among(about, known))
+            return at, np.searchsorted(known, about[at])
+
+        def are(about: Ints) -> Flags:
+            found = np.zeros(len(known), np.bool_)
+            found[noted(about)[1]] = True
+            return found[of_message]
+
+        ok = np.flatnonzero(is_word(type_, str(OpType.OK)))
+        at, place = noted(message[ok])
+        node, nodes = coded(sends, "node")
+        by, offset = np.full(len(known), -1, np.int64), np.full(len(known), -1, np.int64)
+        by[place] = node[ok[at]]  # of several the last one stays
+        np.maximum.at(offset, place, sends["offset"].to_numpy()[ok[at]])
+        acked, unclear = are(message[ok]), are(message[is_word(type_, str(OpType.INFO))])
+        final = are(given["message"].to_numpy()[clock.seconds(given) >= clock.phase_s("drain")])
+        ends = drained(clock)
+        read_out, begins = _read_out(queue, *ends)
+        return cls(
+            sent_s=(sent_ns - clock.zero_ns) / 1e9,
+            queue=queue,
+            by=by[of_message],
+            nodes=nodes,
+            offset=offset[of_message],
+            acked=acked,
+            refused=~unclear & are(message[is_word(type_, str(OpType.FAIL))]),
+            final=final,
+            read_out=read_out,
+            removed=acked & ~final & read_out & (offset[of_message] < begins),
+            given=given.num_rows,
+        )
 
     @property
-    def nbytes(self) -> int:
-        """How much memory the messages take."""
-        return sum(pile.nbytes for pile in self._piles.values()) + (self.table.nbytes if self.table else 0)
+    def missing(self) -> Flags:
+        """Which are missing: they were acknowledged, and the final reading went past them without them."""
+        return self.acked & ~self.final & self.read_out & ~self.removed
 
-    def add(self, kind: str, message: Ints, **columns: Ints) -> None:
-        """Add rows of one of :data:`KINDS`, with its columns."""
-        self._rows += len(message)
-        if self.table is None and self._rows > HELD:
-            self.table = self._make()
-            for group in self.groups():
-                for name, said in group.items():
-                    self._fill(name, said.message, {"time_ns": said.time_ns, "offset": said.offset, "node": said.node})
-        if self.table is None:
-            self._hold(kind, message, columns)
-        else:
-            self._fill(kind, message, columns)
+    @property
+    def bounds(self) -> Bounds:
+        """As far as these messages show them."""
+        there = self.acked & self.final & self.read_out
+        if not there.any():
+            return {}
+        queue, offset = self.queue[there], self.offset[there]
+        order = np.lexsort((offset, queue))
+        queues, begins = np.unique(queue[order], return_index=True)
+        low, high = offset[order][begins], offset[order][np.append(begins[1:], len(order)) - 1]
+        return dict(zip(queues.tolist(), zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
-    def _fill(self, kind: str, message: Ints, columns: Mapping[str, Ints]) -> None:
-        assert self.table is not None
-        if kind == "asked":
-            self.table.sent(message, (columns["time_ns"] - self._zero_ns) / 1e9)
-        elif kind == "ok":
-            self.table.acknowledged(message, columns["offset"], columns["node"])
-        else:
-            self.table.said(Bit[kind.upper()], message)
 
-    def _hold(self, kind: str, message: Ints, columns: Mapping[str, Ints]) -> None:
-        made_for = message >> SEQUENCE_BITS
-        numbers = {**columns, "sequence": message & (1 << SEQUENCE_BITS) - 1}
-        if kind == "asked":
-            self._mixed = self._mixed or bool((columns["queue"] != made_for).any())
-        for queue in np.unique(made_for).tolist():
-            pile = self._piles.setdefault((queue, kind), _Pile(KINDS[kind]))
-            pile.add(numbers, np.flatnonzero(made_for == queue))
+def sends_of(rows: pa.Table) -> pa.Table:
+    """Return, with :data:`SEND_COLUMNS`, the sends of the load among the rows of operations: each beginning that no end
+    here repeats, and each end, with ``began_ns`` if it repeats one."""
+    process, processes = coded(rows, "process")
+    probes = np.array([*(text.startswith(PROBE) for text in processes), False])[process]
+    sends = is_word(coded(rows, "f"), "send") & ~probes
+    whole = whole_ends(rows)
+    begins = np.flatnonzero(sends & is_word(coded(rows, "type"), str(OpType.INVOKE)))
+    again = numbers.among(rows["index"].to_numpy()[begins], rows["op"].to_numpy()[whole & sends])
+    sends[begins[again]] = False
+    at = np.flatnonzero(sends)
+    began_ns = np.where(whole[at], rows["began_ns"].to_numpy()[at], -1)
+    chosen = rows.select(SEND_COLUMNS).take(pa.array(at))
+    return chosen.set_column(SEND_COLUMNS.index("began_ns"), "began_ns", pa.array(began_ns))
 
-    def groups(self) -> Iterator[dict[str, Said]]:
-        """Yield what was said, by kind, one group of messages after the other; what is given is forgotten."""
-        queues = sorted({queue for queue, _ in self._piles})
-        for group in [queues] if self._mixed else [[queue] for queue in queues]:
-            yield {kind: self._said(kind, group) for kind in KINDS}
 
-    def _said(self, kind: str, group: Sequence[int]) -> Said:
-        found: dict[str, list[Ints]] = {name: [] for name in ("message", "queue", "time_ns", "offset", "node")}
-        for queue in group:
-            pile = self._piles.pop((queue, kind), _Pile(()))
-            found["message"].append(pile.taken("sequence") + (queue << SEQUENCE_BITS))
-            for name in ("queue", "time_ns", "offset", "node"):
-                found[name].append(pile.taken(name))
-        return Said(**{name: np.concatenate([*parts, np.empty(0, np.int64)]) for name, parts in found.items()})
+def given_of(rows: pa.Table) -> pa.Table:
+    """Return, with :data:`GIVEN_COLUMNS`, the rows by which readers were given messages."""
+    given = np.flatnonzero(is_word(coded(rows, "f"), DELIVERED))
+    return rows.select(GIVEN_COLUMNS).take(pa.array(given))
+
+
+def _first_sent(sends: pa.Table, message: Ints, begins: Flags) -> tuple[Ints, Ints, Ints]:
+    """Return the messages that were sent, by each queue that they were sent to, and when first."""
+    queue, time_ns, began_ns = (sends[name].to_numpy() for name in ("queue", "time_ns", "began_ns"))
+    at = np.flatnonzero(begins | (began_ns != -1))
+    asked_ns = np.where(begins, time_ns, began_ns)[at]
+    order = np.lexsort((asked_ns, queue[at], message[at]))
+    message, queue = message[at][order], queue[at][order]
+    new = (message[1:] != message[:-1]) | (queue[1:] != queue[:-1])
+    first = np.flatnonzero(np.append(True, new)[: len(order)])
+    return message[first], queue[first], asked_ns[order][first]
+
+
+def _read_out(queue: Ints, drained: Ints, begins: Ints) -> tuple[Flags, Ints]:
+    """Return which of these queues were read to their end, and where that began; -1 for the others."""
+    if not len(drained):
+        return np.zeros(len(queue), np.bool_), np.full(len(queue), -1, np.int64)
+    place = np.minimum(np.searchsorted(drained, queue), len(drained) - 1)
+    found = drained[place] == queue
+    return found, np.where(found, begins[place], -1)

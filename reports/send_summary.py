@@ -1,8 +1,9 @@
-"""All sends that have ended, as far as pictures show them, where they are too many to be held."""
+"""All sends that have ended, as numbers, or as far as pictures show them, where they are too many to be held."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,32 +18,47 @@ from reports.served import Outages, Waits
 DOTS_ACROSS = 1000
 
 
-class SendSummary:
-    """Takes some sends at a time, in any order. What it holds depends on how long the run took, on how often its queues
-    and clients were not served, and on how many of these there are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sends:
+    """Sends that have ended: when, after how many ms (NaN where its beginning is unknown), whether it was acknowledged,
+    to which queue, and by whom, as a number of ``clients``. Those of a run whose rows are held are in the order of
+    recording."""
 
-    def __init__(self, clock: History, clients: Sequence[str]) -> None:
-        self.clients = clients
-        self.latencies = LatencyGrid(*drawn_of(clock), clock.end_s, DOTS_ACROSS)
+    second: npt.NDArray[np.float64]
+    latency_ms: npt.NDArray[np.float64]
+    ok: npt.NDArray[np.bool_]
+    queue: npt.NDArray[Any]
+    client: npt.NDArray[Any]
+    clients: Sequence[str]
+
+
+class SendSummary:
+    """What is shown of some sends. What it holds depends on how long these took, on how often their queues and clients
+    were not served, and on how many of these there are."""
+
+    def __init__(self, sends: Sends, clock: History) -> None:
         self._end_s = clock.load_end_s
+        second, latency_ms, ok = sends.second, sends.latency_ms, sends.ok
+        acked = ok & (second <= self._end_s)
         self._outages = Outages()
-        self._waits = Waits()
+        self._outages.add(sends.queue[acked], second[acked])
+        known = ~np.isnan(latency_ms)
+        since = second[known] - latency_ms[known] / 1e3
+        self._waits = Waits(sends.clients)
+        self._waits.add(sends.client[known], second[known], since, ok[known])
+        self.latencies = LatencyGrid(*drawn_of(clock), clock.end_s, DOTS_ACROSS)
+        self.latencies.add(second[ok & known], latency_ms[ok & known])
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
         return self.latencies.nbytes + self._outages.nbytes + self._waits.nbytes
 
-    def add(self, sends: dict[str, npt.NDArray[Any]]) -> None:
-        """Add some sends, with the columns of :class:`reports.operations.Sends`."""
-        second, latency_ms, ok = sends["second"], sends["latency_ms"], sends["ok"]
-        acked = ok & (second <= self._end_s)
-        self._outages.add(sends["queue"][acked], second[acked])
-        known = ~np.isnan(latency_ms)
-        since = second[known] - latency_ms[known] / 1e3
-        self._waits.add(sends["client"][known], second[known], since, ok[known])
-        timed = ok & known
-        self.latencies.add(second[timed], latency_ms[timed])
+    def merge(self, other: SendSummary) -> None:
+        """Take other sends of the same run."""
+        self._outages.merge(other._outages)
+        self._waits.merge(other._waits)
+        self.latencies.merge(other.latencies)
 
     def outages(self) -> list[tuple[int, float, float]]:
         """Return (queue, from, to): no send to it was acknowledged for more than a second of the load."""
@@ -51,4 +67,4 @@ class SendSummary:
     def waits(self) -> list[tuple[str, float, float]]:
         """Return (client, from, to): it had asked for sends, and none was acknowledged for more than a second of the
         load."""
-        return sorted((self.clients[client], start, end) for client, start, end in self._waits.gaps(self._end_s))
+        return sorted(self._waits.gaps(self._end_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ class Stretches:
     def nbytes(self) -> int:
         return 3 * self.start.nbytes
 
-    def add(self, moments: Seconds, since: Seconds) -> None:
-        start, end = np.append(self.start, moments), np.append(self.end, moments)
+    def add(self, start: Seconds, end: Seconds, since: Seconds) -> None:
+        """Take others, or moments, which end as they start."""
+        start, end = np.append(self.start, start), np.append(self.end, end)
         order = np.argsort(start, kind="stable")
         begins, self.end = merged(start[order], end[order])
         self.start, self.since = start[order][begins], np.append(self.since, since)[order][begins]
@@ -62,7 +64,12 @@ class Outages:
     def add(self, queue: npt.NDArray[Any], second: Seconds) -> None:
         for one in np.unique(queue).tolist():
             mine = second[queue == one]
-            self._queues.setdefault(one, Stretches()).add(mine, mine)
+            self._queues.setdefault(one, Stretches()).add(mine, mine, mine)
+
+    def merge(self, other: Outages) -> None:
+        """Take what was added to another."""
+        for queue, served in other._queues.items():
+            self._queues.setdefault(queue, Stretches()).add(served.start, served.end, served.since)
 
     def gaps(self, end_s: float) -> list[tuple[int, float, float]]:
         """Return (queue, from, to) of each stretch without service, for each queue that was ever served, from the
@@ -71,9 +78,8 @@ class Outages:
         for queue, served in sorted(self._queues.items()):
             edges = np.sort(np.array([0.0, end_s]))
             whole = Stretches()
-            whole.start = whole.since = np.append(served.start, edges)
-            whole.end = np.append(served.end, edges)
-            whole.add(np.empty(0), np.empty(0))
+            whole.add(served.start, served.end, served.since)
+            whole.add(edges, edges, edges)
             found += [(queue, float(a), float(b)) for a, b in zip(whole.end[:-1], whole.start[1:], strict=True)]
         return found
 
@@ -84,7 +90,8 @@ class Waits:
     Exact for clients that wait for each answer. One that has several sends under way is taken to have asked no earlier
     than it was last answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: Sequence[str]) -> None:
+        self._names = [*clients]
         self._clients: dict[int, Stretches] = {}
         #: Sends that ended without an acknowledgement while their client was not served: client, when, since when.
         self._others = (np.empty(0, np.int64), np.empty(0), np.empty(0))
@@ -96,8 +103,21 @@ class Waits:
     def add(self, client: npt.NDArray[Any], second: Seconds, since: Seconds, ok: npt.NDArray[np.bool_]) -> None:
         for one in np.unique(client[ok]).tolist():
             mine = ok & (client == one)
-            self._clients.setdefault(one, Stretches()).add(second[mine], since[mine])
-        new = (client[~ok].astype(np.int64), second[~ok], since[~ok])
+            self._clients.setdefault(one, Stretches()).add(second[mine], second[mine], since[mine])
+        self._add_others(client[~ok].astype(np.int64), second[~ok], since[~ok])
+
+    def merge(self, other: Waits) -> None:
+        """Take what was added to another, of clients with these or other names."""
+        self._names += [name for name in other._names if name not in self._names]
+        number = {name: at for at, name in enumerate(self._names)}
+        mine = np.array([number[name] for name in other._names], np.int64)
+        for client, served in other._clients.items():
+            known = self._clients.setdefault(int(mine[client]), Stretches())
+            known.add(served.start, served.end, served.since)
+        whose, second, since = other._others
+        self._add_others(mine[whose], second, since)
+
+    def _add_others(self, *new: npt.NDArray[Any]) -> None:
         self._others = tuple(map(np.append, self._others, new))  # type: ignore[assignment]
         self._keep(self._open())
         if len(self._others[0]) > HELD:
@@ -124,7 +144,7 @@ class Waits:
         new = (client[order][1:] != client[order][:-1]) | (apart[1:] != apart[:-1])
         return order[np.append(True, new)[: len(order)]]
 
-    def gaps(self, end_s: float) -> list[tuple[int, float, float]]:
+    def gaps(self, end_s: float) -> list[tuple[str, float, float]]:
         """Return (client, from, to) of each wait."""
         found = []
         client, second, since = self._others
@@ -139,5 +159,5 @@ class Waits:
             asked = np.where(unanswered, asked, np.append(served.since, np.inf))
             asked, until = np.maximum(asked, ended), np.minimum(until, end_s)
             long = np.flatnonzero(until - asked > OUTAGE_S)
-            found += [(one, float(asked[at]), float(until[at])) for at in long.tolist()]
+            found += [(self._names[one], float(asked[at]), float(until[at])) for at in long.tolist()]
         return found

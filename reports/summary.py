@@ -15,8 +15,8 @@ from chaos.fault import Effect
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.history.values import value_of
-from reports.operations import OF_OBJECTS, Operations, Sends
-from reports.send_summary import SendSummary
+from reports.operations import OF_OBJECTS, Operations
+from reports.send_summary import Sends, SendSummary
 from reports.served import OUTAGE_S
 
 #: Throughput is drawn in no more pieces than that: 36 hours of seconds. A row may claim any time.
@@ -115,7 +115,7 @@ def summarise(history: History, witness_rows: Iterable[int], operations: Operati
     """Reduce the rows of a run to what is drawn of it. ``witness_rows`` are the ``index`` values whose rows the report
     will quote; ``operations`` are those of the run, where the history doesn't hold them."""
     operations = operations or Operations.of(history)
-    sends = operations.sends()
+    sends = operations.sends
     curves, points = _latency(sends)
     return Story(
         duration_s=history.end_s,

@@ -106,6 +106,11 @@ class BegunBy:
         return pa.array(found, pa.string()).cast(ended.type) if len(found) else pa.array([], ended.type)
 
 
+def whole_ends(rows: pa.Table) -> Flags:
+    """Return which rows, with the columns :data:`NEEDED`, are ends that repeat all of their beginning."""
+    return _are_whole(*(_integers(rows, name) for name in ("index", "op", "began_value")))
+
+
 def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 

@@ -17,6 +17,7 @@ from chaos.history.columns import COLUMNS, INTEGERS, Kind
 from chaos.history.directory import read_meta, refuse_newer
 from chaos.history.manifest import Sealed
 from chaos.history.opening import resolve_one
+from chaos.history.pieces import Piece
 from chaos.history.row import Keep, Row, rows_of
 from chaos.history.row_files import RowFiles, Shape
 from chaos.history.run_meta import RunMeta
@@ -96,7 +97,12 @@ class History:
     @property
     def is_large(self) -> bool:
         """Whether nobody should hold all rows."""
-        return self._files is not None and self._files.is_large
+        return bool(self.pieces)
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """All rows of a large run, in pieces that are read apart; none of a small one."""
+        return () if self._files is None else self._files.pieces
 
     def recorded_blocks(self, damage: list[str]) -> Iterator[pa.Table]:
         """Yield what was recorded, some rows at a time, never from shards: the stream, then the traces of nodes that

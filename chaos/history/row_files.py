@@ -87,7 +87,7 @@ class RowFiles:
     @property
     def is_large(self) -> bool:
         """Whether there are so many rows that nobody should hold all of them."""
-        return bool(self._pieces)
+        return bool(self.pieces)
 
     def rows(
         self, keep: Keep | None = None, columns: Collection[str] = COLUMNS, shape: Shape | None = None
@@ -95,7 +95,7 @@ class RowFiles:
         """Return as :meth:`recorded` does, with these columns. ``columns``: those that ``keep`` and ``shape`` need,
         ``index`` among them."""
         names = [name for name in COLUMNS if name in columns]
-        if self._pieces:
+        if self.pieces:
             with suppress(DamagedHistory):
                 return _in_order(self._of_pieces(_every if keep is None else keep, names), names, shape), self._damage
             self._broken = True
@@ -108,7 +108,7 @@ class RowFiles:
         Raises as :meth:`recorded`."""
         names = [name for name in COLUMNS if name in columns]
         given = -1
-        if self._pieces:
+        if self.pieces:
             try:
                 for block in self._of_pieces(keep, names):
                     yield block
@@ -120,7 +120,7 @@ class RowFiles:
         yield rows.filter(pc.greater(rows["index"], given))
 
     @property
-    def _pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[Piece, ...]:
         """The pieces of a large run, in the order of their rows; nothing where they are not what was recorded."""
         return () if self._broken else self._found_pieces
 
@@ -155,7 +155,7 @@ class RowFiles:
 
     def _of_pieces(self, keep: Keep, names: list[str]) -> Iterator[pa.Table]:
         with ThreadPoolExecutor(1) as reader:  # to decode a piece needs no interpreter: it is done ahead
-            pieces = iter(self._pieces)
+            pieces = iter(self.pieces)
             ahead = [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
             while ahead:
                 rows = ahead.pop().result()

@@ -4,9 +4,9 @@ among shards, and examined."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from chaos.judging.layout import DIGEST, RARE, Layout
 from chaos.judging.packing import pack, unpack
 from chaos.judging.registry import Registry
 from chaos.judging.shard import Shard, seen_by
+from chaos.judging.summary import Summary
 from chaos.judging.surveying import Surveyed, Task, spans, split, summed, survey
 from chaos.law import RunContext
 
@@ -37,17 +38,25 @@ if TYPE_CHECKING:
 
 class Divided:
     """A run whose pieces are divided among tasks. ``planned``: the plan, and which rows are wanted besides; ``most``:
-    rows of its own that no task should have more of. Raises :class:`chaos.errors.DamagedHistory` where a piece is not
-    what was recorded, and :class:`chaos.judging.spark_errors.JobFailed` where a job comes to nothing."""
+    rows of its own that no task should have more of; ``summary``: what else is made of the rows. Raises
+    :class:`chaos.errors.DamagedHistory` where a piece is not what was recorded, and
+    :class:`chaos.judging.spark_errors.JobFailed` where a job comes to nothing."""
 
     def __init__(
-        self, session: Session | InProcess, pieces: Sequence[Readable], planned: Layout, most: int | None = None
+        self,
+        session: Session | InProcess,
+        pieces: Sequence[Readable],
+        planned: Layout,
+        most: int | None = None,
+        summary: Summary | None = None,
     ) -> None:
         self._session, self._most = session, most or surveying.TASK_ROWS
         found, pieces, planned = self._surveyed(pieces, planned)
         self._layout, self._sizes = summed(found, planned, self._most)
         layout = self._layout
-        self._shuffled = session.shuffled(divide, layout, pieces, layout.count)
+        self._summary = summary
+        given, buckets = _Dividing(layout, summary), layout.count + (summary.buckets if summary else 0)
+        self._shuffled = session.shuffled(divide, given, pieces, buckets)
         plain, rare, leaves, *choices = self._shuffled.collect(chosen, layout, range(layout.first_shard))
         #: The rows that say whether the run shows anything.
         self.rare = unpack(rare)
@@ -81,6 +90,20 @@ class Divided:
     def rows_of_all(self) -> pa.Table:
         """The rows that all shards may need, and those of the goals, in any order."""
         return self._shared.rows
+
+    def summarised(self) -> Any:
+        """Return what comes of the summary; None without one, and where it could not be made: no verdict depends on
+        it."""
+        if self._summary is None:
+            return None
+
+        def collect(work: Callable[[Any, int, Blocks], Any], given: Any, buckets: Sequence[int]) -> list[Any]:
+            return self._shuffled.collect(work, given, [self._layout.count + bucket for bucket in buckets])
+
+        try:
+            return self._summary.collected(collect)
+        except Exception:
+            return None
 
     def shards(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield the name and the rows, in any order, of each shard."""
@@ -142,14 +165,31 @@ class _Given:
     known: Registry | None = None
 
 
-def divide(layout: Layout, piece: Readable) -> list[tuple[int, tuple[int, bytes]]]:
+@dataclass(frozen=True, slots=True)
+class _Dividing:
+    """What the tasks that divide pieces are given."""
+
+    layout: Layout
+    summary: Summary | None
+
+
+def divide(given: _Dividing, piece: Readable) -> list[tuple[int, tuple[int, bytes]]]:
     """Return what a piece brings to the buckets: by their numbers, with its own."""
     share_allocator()
-    rows = piece.read()
+    layout, rows = given.layout, piece.read()
     rare = Rare(PROBE)
     rare.add(rows)
     brought = [(RARE, pack(rare.table())), (DIGEST, leaves(piece, rows)), *layout.divide(rows)]
+    brought += [(layout.count + bucket, block) for bucket, block in _to_summary(given.summary, rows)]
     return [(bucket, (piece.first_index, block)) for bucket, block in brought]
+
+
+def _to_summary(summary: Summary | None, rows: pa.Table) -> list[tuple[int, bytes]]:
+    """Return what a piece brings to a summary; where it fails, what makes that fail too, and not the verdict."""
+    try:
+        return [] if summary is None else [*summary.divide(rows)]
+    except Exception:
+        return [(0, b"")]
 
 
 def leaves(piece: Readable, rows: pa.Table) -> bytes:

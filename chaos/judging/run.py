@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,14 +33,18 @@ if TYPE_CHECKING:
     from chaos.judging.engine import Examined, OnProgress
     from chaos.judging.goals import Sighting
     from chaos.judging.spark import Session
+    from chaos.judging.summary import Summary
+
+    #: Returns the summary that is to be made of a large run, which has these pieces.
+    Summarise = Callable[[Sequence[Piece]], Summary]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedRun:
     """A run at which the laws have looked. ``why`` says what keeps it from being VALID whatever they found;
     ``examined`` is that, for which they took ``seconds``, and ``as_if`` what they find as if there had been no
-    accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which nodes. It travels between
-    processes."""
+    accidents; ``goals`` are those of the experiment; ``accidents`` say what befell which nodes; ``summarised`` is what
+    came of the summary that was asked for, of a large run. It travels between processes."""
 
     directory: Path
     meta: RunMeta
@@ -52,6 +56,7 @@ class ExaminedRun:
     examined: Examined = field(default_factory=list)
     as_if: Examined = field(default_factory=list)
     seconds: float = 0.0
+    summarised: Any = None
 
     @property
     def context(self) -> RunContext:
@@ -65,17 +70,19 @@ def examine_run(
     session: Session | None = None,
     on_progress: OnProgress | None = None,
     copies_at: str = "",
+    summary: Summarise | None = None,
 ) -> ExaminedRun:
     """Read a run, have the laws look at it, and note what its evidence lacks. ``apart``: a folder for what doesn't fit
     into memory, where nothing may be written into the run because its harness is still at work there. ``session``: a
     large run is looked at on this Spark; ``on_progress`` is then called with how many tasks of how many have examined
-    theirs. ``copies_at``: a URI below which the executors find what they read, for as long as that lasts.
+    theirs. ``copies_at``: a URI below which the executors find what they read, for as long as that lasts. ``summary``:
+    what else is made of a large run.
 
     A damaged run is judged as far as it can be read, and is UNKNOWN whatever is found: it may come of the damage.
     Raises :class:`chaos.errors.BadInput` when this is no run, or holds what is not safe to read, and
     :class:`chaos.errors.MachineError` when the disk is full.
     """
-    found = _examine(run, _Place(apart or run, session, on_progress, copies_at))
+    found = _examine(run, _Place(apart or run, session, on_progress, copies_at, summary))
     assert found is not None
     return found
 
@@ -86,6 +93,7 @@ def examine_runs(
     session: Session | None = None,
     on_progress: OnProgress | None = None,
     copies_at: str = "",
+    summary: Summarise | None = None,
 ) -> list[ExaminedRun]:
     """As :func:`examine_run`, of many runs: on Spark small ones in one job, with many of them a task. ``on_progress``
     is called with how many runs are done; or of one run, with how many of its tasks."""
@@ -96,7 +104,9 @@ def examine_runs(
     made = []
     for number, (run, one) in enumerate(zip(runs, found, strict=True), start=1):
         progress = on_progress if len(runs) == 1 else None
-        made.append(one or examine_run(run, session=session, on_progress=progress, copies_at=copies_at))
+        made.append(
+            one or examine_run(run, session=session, on_progress=progress, copies_at=copies_at, summary=summary)
+        )
         if on_progress is not None and len(runs) > 1:
             on_progress(number, len(runs))
     return made
@@ -167,6 +177,7 @@ class _Place:
     session: Session | None
     on_progress: OnProgress | None
     copies_at: str
+    summary: Summarise | None
 
 
 def _examine(run: Path, place: _Place | None) -> ExaminedRun | None:
@@ -245,7 +256,9 @@ def _divided(
     began = time.perf_counter()
     try:
         with copied(found, place.copies_at) as seen, InProcess(place.folder) as here:
-            divided = Divided(place.session or here, seen, Layout(meta=meta, goals=tuple(wanted_rows(meta.reach))))
+            layout = Layout(meta=meta, goals=tuple(wanted_rows(meta.reach)))
+            summary = place.summary(seen) if place.summary else None
+            divided = Divided(place.session or here, seen, layout, summary=summary)
             rare = divided.rare
             damage = [*damage, *_lost(meta, rows_of(found), rare)]
             shown = [divided.rows_of_all]
@@ -255,7 +268,8 @@ def _divided(
                 return divided.examine(context, progress)
 
             ready = _examined(run, meta, rare, damage, digest or divided.digest, shown, examine)
-            return replace(ready, seconds=time.perf_counter() - began)
+            ready = replace(ready, seconds=time.perf_counter() - began)
+            return replace(ready, summarised=divided.summarised())
     except (JobFailed, MemoryError) as error:
         reason = f"the Spark job failed: {sentence(error)}" if isinstance(error, JobFailed) else "no memory was left"
         context = RunContext(run=run.name, seed=meta.seed, meta=meta)

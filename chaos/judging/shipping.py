@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The laws, and what they are built upon. Kernels import nothing else of ours.
-PACKAGES = ("chaos", "checkers")
+#: The laws, what they are built upon, and what summarises runs for their pages. Kernels import nothing else of ours.
+PACKAGES = ("chaos", "checkers", "reports")
 #: Zip files know no time before this one; and the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from reports import svg
-from reports.message_table import STROKES
+from reports.parts import STROKES
 from reports.run_report.labels import chosen
 from reports.send_summary import DOTS_ACROSS
 from reports.summary import Numbers
@@ -147,7 +147,7 @@ def moments(axis: Axis, seconds: Numbers, kind: str, *, each: bool, counts: Any 
     seen = np.rint(1000 * (at_s - axis.left_s)).astype(np.int64)
     steps, at, down = [], 0, 0
     if each:
-        for place, ms in enumerate(seen.tolist()):
+        for place, ms in enumerate(np.repeat(seen, many).tolist()):
             y = HIGH * (1 + place % ROWS) // (ROWS + 1)
             steps.append(f"m{ms - at} {y - down}h0")
             at, down = ms, y

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from reports.message_table import Bit, Block, MessageTable, Place, parted
-from reports.messages import Ints, Said
-from reports.operations import Operations, drained
+from chaos.history.history import History
+from reports import parts as _parts
+from reports.messages import Bounds, Flags, Ints, Messages, given_of, sends_of
+from reports.parts import Parts
 from reports.summary import Numbers
 
 
@@ -65,52 +66,6 @@ def _count(moments: Numbers, counts: Ints | None) -> int:
     return len(moments) if counts is None else int(counts.sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Messages:
-    """A column each: all messages that were sent, when, who acknowledged them, and what became of them."""
-
-    sent_s: Any
-    by: Any
-    acked: Any
-    refused: Any
-    final: Any
-    read_out: Any
-    removed: Any
-    queue: Any
-    offset: Any
-
-    @property
-    def missing(self) -> Any:
-        return self.acked & ~self.final & self.read_out & ~self.removed
-
-
-def fates(operations: Operations) -> tuple[list[Fate], list[ReplicaFate]]:
-    """Return the fates that occurred, and those of what each replica acknowledged. Judged by what clients saw: what was
-    acknowledged, and what the final reading gave out. Call it once: the messages are forgotten.
-
-    What lies below the offset where the final reading of its queue began was removed before."""
-    if operations.messages.table is not None:
-        return _counted(operations.messages.table, [*operations.nodes])
-    sent_s: dict[tuple[str, bool], list[Any]] = {}
-    by: dict[tuple[str, bool], list[Any]] = {}
-    names, ends = [*operations.nodes], drained(operations.clock)
-    for said in operations.messages.groups():
-        messages = _messages(said, ends, operations.clock.zero_ns)
-        for fate, bad, which in _overall(messages):
-            sent_s.setdefault((fate, bad), []).append(messages.sent_s[which])
-        for code in np.unique(messages.by[messages.acked]).tolist():
-            mine = messages.acked & (messages.by == code)
-            for missing in (False, True):
-                found = messages.sent_s[mine & (messages.missing == missing)]
-                by.setdefault((names[code] if code >= 0 else "", missing), []).append(found)
-    overall = [Fate(label=fate, sent_s=one, bad=bad) for fate, bad in FATES if len(one := _sorted(sent_s, (fate, bad)))]
-    replicas = [
-        ReplicaFate(node=node, kept_s=_sorted(by, (node, False)), missing_s=_sorted(by, (node, True)))
-        for node in sorted({node for node, _ in by} - {""})
-    ]
-    return overall, replicas
-
-
 #: All fates, in their order, and which are bad.
 FATES = (
     ("in the final read", False),
@@ -121,58 +76,81 @@ FATES = (
     ("unclear", False),
     ("refused", False),
 )
+#: Messages by their fate, or by who acknowledged them and whether they are missing.
+_Key = tuple[str, bool]
+Fates = tuple[Sequence[Fate], Sequence[ReplicaFate]]
 
 
-def _counted(table: MessageTable, names: Sequence[str]) -> tuple[list[Fate], list[ReplicaFate]]:
-    """Return the same of messages of which flags are held."""
-    every: dict[tuple[str, bool], Ints] = {}
-    by: dict[tuple[int, bool], Ints] = {}
-    for block in table.blocks:
-        for fate, chosen in zip(FATES, _of_block(block), strict=True):
-            every[fate] = every.get(fate, 0) + parted(block.first[chosen])
-        acked, missing = block.has(Bit.ASKED, Bit.OK), block.missing
-        for node in np.unique(block.node[acked]).tolist():
-            mine = acked & (block.node == node)
-            for lost in (False, True):
-                found = parted(block.first[mine & (missing == lost)])
-                by[node, lost] = by.get((node, lost), 0) + found
-    overall = []
-    for label, bad in FATES:
-        sent_s, counts = table.parts.moments(every[label, bad])
-        overall.append(Fate(label=label, sent_s=sent_s, bad=bad, counts=counts))
-    replicas = []
-    for name, node in sorted((names[node - 1], node) for node, lost in by if node and not lost and names[node - 1]):
-        kept_s, kept = table.parts.moments(by[node, False])
-        missing_s, gone = table.parts.moments(by[node, True])
-        replicas.append(ReplicaFate(node=name, kept_s=kept_s, missing_s=missing_s, kept=kept, missing=gone))
-    return [fate for fate in overall if fate.count], replicas
+def fates(history: History) -> Fates:
+    """Return the fates that occurred, and those of what each replica acknowledged. Judged by what clients saw: what was
+    acknowledged, and what the final reading gave out.
+
+    What lies below the offset where the final reading of its queue began was removed before."""
+    rows = history.rows("op")
+    messages = Messages.of(sends_of(rows), given_of(rows), history)
+    found = {(fate, bad): np.sort(messages.sent_s[which]) for fate, bad, which in _overall(messages, messages.bounds)}
+    overall = [Fate(label=fate, sent_s=sent_s, bad=bad) for (fate, bad), sent_s in found.items() if len(sent_s)]
+    by = {(node, lost): np.sort(messages.sent_s[which]) for node, lost, which in _by_node(messages)}
+    names = sorted({node for node, _ in by})
+    return overall, [ReplicaFate(node=node, kept_s=by[node, False], missing_s=by[node, True]) for node in names]
 
 
-def _of_block(block: Block) -> Iterator[Any]:
-    """Yield which messages have each of :data:`FATES`."""
-    asked, acked, final = block.has(Bit.ASKED), block.has(Bit.OK), block.has(Bit.FINAL)
-    missing, read_out = block.missing, block.has(Bit.READ_OUT)
-    shape = np.full(len(asked), Place.MIDDLE, np.uint8) if block.shape is None else block.shape
-    refused = block.has(Bit.FAIL) & ~block.has(Bit.INFO)
-    yield asked & acked & final
-    yield from (missing & (shape == place) for place in Place)
-    yield asked & acked & ~final & read_out & ~missing
-    yield asked & acked & ~final & ~read_out
-    yield asked & ~acked & final
-    yield asked & ~acked & ~final & ~refused
-    yield asked & ~acked & ~final & refused
+@dataclass(kw_only=True)
+class Counted:
+    """The fates of some of the messages of a run: how many there are in each part of the axis. ``bounds``: as far as
+    these messages show them; ``are_missing``: whether any of them is; ``given``: how many messages readers were
+    given."""
+
+    overall: dict[_Key, list[tuple[Ints, Ints]]] = field(default_factory=dict)
+    by: dict[_Key, list[tuple[Ints, Ints]]] = field(default_factory=dict)
+    bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    are_missing: bool = False
+    given: int = 0
+
+    @classmethod
+    def of(cls, messages: Messages, parts: Parts, bounds: Bounds) -> Counted:
+        """Take messages. ``bounds``: those of all, without which it is unknown what the missing ones are part of."""
+        overall = {(fate, bad): [parts.counted(messages.sent_s[at])] for fate, bad, at in _overall(messages, bounds)}
+        return cls(
+            overall=overall,
+            by={(node, lost): [parts.counted(messages.sent_s[at])] for node, lost, at in _by_node(messages)},
+            bounds=dict(messages.bounds),
+            are_missing=bool(messages.missing.any()),
+            given=messages.given,
+        )
+
+    def merge(self, other: Counted) -> None:
+        """Take others, of other messages."""
+        for mine, more in ((self.overall, other.overall), (self.by, other.by)):
+            for key, counted in more.items():
+                mine[key] = [_parts.merged([*mine.get(key, []), *counted])]
+        for queue, (low, high) in other.bounds.items():
+            least, most = self.bounds.get(queue, (low, high))
+            self.bounds[queue] = min(low, least), max(high, most)
+        self.are_missing |= other.are_missing
+        self.given += other.given
+
+    def fates(self, parts: Parts) -> Fates:
+        """Return the same as :func:`fates`."""
+        overall = []
+        for label, bad in FATES:
+            found, counts = _parts.merged(self.overall.get((label, bad), []))
+            overall.append(Fate(label=label, sent_s=parts.seconds(found), bad=bad, counts=counts))
+        replicas = []
+        for node in sorted({node for node, _ in self.by}):
+            (kept, held), (gone, lost) = (_parts.merged(self.by[node, missing]) for missing in (False, True))
+            kept_s, missing_s = parts.seconds(kept), parts.seconds(gone)
+            replicas.append(ReplicaFate(node=node, kept_s=kept_s, missing_s=missing_s, kept=held, missing=lost))
+        return [fate for fate in overall if fate.count], replicas
 
 
-def _sorted(parts: dict[tuple[str, bool], list[Any]], key: tuple[str, bool]) -> np.ndarray[Any, Any]:
-    return np.sort(np.concatenate([np.empty(0), *parts.pop(key, [])]))
-
-
-def _overall(messages: _Messages) -> Iterator[tuple[str, bool, Any]]:
-    """Return each fate of :data:`FATES`, and whose it is."""
-    acked, final, shapes = messages.acked, messages.final, _shapes(messages)
+def _overall(messages: Messages, bounds: Bounds) -> Iterator[tuple[str, bool, Flags]]:
+    """Yield each of :data:`FATES`, and whose it is."""
+    acked, final, missing = messages.acked, messages.final, messages.missing
+    shapes = _shapes(messages, missing, bounds)
     chosen = (
         acked & final,
-        *(shapes == shape for shape in Shape),
+        *(missing & (shapes == place) for place in range(len(Shape))),
         messages.removed,
         acked & ~final & ~messages.read_out,
         ~acked & final,
@@ -182,67 +160,26 @@ def _overall(messages: _Messages) -> Iterator[tuple[str, bool, Any]]:
     return ((fate, bad, which) for (fate, bad), which in zip(FATES, chosen, strict=True))
 
 
-def _shapes(messages: _Messages) -> np.ndarray[Any, Any]:
-    """Return, for each missing message, the shape of the loss that it belongs to; "" for all others. A loss is a
-    stretch of messages of one queue that are missing, by their acknowledged offsets, with none between them that is
-    there."""
-    found = np.full(len(messages.missing), "", dtype=object)
-    known = np.flatnonzero(messages.acked & messages.read_out & ~messages.removed)
-    known = known[np.lexsort((messages.sent_s[known], messages.offset[known], messages.queue[known]))]
-    for queue in np.unique(messages.queue[messages.missing]).tolist():
-        mine = known[messages.queue[known] == queue]
-        gone = messages.missing[mine]
-        edges = np.flatnonzero(np.diff(gone.astype(np.int8), prepend=0, append=0))
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            at = (begin == 0, end == len(mine))
-            shapes = {(True, True): Shape.WHOLE, (True, False): Shape.BEGINNING, (False, True): Shape.END}
-            found[mine[begin:end]] = shapes.get(at, Shape.MIDDLE)
+def _shapes(messages: Messages, missing: Flags, bounds: Bounds) -> npt.NDArray[np.int8]:
+    """Return the place in :class:`Shape` of the loss that each missing message belongs to: whether it was acknowledged
+    before all that is there of its queue, between that, or behind it, or nothing is there."""
+    found, shapes = np.full(len(missing), -1, np.int8), [*Shape]
+    for queue in np.unique(messages.queue[missing]).tolist():
+        mine = np.flatnonzero(missing & (messages.queue == queue))
+        if queue not in bounds:
+            found[mine] = shapes.index(Shape.WHOLE)
+            continue
+        (low, high), offset = bounds[queue], messages.offset[mine]
+        at_end = np.where(offset > high, shapes.index(Shape.END), shapes.index(Shape.MIDDLE))
+        found[mine] = np.where(offset < low, shapes.index(Shape.BEGINNING), at_end)
     return found
 
 
-def _messages(said: dict[str, Said], ends: tuple[Ints, Ints], zero_ns: int) -> _Messages:
-    """Return the messages that were sent, of which this was said."""
-    asked, ok = said["asked"], said["ok"]
-    first = _first_of_each(asked.message, asked.queue, asked.time_ns)
-    messages, queues = asked.message[first], asked.queue[first]
-    acked = np.isin(messages, ok.message)
-    unclear = np.isin(messages, said["info"].message)
-    up = np.argsort(ok.offset, kind="stable")
-    offsets = _last(messages, ok.message[up], ok.offset[up])
-    final = np.isin(messages, said["final"].message)
-    read_out = np.isin(queues, ends[0])
-    return _Messages(
-        sent_s=(asked.time_ns[first] - zero_ns) / 1e9,
-        by=_last(messages, ok.message, ok.node),
-        acked=acked,
-        refused=~unclear & np.isin(messages, said["fail"].message),
-        final=final,
-        read_out=read_out,
-        removed=acked & ~final & read_out & (offsets < _looked_up(queues, *ends)),
-        queue=queues,
-        offset=offsets,
-    )
-
-
-def _first_of_each(messages: Any, queues: Any, at: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the places of the first send of each message to each queue, ascending."""
-    order = np.lexsort((at, queues, messages))
-    message, queue = messages[order], queues[order]
-    new = (message[1:] != message[:-1]) | (queue[1:] != queue[:-1])
-    return np.sort(order[np.append(True, new)[: len(order)]])
-
-
-def _last(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return, for each wanted key, the last of its values; -1 where there is none."""
-    again, first = np.unique(keys[::-1], return_index=True)
-    return _looked_up(wanted, again, values[::-1][first])
-
-
-def _looked_up(wanted: Any, keys: Any, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return, for each wanted key, its value; -1 where there is none."""
-    if not len(keys):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(keys)
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = keys[order][place] == wanted
-    return np.where(found, values[order][place], -1)
+def _by_node(messages: Messages) -> Iterator[tuple[str, bool, Flags]]:
+    """Yield who acknowledged messages, whether these are missing, and which they are."""
+    missing = messages.missing
+    for code in np.unique(messages.by[messages.acked]).tolist():
+        if code >= 0 and messages.nodes[code]:
+            mine = messages.acked & (messages.by == code)
+            for lost in (False, True):
+                yield messages.nodes[code], lost, mine & (missing == lost)

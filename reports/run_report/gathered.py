@@ -1,13 +1,12 @@
 """Which rows of a run its page holds: all of a small one that broke a law; of any other those that it draws.
 
-A large run is read several times. Where it broke no law, its operations are only summarised, once it is known when the
-load began. Else what the page says of a message, and what led to it, needs a few rows of many; only afterwards is it
-known which.
+A large run is summarised (:mod:`reports.run_report.run_summary`), while it is judged if that was just done. What the
+page says of a message, and what led to it, needs a few rows of many; only afterwards is it known which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,18 @@ from chaos.history.columns import VALUE, Kind
 from chaos.history.history import History
 from chaos.history.row import Keep, Row
 from chaos.history.stream import SCHEMA
-from chaos.history.values import to_json, value_of
+from chaos.judging.in_process import InProcess
+from chaos.judging.summary import divide
 from chaos.ops import SEQUENCE_BITS
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
-from reports.operations import COLUMNS, Operations
+from reports.operations import Operations
 from reports.run_report.causes import Cause
+from reports.run_report.fates import Fates, fates
 from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
-from reports.run_report.thinned import Thinned
+from reports.run_report.run_summary import RunSummary, Summarised
+from reports.run_report.thinned import drawn, with_outcomes
 
-#: What the pictures of any run are made of: kinds of rows, and names of traces.
-DRAWN = (Kind.OP, Kind.POLL, Kind.FAULT, Kind.HARNESS)
-DRAWN_TRACES = ("role", "raft", "truncate", "store_cas")
-#: Traces that explain violations, and of which a run has few.
-EXPLAINING = (*DRAWN_TRACES, "set", "applied", "start", "recovered", "bootstrap", "crash", "damaged")
 #: Operations of which a run has many, and whose values nobody draws.
 MANY = ("send", "pull", "delivered", "commit", "committed", "bounds")
 
@@ -46,48 +43,57 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
     """``drawn``: the rows that the page draws, of the ``whole`` history. ``logs``: those that show what each log held,
-    where ``drawn`` doesn't have them all; ``operations``: likewise what clients did."""
+    where ``drawn`` doesn't have them all; ``summarised``: what all rows came to, of a large run."""
 
     whole: History
     drawn: History
     logs: History | None = None
-    operations: Operations | None = None
+    summarised: Summarised | None = None
+
+    @property
+    def operations(self) -> Operations:
+        """What clients did."""
+        return self.summarised.operations if self.summarised else Operations.of(self.drawn)
+
+    @property
+    def fates(self) -> Fates:
+        """What became of their messages."""
+        return self.summarised.fates if self.summarised else fates(self.drawn)
 
 
-def gather(run: Path, named: Collection[int], *, is_broken: bool) -> Gathered:
-    """Return the rows that a page draws, and those of these numbers, which it quotes. A history of which nothing can be
-    read still gets a page: the one that says so."""
+def gather(run: Path, named: Collection[int], *, is_broken: bool, summarised: Summarised | None = None) -> Gathered:
+    """Return the rows that a page draws, and those of these numbers, which it quotes. ``summarised``: what the run came
+    to when it was judged. A history of which nothing can be read still gets a page: the one that says so."""
     whole = History.open(run)
     try:
         if is_broken and not whole.is_large:
             _ = whole.table
             return Gathered(whole=whole, drawn=whole)
-        if not is_broken and whole.is_large:
-            return _summarised(whole, named)
-        drawn = whole.only(
-            lambda rows: _drawn(rows, named, is_broken), shape=lambda rows: _without_details(rows, named)
+        summarised = summarised or _summarised(whole)
+        if summarised and not is_broken:
+            rows = summarised.drawn.filter(pa.array(drawn(summarised.drawn, False, ("drain",))))
+            quoted = whole.only(lambda rows: _numbered(rows, named)).table if named else SCHEMA.empty_table()
+            return Gathered(whole=whole, drawn=whole.with_rows(_joined(rows, quoted)), summarised=summarised)
+        found = whole.only(
+            lambda rows: drawn(rows, is_broken) | _numbered(rows, named).to_numpy(),
+            shape=lambda rows: _without_details(rows, named),
         )
         logs = whole.only(of_logs, LOG_COLUMNS) if is_broken else None
-        return Gathered(whole=whole, drawn=drawn, logs=logs)
+        return Gathered(whole=whole, drawn=found, logs=logs, summarised=summarised)
     except DamagedHistory as error:
         return Gathered(whole=whole, drawn=whole.with_rows(SCHEMA.empty_table(), [str(error)]))
 
 
-def _summarised(whole: History, named: Collection[int]) -> Gathered:
-    """Return the rows that a page draws but for those of operations, except the few by which queues were read to their
-    ends."""
-    drawn = Thinned(named)
-    for block in whole.blocks(lambda rows: _drawn(rows, named, False, True)):
-        drawn.add(_without_details(block, named))
-    operations = Operations(whole.with_rows(drawn.table()), drawn.manifests)
-    for block in _of_clients(whole):
-        operations.add(block)
-    operations.look_again(lambda: _of_clients(whole))
-    return Gathered(whole=whole, drawn=operations.clock, operations=operations)
-
-
-def _of_clients(whole: History) -> Iterator[pa.Table]:
-    return whole.blocks(lambda rows: pc.equal(rows["kind"], str(Kind.OP)), COLUMNS)
+def _summarised(whole: History) -> Summarised | None:
+    """Return what a large run comes to; None of a small one, and where a piece is not what was recorded."""
+    summary = RunSummary.of(whole.pieces)
+    if not summary.rows:
+        return None
+    try:
+        with InProcess() as tasks:
+            return summary.collected(tasks.shuffled(divide, summary, whole.pieces, summary.buckets).collect)
+    except DamagedHistory:  # who reads all rows in their order says it better
+        return None
 
 
 def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> History:
@@ -110,24 +116,6 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     return found.whole.with_rows(_joined(found.drawn.table, pa.concat_tables([near.table, reached.table])))
 
 
-def _drawn(rows: pa.Table, named: Collection[int], is_broken: bool, is_summed: bool = False) -> Flags:
-    """Return which rows the pictures show; ``is_summed``: but for operations, of which only the readings to the end
-    count. The first and the latest row say how long the run took; that there is a trace shows explanations that nodes
-    traced."""
-    kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
-    is_trace = pc.equal(kind, str(Kind.TRACE))
-    of_kind = pc.is_in(kind, pa.array([str(one) for one in DRAWN]))
-    if is_summed:
-        of_kind = pc.and_(of_kind, pc.or_(pc.not_equal(kind, str(Kind.OP)), pc.equal(f, "drain")))
-    traced = pc.and_(is_trace, pc.is_in(f, pa.array(EXPLAINING if is_broken else DRAWN_TRACES)))
-    found = np.array(pc.or_(pc.or_(of_kind, traced), _numbered(rows, named)).to_numpy())
-    if len(found):
-        found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
-        if is_broken:
-            found[np.flatnonzero(is_trace.to_numpy())[:1]] = True
-    return found
-
-
 def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
     """Return the rows without values that nobody draws: of most operations, and all of a manifest but what became of
     it."""
@@ -135,15 +123,8 @@ def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
     other = pc.invert(_numbered(rows, named))
     many = pc.and_(pc.equal(kind, str(Kind.OP)), pc.is_in(f, pa.array(MANY)))
     values = pc.if_else(pc.and_(other, many), "", rows[VALUE])
-    manifests = pc.and_(other, pc.and_(pc.equal(kind, str(Kind.TRACE)), pc.equal(f, "store_cas")))
-    if pc.any(manifests).as_py():
-        outcomes = [_outcome(text) for text in values.filter(manifests).to_pylist()]
-        values = pc.replace_with_mask(values.combine_chunks(), manifests.combine_chunks(), pa.array(outcomes))
-    return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
-
-
-def _outcome(text: str) -> str:
-    return to_json({"outcome": value_of(text).get("outcome")})
+    rows = rows.set_column(rows.column_names.index(VALUE), VALUE, values)
+    return with_outcomes(rows, other.to_numpy())
 
 
 def _near(

@@ -19,15 +19,15 @@ from reports.explanation.subject import WITNESSES
 from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.moments.kept import kept
-from reports.operations import Operations
 from reports.run_report import strip_svg
 from reports.run_report.causes import Cause, group
 from reports.run_report.explained import WORDS, Explained, explained, subjects
-from reports.run_report.fates import fates
+from reports.run_report.fates import Fates
 from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.gathered import gather, with_details
 from reports.run_report.lags import lags
 from reports.run_report.master_terms import master_terms
+from reports.run_report.run_summary import Summarised
 from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
 from reports.run_report.story import calm, environment, facts, message_name, sentence, title
@@ -49,18 +49,19 @@ SCRIPTS = ("report_axis.js", "report_strips.js")
 STRIPS = 20
 
 
-def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
-    """Write ``report.html`` into the run directory and return its path."""
+def write(run: Path, verdict: RunVerdict, meta: RunMeta, summarised: Summarised | None = None) -> Path:
+    """Write ``report.html`` into the run directory and return its path. ``summarised``: what a large run came to when
+    it was judged."""
     broken = verdict.violations
     quoted = {index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]}
     followed = {index for anomaly in broken for index in anomaly.rows[:WITNESSES]}
-    found = gather(run, quoted | followed, is_broken=bool(broken))
+    found = gather(run, quoted | followed, is_broken=bool(broken), summarised=summarised)
     drawn = found.drawn
     objects = timelines(drawn, broken)
     causes = group(drawn, fault_lines(drawn), broken, alone=objects, logs=found.logs)
     history = with_details(found, causes[:STRIPS], subjects(causes, drawn))
     why = explained(causes, broken, history)
-    operations = found.operations or Operations.of(history)
+    operations = found.operations
     story = summarise(history, quoted.union(*(one.rows for one in why.values())), operations)
     cards = [_card(number, cause, history, story, objects, why.get(number)) for number, cause in enumerate(causes, 1)]
     curves = kept(run, broken)
@@ -89,7 +90,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
         violations=sum(anomaly.count for anomaly in broken),
         broken=list(dict.fromkeys(anomaly.law for anomaly in broken)),
         allowed=_allowed([one for one in verdict.findings if one.lawful]),
-        figure=_figure(operations, history, story, marks, broken, about_objects=bool(objects)),
+        figure=_figure(found.fates, history, story, marks, broken, about_objects=bool(objects)),
         states=Markup(states(history, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
         script=Markup(script),
@@ -146,7 +147,7 @@ def coded(text: str) -> Markup:
 
 
 def _figure(
-    operations: Operations,
+    of_messages: Fates,
     history: History,
     story: Story,
     marks: Mapping[int, float],
@@ -161,7 +162,7 @@ def _figure(
         name: [story.witnesses[row].at_s for one in each for row in one.rows[-1:] if row in story.witnesses]
         for name, each in found.items()
     }
-    overall, replicas = fates(operations)
+    overall, replicas = of_messages
     figure = Figure(
         marks=marks,
         fates=overall,

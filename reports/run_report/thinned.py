@@ -1,61 +1,94 @@
-"""Rows of which a run has more the longer it takes, and pictures draw few: polls, and versions of manifests."""
+"""Rows that pages draw: which of a run they are, and fewer of those of which there are more the longer it takes: polls,
+and versions of manifests."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.history.columns import Kind
+from chaos.history.columns import VALUE, Kind
 from chaos.history.parted.choosing import coded
+from chaos.history.parted.words import among
 from chaos.history.stream import SCHEMA
-from chaos.history.values import value_of
+from chaos.history.values import to_json, value_of
 
-#: So many such rows are held; of more, the first of each node and queue in a piece of time, which is as long as needed.
+#: What the pictures of any run are made of besides operations: kinds of rows, and names of traces.
+DRAWN = (Kind.POLL, Kind.FAULT, Kind.HARNESS)
+DRAWN_TRACES = ("role", "raft", "truncate", "store_cas")
+#: Traces that explain violations, and of which a run has few.
+EXPLAINING = (*DRAWN_TRACES, "set", "applied", "start", "recovered", "bootstrap", "crash", "damaged")
+#: So many rows are held of which there are many; of more, the first of each node and queue in a piece of time, which is
+#: as long as needed.
 HELD = 1 << 16
 #: So many tables are held, each of which takes some kilobytes however few its rows are.
 TOGETHER = 64
 #: The shortest of these pieces.
 LEAST_NS = 1 << 27
 
-Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def drawn(rows: pa.Table, is_broken: bool, operations: tuple[str, ...] | None = None) -> Flags:
+    """Return which rows the pictures show; ``operations``: of these the ones with such names, unless all. The first and
+    the latest row say how long the run took; that there is a trace shows explanations that nodes traced."""
+    is_trace = among(rows, "kind", (str(Kind.TRACE),))
+    found = among(rows, "kind", tuple(map(str, DRAWN)))
+    found |= is_trace & among(rows, "f", EXPLAINING if is_broken else DRAWN_TRACES)
+    of_clients = among(rows, "kind", (str(Kind.OP),))
+    found |= of_clients if operations is None else of_clients & among(rows, "f", operations)
+    if len(found):
+        found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
+        if is_broken:
+            found[np.flatnonzero(is_trace)[:1]] = True
+    return found
+
+
+def with_outcomes(rows: pa.Table, chosen: Flags | None = None) -> pa.Table:
+    """Return the rows without what manifests hold, of these or of all, but for what became of each."""
+    manifests = _manifests(rows) if chosen is None else _manifests(rows) & chosen
+    if not manifests.any():
+        return rows
+    outcomes = [
+        to_json({"outcome": value_of(text).get("outcome")}) for text in rows[VALUE].filter(manifests).to_pylist()
+    ]
+    texts = rows[VALUE].cast(pa.string()).combine_chunks()
+    values = pc.replace_with_mask(texts, pa.array(manifests), pa.array(outcomes, pa.string()))
+    return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
+
+
+def of_piece(rows: pa.Table) -> pa.Table:
+    """Return of the rows of a piece those that any page draws, but for those of operations except the few by which
+    queues were read to their ends; and of manifests those that were written."""
+    rows = with_outcomes(rows.filter(pa.array(drawn(rows, True, ("drain",)))))
+    manifests = np.flatnonzero(_manifests(rows))
+    written = [value_of(text).get("outcome") == "applied" for text in rows[VALUE].take(pa.array(manifests)).to_pylist()]
+    left = np.ones(rows.num_rows, np.bool_)
+    left[manifests] = written
+    return rows.filter(pa.array(left))
 
 
 class Thinned:
-    """Takes some rows at a time, of different ones in any order. Those with the numbers ``named`` all stay, and so does
-    the latest one of each time."""
+    """Takes rows of :func:`of_piece`, those of different pieces in any order. The latest one of each time stays."""
 
-    def __init__(self, named: Collection[int]) -> None:
-        self._named = pa.array(sorted(named), pa.int64())
+    def __init__(self) -> None:
         self._few: list[pa.Table] = []
         self._many: list[pa.Table] = [SCHEMA.empty_table()]
         self._piece_ns = LEAST_NS
         #: How many versions of manifests were written.
         self.manifests = 0
 
-    @property
-    def nbytes(self) -> int:
-        return sum(table.nbytes for table in [*self._few, *self._many])
-
     def add(self, rows: pa.Table) -> None:
-        kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
-        polls = pc.equal(kind, str(Kind.POLL))
-        manifests = pc.and_(pc.equal(kind, str(Kind.TRACE)), pc.equal(f, "store_cas"))
-        stays = pc.is_in(rows["index"], self._named).to_numpy().copy()
-        stays[np.flatnonzero(rows["time_ns"].to_numpy() == pc.max(rows["time_ns"]).as_py())[:1]] = True
-        named = pa.array(stays)
-        applied = np.zeros(rows.num_rows, np.bool_)
-        at = np.flatnonzero(manifests.to_numpy())
-        applied[at] = [_is_applied(text) for text in rows["value"].take(pa.array(at)).to_pylist()]
-        self.manifests += int(np.count_nonzero(applied))
-        applied &= rows["position"].to_numpy() >= 0  # only these are drawn
-        many = pc.and_(pc.or_(polls, pa.array(applied)), pc.invert(named))
-        few = pc.and_(pc.invert(pc.or_(polls, manifests)), pc.invert(many))
-        self._few.append(rows.filter(pc.or_(few, named)))
-        self._many.append(rows.filter(many))
+        polls, manifests = among(rows, "kind", (str(Kind.POLL),)), _manifests(rows)
+        self.manifests += int(np.count_nonzero(manifests))
+        many = polls | (manifests & (rows["position"].to_numpy() >= 0))  # others are not drawn
+        latest = np.zeros(rows.num_rows, np.bool_)
+        latest[np.argmax(rows["time_ns"].to_numpy()) if rows.num_rows else []] = True
+        self._few.append(rows.filter(pa.array(latest | ~(polls | manifests))))
+        self._many.append(rows.filter(pa.array(many & ~latest)))
         if len(self._few) > TOGETHER:
             self._few, self._many = [in_order(self._few)], [in_order(self._many)]
         while sum(table.num_rows for table in self._many) > HELD:
@@ -79,5 +112,5 @@ def in_order(tables: Iterable[pa.Table]) -> pa.Table:
     return table.take(pa.array(np.argsort(table["index"].to_numpy(), kind="stable"))).combine_chunks()
 
 
-def _is_applied(text: str) -> bool:
-    return bool(value_of(text).get("outcome") == "applied")
+def _manifests(rows: pa.Table) -> Flags:
+    return among(rows, "kind", (str(Kind.TRACE),)) & among(rows, "f", ("store_cas",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from chaos.verdict import Engine
 from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, no_loss_option, out_option
 from stormproof.outcome import exit_code, worst_code
+
+if TYPE_CHECKING:
+    from chaos.judging.run import ExaminedRun
 
 
 @click.command()
@@ -66,14 +70,15 @@ def check(
         )
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
+    from reports import summary
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         what = "shards judged" if len(directories) == 1 else "runs judged"
         with _progress.judging_progress(what) as progress:
-            found = examine_runs(directories, session=session, on_progress=progress, copies_at=copies)
+            found = examine_runs(directories, session=session, on_progress=progress, copies_at=copies, summary=summary)
         verdicts = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)
-    for run in directories:
-        _render(run)
+    for one in found:
+        _render(one)
     if as_json:
         objects = [_console.run_object(verdict) for verdict in verdicts]
         _console.print_json(objects[0] if len(objects) == 1 else objects)
@@ -107,20 +112,21 @@ def _follow(
     from chaos.judging.following import conclude, is_at_work
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs
+    from reports import summary
     from stormproof.commands._following import Followed, conclusion
 
     interrupted = Followed(run, as_json=as_json).to_its_end()
     if interrupted is not None:
         return interrupted
-    apart = is_at_work(run)
+    apart, found = is_at_work(run), []
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         if apart:
             verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
-            found = examine_runs([run], session=session)
+            found = examine_runs([run], session=session, summary=summary)
             verdict = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)[0]
-    if not apart:
-        _render(run)
+    for one in found:
+        _render(one)
     if as_json:
         conclusion(_console.run_object(verdict))
     else:
@@ -128,12 +134,12 @@ def _follow(
     return exit_code(verdict)
 
 
-def _render(run: Path) -> Path | None:
+def _render(run: ExaminedRun) -> Path | None:
     """Write the report; None, with a note, when the history is too damaged to draw."""
     from reports import render
 
     try:
-        return render(run)
+        return render(run.directory, run.summarised)
     except ChaosError as error:
-        _console.err().print(f"no report for {run}: {error}", markup=False)
+        _console.err().print(f"no report for {run.directory}: {error}", markup=False)
         return None

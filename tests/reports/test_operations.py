@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,24 +17,25 @@ import pytest
 import reports
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.history import History
+from chaos.history.pieces import Held
 from chaos.history.row_files import RowFiles
+from chaos.judging.in_process import InProcess
+from chaos.judging.summary import divide
 from chaos.verdict import Validity
-from reports import messages, operations
 from reports.drawn import drawn_of
-from reports.message_table import BLOCK, Bit, MessageTable, Parts
 from reports.operations import Operations
-from reports.run_report import thinned
+from reports.run_report import run_summary, thinned
 from reports.run_report.axis import moments
-from reports.run_report.fates import fates
+from reports.run_report.fates import Fate, ReplicaFate, fates
 from reports.run_report.figure import axis_of
 from reports.run_report.gathered import gather
+from reports.run_report.run_summary import RunSummary, Summarised
+from reports.send_summary import SendSummary
 from reports.summary import summarise
 from tests.chaos.history.runs import make_large
-from tests.reports.run_report.histories import MadeRun
+from tests.reports.run_report.histories import MadeRun, without_latencies
 from tests.reports.run_report.test_html import judged
 
-#: No queue was read to its end.
-NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
 ENDS = ("ok", "ok", "ok", "fail", "info", "")
 
 
@@ -51,39 +56,55 @@ def record(run: Path, seed: int, messages: int, queues: int = 4) -> None:
         if rng.random() < 0.2:
             history.op(at, "consumer-0.0", "pull", rng.choice(("ok", "fail")), queue=queue)
             history.read(at, message, number)
-    history.phase(0.1 * messages, "drain")
+    end_s = 0.1 * messages + 1
+    history.phase(end_s, "drain")
     for queue in range(queues):
-        op = history.op(0.1 * messages + 1, "drain-0.0", "drain", "invoke", queue=queue, offset=rng.randrange(3))
-        history.op(0.1 * messages + 2, "drain-0.0", "drain", "ok", queue=queue, offset=messages, op=op)
+        op = history.op(end_s + 1, "drain-0.0", "drain", "invoke", queue=queue, offset=rng.randrange(3))
+        history.op(end_s + 2, "drain-0.0", "drain", "ok", queue=queue, offset=messages, op=op)
     for number in range(messages):
         if rng.random() < 0.8:
-            history.read(0.1 * messages + 1.5, (rng.randrange(queues) << 40) | number, number)
+            history.read(end_s + 1.5, (rng.randrange(queues) << 40) | number, number)
     history.recorder.close()
 
 
-def found(rows: History, operations: Operations) -> object:
-    story = summarise(rows, (), operations)
-    overall, replicas = fates(operations)
-    told = [] if story.latencies is None else [list(story.latencies.x), list(story.latencies.y)]
-    return (
-        (story.outages, story.throughput, story.latency, story.counts, told),
-        [(one.label, one.bad, list(one.sent_s)) for one in overall],
-        [(one.node, list(one.kept_s), list(one.missing_s)) for one in replicas],
-    )
+def summed(whole: History, tables: Sequence[pa.Table], buckets: int = 3) -> Summarised:
+    """What pieces with these rows come to, in so many buckets of each kind."""
+    pieces = [Held(table) for table in tables if table.num_rows]
+    with pytest.MonkeyPatch.context() as patched, InProcess() as tasks:
+        patched.setattr(run_summary, "BUCKET_ROWS", 1)
+        patched.setattr(run_summary, "MOST_BUCKETS", buckets)
+        patched.setattr(run_summary, "PAGE", 8)
+        summary = RunSummary.of(pieces)
+        assert summary.buckets == 1 + 2 * buckets
+        return summary.collected(tasks.shuffled(divide, summary, pieces, summary.buckets).collect)
+
+
+def cut(table: pa.Table, rng: Random, pieces: int) -> list[pa.Table]:
+    """Rows that follow one another, some of them each."""
+    places = sorted(rng.randrange(table.num_rows) for _ in range(pieces - 1))
+    return [table.slice(begin, end - begin) for begin, end in pairwise([0, *places, table.num_rows])]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_that_are_given_in_pieces_come_to_the_same(tmp_path: Path, seed: int) -> None:
+def test_what_is_made_of_pieces_and_put_together_is_what_all_rows_tell(tmp_path: Path, seed: int) -> None:
+    """Wherever the rows of an operation and of a message stand."""
     record(tmp_path, seed, 120)
     whole = History.open(tmp_path)
-    rng, table = Random(f"pieces {seed}"), whole.table
-    queue = table["queue"].to_numpy()
-    pieces = [table.filter(pa.array(queue == one)) for one in np.unique(queue)]  # in any order
-    cut = [piece.slice(at, 7) for piece in pieces for at in range(0, piece.num_rows, 7)]
-    some = Operations(whole)
-    for piece in rng.sample(pieces, len(pieces)) if seed % 3 else cut:
-        some.add(piece)
-    assert found(whole, some) == found(whole, Operations.of(whole))
+    some = summed(whole, cut(whole.table, Random(f"pieces {seed}"), 1 + seed), buckets=1 + seed % 4)
+    story, told = summarise(whole, (), Operations.of(whole)), summarise(whole, (), some.operations)
+    assert story.throughput == told.throughput and story.counts == told.counts
+    for exact, near in zip(fates(whole), some.fates, strict=True):
+        assert [(one.count, replace(one, **NO_MOMENTS[type(one)])) for one in exact] == [
+            (one.count, replace(one, **NO_MOMENTS[type(one)])) for one in near
+        ]
+    assert [one.lost for one in fates(whole)[1]] == [one.lost for one in some.fates[1]]
+
+
+#: How a fate is without the moments of its messages.
+NO_MOMENTS: Mapping[Any, Any] = {
+    Fate: {"sent_s": (), "counts": None},
+    ReplicaFate: {"kept_s": (), "missing_s": (), "kept": None, "missing": None},
+}
 
 
 @pytest.fixture
@@ -99,15 +120,15 @@ def end(run: Path) -> None:
 
 @pytest.mark.usefixtures("large")
 def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record(tmp_path, 1, 400)
+    load(tmp_path, 1, 250, 0.2)  # so short that moments are told to the millisecond
     end(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(RowFiles, "recorded_blocks", None)
         page = reports.render(tmp_path).read_text("utf-8")
     assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
     make_large(monkeypatch, 1 << 20, 50)
-    assert gather(tmp_path, (), is_broken=False).operations is None
-    assert reports.render(tmp_path).read_text("utf-8") == page
+    assert gather(tmp_path, (), is_broken=False).summarised is None
+    assert without_latencies(reports.render(tmp_path).read_text("utf-8")) == without_latencies(page)
 
 
 def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float = 1.0) -> None:
@@ -147,36 +168,19 @@ def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float 
     history.recorder.close()
 
 
-def summed(monkeypatch: pytest.MonkeyPatch, whole: History, pieces: int) -> Operations:
-    """What is taken from these rows in so many pieces, when hardly any may be held."""
-    monkeypatch.setattr(operations, "HELD", 20)
-    monkeypatch.setattr(messages, "HELD", 50)
-    found, table = Operations(whole), whole.table
-    number = np.random.default_rng(0).integers(0, pieces, table.num_rows)
-    cut = [table.filter(pa.array(number == piece)) for piece in range(pieces)]
-    for piece in cut:
-        found.add(piece)
-    found.look_again(lambda: cut)
-    monkeypatch.undo()
-    assert found.messages.table is not None
-    return found
-
-
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 6))])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_what_is_summarised_is_what_all_numbers_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, missing: float
-) -> None:
+def test_what_is_summarised_is_what_all_numbers_tell(tmp_path: Path, seed: int, missing: float) -> None:
     load(tmp_path, seed, 600, missing)
     whole = History.open(tmp_path)
-    some = summed(monkeypatch, whole, 1 + 5 * (seed % 3))
-    story, told = summarise(whole, (), Operations.of(whole)), summarise(whole, (), some)
+    some = summed(whole, cut(whole.table, Random(seed), 1 + 5 * (seed % 3)), buckets=1 + seed)
+    story, told = summarise(whole, (), Operations.of(whole)), summarise(whole, (), some.operations)
     assert story.outages == told.outages and (len(told.outages) > 4 or not seed % 2)
     assert story.throughput == told.throughput and story.counts == told.counts
     for one, other in zip(story.latency, told.latency, strict=True):
         assert one.label == other.label and list(one.x) == list(other.x)
         assert np.asarray(other.y) == pytest.approx(np.asarray(one.y), rel=0.011 if one.label != "max" else 1e-12)
-    exact, near = fates(Operations.of(whole)), fates(some)
+    exact, near = fates(whole), some.fates
     assert [(one.label, one.bad, one.count) for one in exact[0]] == [(one.label, one.bad, one.count) for one in near[0]]
     assert {one.label for one in exact[0]} >= {"in the final read", "removed before"}
     assert any(one.bad for one in exact[0]) == bool(missing)
@@ -191,10 +195,10 @@ def test_what_is_summarised_is_what_all_numbers_tell(
         )
 
 
-def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path) -> None:
     load(tmp_path, 1, 1_000)
     whole = History.open(tmp_path)
-    told = summarise(whole, (), summed(monkeypatch, whole, 4)).latencies
+    told = summarise(whole, (), summed(whole, cut(whole.table, Random(1), 4)).operations).latencies
     story = summarise(whole, ()).latencies
     assert story is not None and told is not None and min(story.y) == min(told.y) == 0 < max(told.y) == max(story.y)
     wide_s = (drawn_of(whole)[1] - drawn_of(whole)[0]) / 1000
@@ -208,10 +212,7 @@ def test_the_dots_of_a_summary_are_those_of_all_sends(tmp_path: Path, monkeypatc
 def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In bytes: once there is too much to be held, ten times the messages take no more, in a run of the same length;
-    besides the messages themselves, of which a block stands for a million."""
-    monkeypatch.setattr(operations, "HELD", 100)
-    monkeypatch.setattr(messages, "HELD", 100)
+    """In bytes: ten times the messages take no more, in a run of the same length."""
     monkeypatch.setattr(thinned, "HELD", 40)
     held = []
     for count in (200, 2_000):
@@ -220,34 +221,9 @@ def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
         load(run, 1, count, pace=200 / count)
         end(run)
         found = gather(run, (), is_broken=False)
-        assert found.operations is not None and found.operations.messages.table is not None
-        assert found.operations.completed["send", "ok"] > count / 2
-        kind, f = (found.drawn.table[name].to_pylist() for name in ("kind", "f"))
-        # besides these there are the first and the latest row of what is read at a time
-        rows = sum(one[0] != "op" or one[1] == "drain" for one in zip(kind, f, strict=True))
-        held.append((rows, found.operations.nbytes))
+        assert found.summarised is not None and found.operations.completed["send", "ok"] > count / 2
+        sends = found.operations.sends
+        assert isinstance(sends, SendSummary)
+        held.append((found.drawn.num_rows, sends.nbytes))
     assert held[1][0] < 80
-    assert held[1][1] < 1.1 * held[0][1]
-
-
-def test_of_a_message_a_few_numbers_are_kept() -> None:
-    many, held = 50_000, messages.Messages(lambda: MessageTable(Parts(0, 60), NOTHING))
-    number = np.arange(many)
-    held.add("asked", number, queue=np.zeros(many, np.int64), time_ns=number * 10**6)
-    held.add("ok", number, offset=number, node=number % 3)
-    held.add("final", number)
-    assert many < held.nbytes <= 30 * many
-    (told,) = held.groups()
-    assert told["asked"].message.tolist() == told["ok"].offset.tolist() == number.tolist()
-
-
-def test_of_very_many_messages_five_bytes_are_kept() -> None:
-    many = 2 * BLOCK
-    table = MessageTable(Parts(0, 60), NOTHING)
-    for begin in range(0, many, BLOCK):
-        number = np.arange(begin, begin + BLOCK)
-        table.sent(number, number / many * 60)
-        table.acknowledged(number, number, number % 3)
-        table.said(Bit.FINAL, number)
-    assert table.nbytes == 5 * many
-    assert [int(block.has(Bit.ASKED, Bit.OK, Bit.FINAL).sum()) for block in table.blocks] == [BLOCK] * 2
+    assert held[1][1] < 1.5 * held[0][1]

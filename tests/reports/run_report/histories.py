@@ -6,6 +6,7 @@ of epoch 2 at 3 s, while broker-0 goes on until 5 s, then cuts its log. Message 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,8 @@ def anomaly(law: str, name: str, rows: Iterable[int], **more: int) -> Anomaly:
 def rest(law: str, name: str, count: int) -> Anomaly:
     """The one that stands for all that the verdict only counts."""
     return anomaly(law, name, (), count=count)
+
+
+def without_latencies(page: str) -> str:
+    """A page without the panel of which a large run's says less."""
+    return re.sub(r'<h3 id="panel-\d">Latency of.*?(?=<div class="panel">|<div class="lanes seconds">)', "", page)

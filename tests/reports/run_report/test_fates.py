@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.operations import Operations
 from reports.run_report.fates import fates
 from tests.reports.run_report.histories import MadeRun, stale_master
 
@@ -23,7 +22,7 @@ def send(
 
 def told(history: MadeRun) -> dict[str, int]:
     rows, _ = history.close()
-    overall, _ = fates(Operations.of(rows))
+    overall, _ = fates(rows)
     return {fate.label: fate.count for fate in overall}
 
 
@@ -37,7 +36,7 @@ def test_the_message_that_a_stale_master_acknowledged_is_missing(tmp_path: Path)
     stale_master(history)
     drained(history, 0, 0)
     rows, _ = history.close()
-    found, replicas = fates(Operations.of(rows))
+    found, replicas = fates(rows)
     assert [(fate.label, fate.count, fate.bad) for fate in found] == [
         ("in the final read", 2, False),
         ("missing: middle", 1, True),
