@@ -120,10 +120,17 @@ class History:
         among them."""
         return self._source.blocks(keep, columns)
 
-    def only(self, keep: Keep, columns: Collection[str] = COLUMNS, shape: Shape | None = None) -> History:
+    def only(
+        self,
+        keep: Keep,
+        columns: Collection[str] = COLUMNS,
+        shape: Shape | None = None,
+        among: Collection[int] | None = None,
+    ) -> History:
         """Return the history of the wanted rows alone. ``columns``: those that ``keep`` and ``shape`` need, ``index``
-        among them; ``shape`` makes other columns of the wanted rows."""
-        return History(self._run, None, self._source.rows(keep, columns, shape), self._meta)
+        among them; ``shape`` makes other columns of the wanted rows; ``among``: the numbers of the first rows of those
+        :attr:`pieces` that have wanted ones, if that is known."""
+        return History(self._run, None, self._source.rows(keep, columns, shape, among), self._meta)
 
     def with_rows(self, table: pa.Table, damage: Sequence[str] = ()) -> History:
         """Return a history of the same run with these rows, in ``index`` order."""

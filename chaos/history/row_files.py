@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -90,14 +90,21 @@ class RowFiles:
         return bool(self.pieces)
 
     def rows(
-        self, keep: Keep | None = None, columns: Collection[str] = COLUMNS, shape: Shape | None = None
+        self,
+        keep: Keep | None = None,
+        columns: Collection[str] = COLUMNS,
+        shape: Shape | None = None,
+        among: Collection[int] | None = None,
     ) -> tuple[pa.Table, list[str]]:
         """Return as :meth:`recorded` does, with these columns. ``columns``: those that ``keep`` and ``shape`` need,
-        ``index`` among them."""
+        ``index`` among them. ``among``: the numbers of the first rows of those pieces that have wanted ones, if that is
+        known."""
         names = [name for name in COLUMNS if name in columns]
         if self.pieces:
+            found = [piece for piece in self.pieces if among is None or piece.first_index in among]
             with suppress(DamagedHistory):
-                return _in_order(self._of_pieces(_every if keep is None else keep, names), names, shape), self._damage
+                blocks = self._of_pieces(found, _every if keep is None else keep, names)
+                return _in_order(blocks, names, shape), self._damage
             self._broken = True
         table, damage = self.recorded(keep)
         table = table.select(names)
@@ -110,7 +117,7 @@ class RowFiles:
         given = -1
         if self.pieces:
             try:
-                for block in self._of_pieces(keep, names):
+                for block in self._of_pieces(self.pieces, keep, names):
                     yield block
                     given = max(given, int(block["index"].to_numpy().max(initial=-1)))
                 return
@@ -153,9 +160,10 @@ class RowFiles:
         of_stream = sum(batch.rows for batch in self.sealed.batches)
         return of_stream + sum(path.lstat().st_size for path in lines) // LINE_BYTES
 
-    def _of_pieces(self, keep: Keep, names: list[str]) -> Iterator[pa.Table]:
+    @staticmethod
+    def _of_pieces(wanted: Sequence[Piece], keep: Keep, names: list[str]) -> Iterator[pa.Table]:
         with ThreadPoolExecutor(1) as reader:  # to decode a piece needs no interpreter: it is done ahead
-            pieces = iter(self.pieces)
+            pieces = iter(wanted)
             ahead = [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
             while ahead:
                 rows = ahead.pop().result()

@@ -99,13 +99,11 @@ _Change = tuple[str, int]
 class _Facts:
     """What the rows show of masters, lost ends of logs and faults."""
 
-    def __init__(
-        self, history: History, faults: Sequence[FaultLine], wanted: Iterable[int], logs: History | None
-    ) -> None:
+    def __init__(self, history: History, faults: Sequence[FaultLine], wanted: Iterable[int]) -> None:
         self.history = history
         self.faults = [fault for fault in faults if fault.proven]
         self.terms = master_terms(history, faults)
-        self.lost: LostTails = lost_tails(history, logs)
+        self.lost: LostTails = lost_tails(history)
         self.groups = {queue.index: queue.group for queue in history.meta.queues}
         names = sorted({term.group for term in self.terms})
         self.only_group = names[0] if len(names) == 1 else None
@@ -211,17 +209,15 @@ def group(
     broken: Sequence[Anomaly],
     *,
     alone: Iterable[int] = (),
-    logs: History | None = None,
 ) -> list[Cause]:
     """Return the causes of these violations: those by which logs lost their ends, then the others, each in the order of
     the laws that they break.
 
     ``alone``: places of violations that are drawn by themselves. An anomaly without rows that follows others of its
-    kind stands for the rest of them, and only counts. ``logs``: as for
-    :func:`reports.run_report.lost_tails.lost_tails`."""
+    kind stands for the rest of them, and only counts."""
     if not broken:
         return []
-    facts = _Facts(history, faults, {index for anomaly in broken for index in anomaly.rows[:ROWS]}, logs)
+    facts = _Facts(history, faults, {index for anomaly in broken for index in anomaly.rows[:ROWS]})
     listed, seen = [], set()
     for place, anomaly in enumerate(broken):
         if anomaly.rows or (anomaly.law, anomaly.name) not in seen:

@@ -1,4 +1,4 @@
-"""Which rows of a run its page holds: all of a small one that broke a law; of any other those that it draws.
+"""Which rows of a run its page holds: all of a small one; of a large one those that it draws.
 
 A large run is summarised (:mod:`reports.run_report.run_summary`), while it is judged if that was just done. What the
 page says of a message, and what led to it, needs a few rows of many; only afterwards is it known which.
@@ -24,30 +24,29 @@ from chaos.history.row import Keep, Row
 from chaos.history.stream import SCHEMA
 from chaos.judging.in_process import InProcess
 from chaos.judging.summary import divide
-from chaos.ops import SEQUENCE_BITS
+from chaos.ops import DELIVERED, SEQUENCE_BITS
+from chaos.verdict import Anomaly
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
 from reports.operations import Operations
 from reports.run_report.causes import Cause
 from reports.run_report.fates import Fates, fates
-from reports.run_report.lost_tails import LOG_COLUMNS, of_logs
+from reports.run_report.log_rows import after_the_end, lost_records
 from reports.run_report.run_summary import RunSummary, Summarised
-from reports.run_report.thinned import drawn, with_outcomes
-
-#: Operations of which a run has many, and whose values nobody draws.
-MANY = ("send", "pull", "delivered", "commit", "committed", "bounds")
+from reports.run_report.thinned import drawn
+from reports.summary import fault_lines
+from reports.timeline.from_run import NOT_LINEARIZABLE
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """``drawn``: the rows that the page draws, of the ``whole`` history. ``logs``: those that show what each log held,
-    where ``drawn`` doesn't have them all; ``summarised``: what all rows came to, of a large run."""
+    """``drawn``: the rows that the page draws, of the ``whole`` history. ``summarised``: what all rows came to, of a
+    large run."""
 
     whole: History
     drawn: History
-    logs: History | None = None
     summarised: Summarised | None = None
 
     @property
@@ -61,25 +60,19 @@ class Gathered:
         return self.summarised.fates if self.summarised else fates(self.drawn)
 
 
-def gather(run: Path, named: Collection[int], *, is_broken: bool, summarised: Summarised | None = None) -> Gathered:
-    """Return the rows that a page draws, and those of these numbers, which it quotes. ``summarised``: what the run came
-    to when it was judged. A history of which nothing can be read still gets a page: the one that says so."""
+def gather(
+    run: Path, named: Collection[int], broken: Sequence[Anomaly] = (), summarised: Summarised | None = None
+) -> Gathered:
+    """Return the rows that a page draws, with those of these numbers, which it quotes. ``broken``: the violations of
+    the run; ``summarised``: what it came to when it was judged. A history of which nothing can be read still gets a
+    page: the one that says so."""
     whole = History.open(run)
     try:
-        if is_broken and not whole.is_large:
-            _ = whole.table
-            return Gathered(whole=whole, drawn=whole)
         summarised = summarised or _summarised(whole)
-        if summarised and not is_broken:
-            rows = summarised.drawn.filter(pa.array(drawn(summarised.drawn, False, ("drain",))))
-            quoted = whole.only(lambda rows: _numbered(rows, named)).table if named else SCHEMA.empty_table()
-            return Gathered(whole=whole, drawn=whole.with_rows(_joined(rows, quoted)), summarised=summarised)
-        found = whole.only(
-            lambda rows: drawn(rows, is_broken) | _numbered(rows, named).to_numpy(),
-            shape=lambda rows: _without_details(rows, named),
-        )
-        logs = whole.only(of_logs, LOG_COLUMNS) if is_broken else None
-        return Gathered(whole=whole, drawn=found, logs=logs, summarised=summarised)
+        if summarised:
+            return Gathered(whole=whole, drawn=_looked_up(whole, summarised, named, broken), summarised=summarised)
+        _ = whole.table
+        return Gathered(whole=whole, drawn=whole)
     except DamagedHistory as error:
         return Gathered(whole=whole, drawn=whole.with_rows(SCHEMA.empty_table(), [str(error)]))
 
@@ -96,45 +89,68 @@ def _summarised(whole: History) -> Summarised | None:
         return None
 
 
+def _looked_up(whole: History, summarised: Summarised, named: Collection[int], broken: Sequence[Anomaly]) -> History:
+    """Return the rows that the page of a large run draws; where it broke a law, with those that tell the causes."""
+    notes, rows = summarised.notes, summarised.drawn
+    rows = rows.filter(pa.array(drawn(rows, bool(broken))))
+    quoted = whole.only(lambda rows: _numbered(rows, named), among=notes.of_numbers(named))
+    found = [quoted.table]
+    if broken:
+        told = whole.with_rows(rows)
+        calls = {row.op if row.op >= 0 else row.index for row in quoted.each("op")}
+        among = notes.of_numbers(calls) | notes.of_calls(calls)
+        found.append(whole.only(lambda rows: _of_calls(rows, calls), among=among).table)
+        found += [*lost_records(whole, told, notes), *after_the_end(whole, told, notes)]
+        if any(fault.unsynced for fault in fault_lines(told)):
+            sent = {row.message for row in quoted.each("op", "send")}
+            found.append(whole.only(_about(sent), among=notes.about(sent, ())).table)
+        if any(anomaly.name == NOT_LINEARIZABLE for anomaly in broken):
+            found.append(whole.only(_of_objects).table)
+    return whole.with_rows(_joined(rows, pa.concat_tables(found)), quoted.damage)
+
+
 def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Subject]) -> History:
     """Return the rows that were gathered, with those that show the way of these causes' examples and what led to these
     subjects."""
-    if found.logs is None:
+    if found.summarised is None:
         return found.drawn
+    notes = found.summarised.notes
     examples = [cause.example for cause in causes if cause.example is not None]
     places = {(message >> SEQUENCE_BITS, offset) for message, offset in examples}
     places = places.union(*(subject.places for subject in subjects))
     messages = {message for message, _ in examples}.union(*(subject.messages for subject in subjects))
-    witnesses = {row.index for subject in subjects for row in subject.witnesses}
     tier = any(is_of_tier(row) for subject in subjects for row in subject.witnesses)
-    near = found.whole.only(lambda rows: _near(rows, places, messages, witnesses, tier))
+    among = None if tier else notes.about(messages, places)
+    near = found.whole.only(lambda rows: _near(rows, places, messages, tier), among=among)
     followed = {message for subject in subjects for message in subject.messages}
     followed_at = {place for subject in subjects for place in subject.places}
     appends = near.each(Append)
     records = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
-    reached = found.whole.only(_reaching(records))
-    return found.whole.with_rows(_joined(found.drawn.table, pa.concat_tables([near.table, reached.table])))
+    among = {piece for record in records for piece in notes.past(record)}
+    reached = found.whole.only(_reaching(records), among=among)
+    rows = _joined(found.drawn.table, pa.concat_tables([near.table, reached.table]))
+    return found.whole.with_rows(rows, found.drawn.damage)
 
 
-def _without_details(rows: pa.Table, named: Collection[int]) -> pa.Table:
-    """Return the rows without values that nobody draws: of most operations, and all of a manifest but what became of
-    it."""
-    kind, f = (rows[name].cast(pa.string()) for name in ("kind", "f"))
-    other = pc.invert(_numbered(rows, named))
-    many = pc.and_(pc.equal(kind, str(Kind.OP)), pc.is_in(f, pa.array(MANY)))
-    values = pc.if_else(pc.and_(other, many), "", rows[VALUE])
-    rows = rows.set_column(rows.column_names.index(VALUE), VALUE, values)
-    return with_outcomes(rows, other.to_numpy())
+def _of_calls(rows: pa.Table, calls: Collection[int]) -> Any:
+    """Return which rows begin or end these operations."""
+    ends = pc.and_(pc.is_in(rows["op"], _set(calls)), pc.not_equal(rows["f"], DELIVERED))
+    return pc.or_(_numbered(rows, calls), pc.and_(pc.equal(rows["kind"], str(Kind.OP)), ends))
 
 
-def _near(
-    rows: pa.Table, places: Collection[tuple[int, int]], messages: Collection[int], numbers: Collection[int], tier: bool
-) -> Any:
-    """Return the rows about these messages, or near these (queue, offset); those of these numbers; and what the tier
-    did."""
+def _about(messages: Collection[int]) -> Keep:
+    return lambda rows: pc.is_in(rows["message"], _set(messages))
+
+
+def _of_objects(rows: pa.Table) -> Any:
+    return pc.and_(pc.equal(rows["kind"], str(Kind.OP)), pc.match_substring(rows[VALUE], '"object"'))
+
+
+def _near(rows: pa.Table, places: Collection[tuple[int, int]], messages: Collection[int], tier: bool) -> Any:
+    """Return the rows about these messages, or near these (queue, offset); and what the tier did."""
     queues, offsets = (_set({place[part] for place in places}) for part in (0, 1))
     placed = pc.and_(pc.is_in(rows["queue"], queues), pc.is_in(rows["offset"], offsets))
-    found = pc.or_(placed, pc.or_(pc.is_in(rows["message"], _set(messages)), _numbered(rows, numbers)))
+    found = pc.or_(placed, pc.is_in(rows["message"], _set(messages)))
     if tier:
         traced = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.is_in(rows["f"], pa.array(TIER_ROWS)))
         found = pc.or_(found, traced)

@@ -55,10 +55,10 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta, summarised: Summarised 
     broken = verdict.violations
     quoted = {index for anomaly in verdict.findings for index in anomaly.rows[:WITNESS_ROWS]}
     followed = {index for anomaly in broken for index in anomaly.rows[:WITNESSES]}
-    found = gather(run, quoted | followed, is_broken=bool(broken), summarised=summarised)
+    found = gather(run, quoted | followed, broken, summarised)
     drawn = found.drawn
     objects = timelines(drawn, broken)
-    causes = group(drawn, fault_lines(drawn), broken, alone=objects, logs=found.logs)
+    causes = group(drawn, fault_lines(drawn), broken, alone=objects)
     history = with_details(found, causes[:STRIPS], subjects(causes, drawn))
     why = explained(causes, broken, history)
     operations = found.operations

@@ -51,11 +51,10 @@ class LostTails:
     read: Sequence[Copy] = ()
 
 
-def lost_tails(history: History, logs: History | None = None) -> LostTails:
-    """Follow every log along the steps of its node. ``logs``: the rows about logs (:func:`of_logs`, with
-    :data:`LOG_COLUMNS`), where ``rows`` doesn't hold them all."""
-    logs = history if logs is None else logs
-    traced = logs.rows("trace", *LOG_ROWS, columns=LOG_COLUMNS)
+def lost_tails(history: History) -> LostTails:
+    """Follow every log along the steps of its node. The rows have at least all :data:`LOG_ROWS` but appends; of these
+    those that a log may have lost, the last one before each loss, and all that is about the messages of these."""
+    traced = history.rows("trace", *LOG_ROWS, columns=LOG_COLUMNS)
     found: list[tuple[LostTail, pa.Table]] = []
     kept: list[pa.Table] = []
     for node in sorted(pc.unique(traced["node"].cast(pa.string())).to_pylist()):
@@ -70,7 +69,7 @@ def lost_tails(history: History, logs: History | None = None) -> LostTails:
     # what is held in the end counts as lost after everything else, and is dropped
     reads = history.rows("op", "delivered")
     final = reads.filter(pa.array(history.seconds(reads) >= history.phase_s("drain")))
-    held = [_copies(table, len(tails)) for table in [*kept, logs.rows("final", "log"), final]]
+    held = [_copies(table, len(tails)) for table in [*kept, history.rows("final", "log"), final]]
     last = pa.concat_tables([*copies, *held]).group_by(["message", "offset"]).aggregate([("tail", "max")])
     gone = last.filter(pc.less(last["tail_max"], len(tails)))
     last_copy = dict(zip(_pairs(gone), gone["tail_max"].to_pylist(), strict=True))
@@ -81,12 +80,6 @@ def lost_tails(history: History, logs: History | None = None) -> LostTails:
         acknowledged=_among(sends.filter(pc.equal(sends["type"], "ok")), last_copy),
         read=_among(reads, last_copy),
     )
-
-
-def of_logs(rows: pa.Table) -> Any:
-    """Return which rows show what a log held, or lost."""
-    traced = pc.and_(pc.equal(rows["kind"], "trace"), pc.is_in(rows["f"], pa.array(LOG_ROWS)))
-    return pc.or_(traced, pc.and_(pc.equal(rows["kind"], "final"), pc.equal(rows["f"], "log")))
 
 
 def _in_order(rows: pa.Table) -> pa.Table:

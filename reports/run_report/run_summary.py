@@ -28,11 +28,14 @@ from reports.messages import GIVEN_COLUMNS, SEND_COLUMNS, Bounds, Messages, give
 from reports.operations import END_COLUMNS, Operations, ends_of
 from reports.parts import Parts
 from reports.run_report.fates import Counted, Fates
+from reports.run_report.notes import Notes, noted
 from reports.run_report.thinned import Thinned, of_piece
 from reports.send_summary import Sends, SendSummary
 
 #: There are as many buckets of a kind as make each of them about so many rows of the run, up to so many.
 BUCKET_ROWS, MOST_BUCKETS = 1 << 23, 64
+#: The buckets of rows that are drawn, and of notes; the others follow.
+DRAWN, NOTES, ENDS = range(3)
 #: Messages whose numbers follow one another stand in one bucket, so many of them.
 PAGE = 1 << 12
 #: The columns that are needed of operations.
@@ -42,17 +45,18 @@ _COLUMNS = tuple(dict.fromkeys([*NEEDED, *END_COLUMNS, *SEND_COLUMNS, *GIVEN_COL
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarised:
     """``drawn``: the rows that any page draws, but for those of operations; what clients did, and what became of
-    messages."""
+    messages; ``notes``: in which pieces others are looked up."""
 
     drawn: pa.Table
     operations: Operations
     fates: Fates
+    notes: Notes
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A :class:`chaos.judging.summary.Summary` of a run of so many ``rows``. Its buckets: one of the rows that are
-    drawn; those of ends of operations; and those of what is about messages."""
+    drawn; one of notes; those of ends of operations; and those of what is about messages."""
 
     rows: int
 
@@ -68,35 +72,39 @@ class RunSummary:
     @property
     def buckets(self) -> int:
         """How many buckets there are."""
-        return 1 + 2 * self._of_each
+        return ENDS + 2 * self._of_each
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[int, bytes]]:
         """Yield what the rows of a piece bring to the buckets."""
-        yield 0, pack(of_piece(rows))
+        if not rows.num_rows:
+            return
+        yield DRAWN, pack(of_piece(rows))
+        yield NOTES, pack(noted(rows))
         of_clients = np.flatnonzero(among(rows, "kind", (str(Kind.OP),)))
         if not len(of_clients):
             return
         count, first_index = self._of_each, int(rows["index"][0].as_py())
         rows = rows.select(_COLUMNS).take(pa.array(of_clients))
-        yield 1 + min(count * first_index // self.rows, count - 1), pack(_stepped(ends_of(rows)))
+        yield ENDS + min(count * first_index // self.rows, count - 1), pack(_stepped(ends_of(rows)))
         for about in (sends_of(rows), given_of(rows)):
             bucket = about["message"].to_numpy() // PAGE % count
             for one in np.unique(bucket).tolist():
                 mine = about.filter(pa.array(bucket == one)) if count > 1 else about
-                yield 1 + count + one, pack(_stepped(mine))
+                yield ENDS + count + one, pack(_stepped(mine))
 
     def collected(self, collect: Collect) -> Summarised:
         """Return what comes of it."""
-        ((packed, manifests),) = collect(_thinned, None, [0])
+        ((packed, manifests),), (notes,) = collect(_thinned, None, [DRAWN]), collect(_concatenated, None, [NOTES])
         rows = unpack(packed)
-        clock, first_of_messages = _clock(rows), 1 + self._of_each
-        operations = _merged(collect(_operations, clock, range(1, first_of_messages)))
+        clock, first_of_messages = _clock(rows), ENDS + self._of_each
+        operations = _merged(collect(_operations, clock, range(ENDS, first_of_messages)))
         of_messages = range(first_of_messages, self.buckets)
         counted = _merged(collect(_counted, _Asked(clock), of_messages))
         if counted.are_missing:  # of which part of their queue only all others tell
             counted = _merged(collect(_counted, _Asked(clock, counted.bounds), of_messages))
         operations.delivered, operations.manifests = counted.given, manifests
-        return Summarised(drawn=rows, operations=operations, fates=counted.fates(Parts(*drawn_of(clock))))
+        told = counted.fates(Parts(*drawn_of(clock)))
+        return Summarised(drawn=rows, operations=operations, fates=told, notes=Notes(unpack(notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,10 @@ def _thinned(_: None, bucket: int, blocks: Blocks) -> tuple[bytes, int]:
     for block in blocks:
         found.add(unpack(block))
     return pack(found.table()), found.manifests
+
+
+def _concatenated(_: None, bucket: int, blocks: Blocks) -> bytes:
+    return pack(pa.concat_tables([*map(unpack, blocks)]).unify_dictionaries())
 
 
 def _operations(clock: History, bucket: int, blocks: Blocks) -> Operations:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.history.columns import VALUE, Kind
 from chaos.history.parted.choosing import coded
@@ -32,14 +31,14 @@ LEAST_NS = 1 << 27
 Flags = npt.NDArray[np.bool_]
 
 
-def drawn(rows: pa.Table, is_broken: bool, operations: tuple[str, ...] | None = None) -> Flags:
-    """Return which rows the pictures show; ``operations``: of these the ones with such names, unless all. The first and
-    the latest row say how long the run took; that there is a trace shows explanations that nodes traced."""
+def drawn(rows: pa.Table, is_broken: bool) -> Flags:
+    """Return which rows the pictures show, but for those of operations except the few by which queues were read to
+    their ends. The first and the latest row say how long the run took; that there is a trace shows explanations that
+    nodes traced."""
     is_trace = among(rows, "kind", (str(Kind.TRACE),))
     found = among(rows, "kind", tuple(map(str, DRAWN)))
     found |= is_trace & among(rows, "f", EXPLAINING if is_broken else DRAWN_TRACES)
-    of_clients = among(rows, "kind", (str(Kind.OP),))
-    found |= of_clients if operations is None else of_clients & among(rows, "f", operations)
+    found |= among(rows, "kind", (str(Kind.OP),)) & among(rows, "f", ("drain",))
     if len(found):
         found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
         if is_broken:
@@ -47,28 +46,17 @@ def drawn(rows: pa.Table, is_broken: bool, operations: tuple[str, ...] | None = 
     return found
 
 
-def with_outcomes(rows: pa.Table, chosen: Flags | None = None) -> pa.Table:
-    """Return the rows without what manifests hold, of these or of all, but for what became of each."""
-    manifests = _manifests(rows) if chosen is None else _manifests(rows) & chosen
-    if not manifests.any():
-        return rows
-    outcomes = [
-        to_json({"outcome": value_of(text).get("outcome")}) for text in rows[VALUE].filter(manifests).to_pylist()
-    ]
-    texts = rows[VALUE].cast(pa.string()).combine_chunks()
-    values = pc.replace_with_mask(texts, pa.array(manifests), pa.array(outcomes, pa.string()))
-    return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
-
-
 def of_piece(rows: pa.Table) -> pa.Table:
-    """Return of the rows of a piece those that any page draws, but for those of operations except the few by which
-    queues were read to their ends; and of manifests those that were written."""
-    rows = with_outcomes(rows.filter(pa.array(drawn(rows, True, ("drain",)))))
+    """Return of the rows of a piece those that any page draws; of manifests those that were written, without what they
+    hold."""
+    rows = rows.filter(pa.array(drawn(rows, True)))
     manifests = np.flatnonzero(_manifests(rows))
-    written = [value_of(text).get("outcome") == "applied" for text in rows[VALUE].take(pa.array(manifests)).to_pylist()]
+    outcomes = [value_of(text).get("outcome") for text in rows[VALUE].take(pa.array(manifests)).to_pylist()]
+    texts = rows[VALUE].to_numpy(zero_copy_only=False).copy()
+    texts[manifests] = [to_json({"outcome": outcome}) for outcome in outcomes]
     left = np.ones(rows.num_rows, np.bool_)
-    left[manifests] = written
-    return rows.filter(pa.array(left))
+    left[manifests] = [outcome == "applied" for outcome in outcomes]
+    return rows.set_column(rows.column_names.index(VALUE), VALUE, pa.array(texts, pa.string())).filter(pa.array(left))
 
 
 class Thinned:

@@ -21,7 +21,7 @@ from chaos.history.pieces import Held
 from chaos.history.row_files import RowFiles
 from chaos.judging.in_process import InProcess
 from chaos.judging.summary import divide
-from chaos.verdict import Validity
+from chaos.verdict import Anomaly, Validity
 from reports.drawn import drawn_of
 from reports.operations import Operations
 from reports.run_report import run_summary, thinned
@@ -33,6 +33,7 @@ from reports.run_report.run_summary import RunSummary, Summarised
 from reports.send_summary import SendSummary
 from reports.summary import summarise
 from tests.chaos.history.runs import make_large
+from tests.checkers.names import A, L
 from tests.reports.run_report.histories import MadeRun, without_latencies
 from tests.reports.run_report.test_html import judged
 
@@ -75,7 +76,7 @@ def summed(whole: History, tables: Sequence[pa.Table], buckets: int = 3) -> Summ
         patched.setattr(run_summary, "MOST_BUCKETS", buckets)
         patched.setattr(run_summary, "PAGE", 8)
         summary = RunSummary.of(pieces)
-        assert summary.buckets == 1 + 2 * buckets
+        assert summary.buckets == 2 + 2 * buckets
         return summary.collected(tasks.shuffled(divide, summary, pieces, summary.buckets).collect)
 
 
@@ -115,7 +116,8 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def end(run: Path) -> None:
     write_meta(run, {"run": "r", "seed": 7, "state": "finished"})
-    write_verdict(run, judged(Validity.VALID))
+    lawful = Anomaly(law=L.DURABILITY, name=A.LOST, explanation="sent twice", rows=(3, 99), lawful=True)
+    write_verdict(run, judged(Validity.VALID, (lawful,)))
 
 
 @pytest.mark.usefixtures("large")
@@ -127,7 +129,7 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
         page = reports.render(tmp_path).read_text("utf-8")
     assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
     make_large(monkeypatch, 1 << 20, 50)
-    assert gather(tmp_path, (), is_broken=False).summarised is None
+    assert gather(tmp_path, ()).summarised is None
     assert without_latencies(reports.render(tmp_path).read_text("utf-8")) == without_latencies(page)
 
 
@@ -220,7 +222,7 @@ def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
         run.mkdir()
         load(run, 1, count, pace=200 / count)
         end(run)
-        found = gather(run, (), is_broken=False)
+        found = gather(run, ())
         assert found.summarised is not None and found.operations.completed["send", "ok"] > count / 2
         sends = found.operations.sends
         assert isinstance(sends, SendSummary)

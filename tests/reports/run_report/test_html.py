@@ -8,16 +8,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import reports
-from chaos.history import stream
 from chaos.history.directory import write_meta, write_verdict
 from chaos.history.history import History
 from chaos.history.recorder import Recorder
 from chaos.verdict import Anomaly, Permitted, RunVerdict, Validity, Verdict
-from reports.run_report import gathered
 from reports.run_report.master_terms import EpochChange, MasterTerm
 from reports.run_report.story import calm, title_of
 from reports.summary import summarise
@@ -183,21 +180,6 @@ def test_a_queue_without_service_shows_from_ack_to_ack(tmp_path: Path) -> None:
     recorder.close()
     rows = History.open(tmp_path)
     assert [(bar.lane, bar.start_s, bar.end_s) for bar in summarise(rows, ()).outages] == [("queue 1", 2.0, 6.0)]
-
-
-@pytest.mark.parametrize("block", [7, 1 << 17])
-def test_the_page_of_a_run_without_violations_is_the_same_whether_or_not_all_rows_are_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    lawful = Anomaly(law=L.DURABILITY, name=A.LOST, explanation="sent twice", rows=(3, 9), lawful=True)
-    monkeypatch.setattr(stream, "BLOCK_ROWS", block)
-    page = report(tmp_path, judged(Validity.VALID, (lawful,)))
-    held = gathered.gather(tmp_path, (), is_broken=False).drawn.table
-    monkeypatch.setattr(gathered, "_drawn", lambda rows, *_: np.ones(rows.num_rows, np.bool_))
-    monkeypatch.setattr(gathered, "_without_details", lambda rows, _: rows)
-    assert reports.render(tmp_path).read_text("utf-8") == page
-    monkeypatch.undo()
-    assert 0 < held.num_rows < History.open(tmp_path).table.num_rows
 
 
 POLICY = "`flush: async` allows at the power cut of 12.0 s"
