@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from chaos.judging.summary import Summary
 
 
-def summary(pieces: Sequence[Readable]) -> Summary:
+def page_summary(pieces: Sequence[Readable]) -> Summary:
     """Return what makes of a large run, while it is judged, what its page needs."""
     from reports.run_report.run_summary import RunSummary
 
@@ -20,7 +20,7 @@ def summary(pieces: Sequence[Readable]) -> Summary:
 
 def render(run: Path, summarised: Any = None) -> Path:
     """Write ``report.html`` and ``junit.xml`` into a judged run directory; return the page's path. ``summarised``: what
-    came of :func:`summary` when the run was judged.
+    came of :func:`page_summary` when the run was judged.
 
     Raises :class:`chaos.errors.BadInput` if the run was not judged yet, ``MachineError`` when the disk is full.
     """

@@ -70,12 +70,14 @@ def check(
         )
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
-    from reports import summary
+    from reports import page_summary
 
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         what = "shards judged" if len(directories) == 1 else "runs judged"
         with _progress.judging_progress(what) as progress:
-            found = examine_runs(directories, session=session, on_progress=progress, copies_at=copies, summary=summary)
+            found = examine_runs(
+                directories, session=session, on_progress=progress, copies_at=copies, summary=page_summary
+            )
         verdicts = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)
     for one in found:
         _render(one)
@@ -112,7 +114,7 @@ def _follow(
     from chaos.judging.following import conclude, is_at_work
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs
-    from reports import summary
+    from reports import page_summary
     from stormproof.commands._following import Followed, conclusion
 
     interrupted = Followed(run, as_json=as_json).to_its_end()
@@ -123,7 +125,7 @@ def _follow(
         if apart:
             verdict = conclude(run, Engine(chosen), session, no_loss_by_policy=no_loss_by_policy)
         else:
-            found = examine_runs([run], session=session, summary=summary)
+            found = examine_runs([run], session=session, summary=page_summary)
             verdict = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)[0]
     for one in found:
         _render(one)

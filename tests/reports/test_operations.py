@@ -34,7 +34,7 @@ from reports.send_summary import SendSummary
 from reports.summary import summarise
 from tests.chaos.history.runs import make_large
 from tests.checkers.names import A, L
-from tests.reports.run_report.histories import MadeRun, without_latencies
+from tests.reports.run_report.histories import MadeRun, in_large
 from tests.reports.run_report.test_html import judged
 
 ENDS = ("ok", "ok", "ok", "fail", "info", "")
@@ -122,7 +122,7 @@ def end(run: Path) -> None:
 
 @pytest.mark.usefixtures("large")
 def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load(tmp_path, 1, 250, 0.2)  # so short that moments are told to the millisecond
+    load(tmp_path, 1, 250, 0.2)
     end(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(RowFiles, "recorded_blocks", None)
@@ -130,7 +130,7 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
     assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
     make_large(monkeypatch, 1 << 20, 50)
     assert gather(tmp_path, ()).summarised is None
-    assert without_latencies(reports.render(tmp_path).read_text("utf-8")) == without_latencies(page)
+    assert in_large(reports.render(tmp_path).read_text("utf-8")) == in_large(page)
 
 
 def load(run: Path, seed: int, messages: int, missing: float = 0.0, pace: float = 1.0) -> None:

@@ -45,6 +45,7 @@ from chaos.judging import masters
 from chaos.judging.outcome import judge
 from chaos.judging.run import examine_runs
 from chaos.judging.spark import Session
+from reports import page_summary
 
 folder, url, *conf = sys.argv[1:]
 runs = sorted(Path(folder).iterdir())
@@ -78,7 +79,9 @@ with Session(masters.parse(url), conf=masters.parse_conf(conf)) as session:
     assert killed and killed[0][1] < len(runs), "an executor was killed while they were examined"
     assert laws(runs, session) == here, "a second job"
     pieces.LARGE_ROWS, segments.SEGMENT_ROWS = 500, 200
-    assert laws(runs[:1], session) == here[:1], "a large one"
+    found = examine_runs(runs[:1], session=session, summary=page_summary)
+    (large,) = judge(found, engine="spark", write=False)
+    assert large.laws == here[0] and found[0].summarised is not None, "a large one"
 print(len(here), killed)
 """.replace("MANY", str(MANY))
 

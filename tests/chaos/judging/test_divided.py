@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import reports
 from chaos.errors import DamagedHistory, MachineError
 from chaos.experiment.reader import load
 from chaos.history import directory, manifest
@@ -25,7 +26,7 @@ from chaos.history.columns import COLUMNS, GIVEN, INTEGERS
 from chaos.history.history import History
 from chaos.history.made import Made
 from chaos.history.manifest import Manifest
-from chaos.history.pieces import pieces
+from chaos.history.pieces import Piece, pieces
 from chaos.history.recorder import Recorder
 from chaos.history.seal_traces import seal_traces
 from chaos.history.stream import SCHEMA, STREAM
@@ -36,8 +37,10 @@ from chaos.judging.outcome import judge
 from chaos.judging.run import ExaminedRun, examine_run
 from chaos.judging.spark import Session
 from chaos.judging.spark_errors import JobFailed
+from chaos.judging.summary import Collect
 from chaos.judging.surveying import Surveyed, spans
 from chaos.verdict import Engine, RunVerdict, Validity
+from reports.run_report import gathered
 from stormproof.launch import Launch, start
 from tests.chaos.history.runs import make_large
 from tests.chaos.judging import spark_work
@@ -145,6 +148,47 @@ def test_in_this_process_the_verdict_is_the_same(
     assert found == in_one_piece(run) and found.validity is (Validity.INVALID if mutant else Validity.VALID)
     assert [done for done, _ in seen] == [*range(1, seen[-1][1] + 1)] and len(seen) > 5
     assert {path.name for path in run.iterdir()} == before, "nothing is left behind"
+
+
+@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.spark)])
+@pytest.mark.parametrize("mutant", ["", BUG])
+def test_the_page_is_that_of_what_the_run_came_to_when_it_was_judged(
+    recorded: dict[str, Path], mutant: str, on_spark: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    shutil.copytree(recorded[mutant], run := tmp_path / "run")
+    session = request.getfixturevalue("session") if on_spark else None
+    found = examine_run(run, session=session, summary=reports.page_summary)
+    judge([found], engine=Engine.LOCAL)
+    page = reports.render(run).read_bytes()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gathered, "divide", None)  # nothing is made again
+        assert found.summarised is not None and reports.render(run, found.summarised).read_bytes() == page
+
+
+class FailingSummary:
+    """A summary that fails where it is asked to, however it was to be made."""
+
+    buckets = 1
+
+    def __init__(self, pieces: Sequence[Piece], divides: bool) -> None:
+        self._divides = divides
+
+    def divide(self, rows: pa.Table) -> Iterator[tuple[int, bytes]]:
+        if not self._divides:
+            raise ZeroDivisionError
+        yield 0, b"1"
+
+    def collected(self, collect: Collect) -> Any:
+        (found,) = collect(lambda given, bucket, blocks: given + sum(map(int, blocks)), 0, [0])
+        if found > 1:
+            raise ZeroDivisionError
+        return found
+
+
+@pytest.mark.parametrize("divides", [False, True])
+def test_no_verdict_depends_on_a_summary(run: Path, divides: bool) -> None:
+    found = examine_run(run, summary=lambda pieces: FailingSummary(pieces, divides))
+    assert found.summarised is None and verdict_of(found) == in_one_piece(run)
 
 
 def with_lines(run: Path) -> None:

@@ -97,6 +97,7 @@ import sys
 sys.path.insert(0, {str(path)!r})
 import chaos
 from chaos.judging.engine import registry
+from reports.run_report.run_summary import RunSummary
 assert chaos.__file__.startswith({str(path)!r}), chaos.__file__
 assert not registry().broken, registry().broken
 print(*sorted(registry().kernels))

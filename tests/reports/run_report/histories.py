@@ -123,6 +123,7 @@ def rest(law: str, name: str, count: int) -> Anomaly:
     return anomaly(law, name, (), count=count)
 
 
-def without_latencies(page: str) -> str:
-    """A page without the panel of which a large run's says less."""
-    return re.sub(r'<h3 id="panel-\d">Latency of.*?(?=<div class="panel">|<div class="lanes seconds">)', "", page)
+def in_large(page: str) -> str:
+    """A page without what a large run's tells less exactly: the panel of latencies, and the places of dots."""
+    page = re.sub(r'<h3 id="panel-\d">Latency of.*?(?=<div class="panel">|<div class="lanes seconds">)', "", page)
+    return re.sub(r'<path class="dots [^>]*>', "", page)

@@ -21,7 +21,7 @@ from reports.run_report.story import sentence
 from reports.summary import summarise
 from stormproof.launch import SIM, Launch, start
 from tests.chaos.history.runs import make_large
-from tests.reports.run_report.histories import without_latencies
+from tests.reports.run_report.histories import in_large
 
 #: One run of the demo belongs to the short suite.
 FULL = pytest.mark.full
@@ -42,7 +42,7 @@ def causes(scenario: str, mutant: str, out: Path, seed: int = 1) -> tuple[list[C
         make_large(patch, 1, 1_000)  # as if it had too many rows to hold them
         patch.setattr(RowFiles, "recorded_blocks", None)
         assert History.open(run).is_large
-        assert without_latencies(reports.render(run).read_text("utf-8")) == without_latencies(page)
+        assert in_large(reports.render(run).read_text("utf-8")) == in_large(page)
     return told, verdict.anomaly_counts(), page
 
 
