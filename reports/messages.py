@@ -61,8 +61,10 @@ class Messages:
 
         def noted(about: Ints) -> tuple[Ints, Ints]:
             """Return which of some messages were sent, and their places among those that were."""
-            at = np.flatnonzero(numbers.among(about, known))
-            return at, np.searchsorted(known, about[at])
+            place = np.searchsorted(known, about)
+            place[place == len(known)] = 0
+            at = np.flatnonzero(known[place] == about) if len(known) else np.empty(0, np.int64)
+            return at, place[at]
 
         def are(about: Ints) -> Flags:
             found = np.zeros(len(known), np.bool_)
@@ -138,7 +140,9 @@ def _first_sent(sends: pa.Table, message: Ints, begins: Flags) -> tuple[Ints, In
     queue, time_ns, began_ns = (sends[name].to_numpy() for name in ("queue", "time_ns", "began_ns"))
     at = np.flatnonzero(begins | (began_ns != -1))
     asked_ns = np.where(begins, time_ns, began_ns)[at]
-    order = np.lexsort((asked_ns, queue[at], message[at]))
+    order = np.argsort(message[at], kind="stable")
+    if (np.diff(message[at][order]) == 0).any():
+        order = np.lexsort((asked_ns, queue[at], message[at]))
     message, queue = message[at][order], queue[at][order]
     new = (message[1:] != message[:-1]) | (queue[1:] != queue[:-1])
     first = np.flatnonzero(np.append(True, new)[: len(order)])

@@ -20,7 +20,7 @@ from chaos.history.stream import SCHEMA
 from reports.explanation.selection import REACHED
 
 #: Of which columns it is noted.
-NOTED = ("time_ns", "op", "incarnation", "step", "epoch", "offset", "position", "message")
+NOTED = ("op", "incarnation", "step", "epoch", "offset", "position", "message")
 #: What is noted apart, besides all others: rows with these names, and those of operations.
 OF_CLIENTS = "op"
 APART = ("", "append", *REACHED, OF_CLIENTS)
@@ -65,9 +65,12 @@ def _numbered(column: pa.ChunkedArray | Ints) -> tuple[Ints, Ints]:
 
 def _extreme(column: Ints, group: Ints, groups: int, least: bool) -> Ints:
     """Return the least number of each group that is one, or the highest."""
-    found = np.full(groups, np.iinfo(np.int64).max if least else -1)
-    if least:
-        np.minimum.at(found, group, np.where(column < 0, found[0], column))
+    none = np.iinfo(np.int64).max if least else -1
+    found = np.full(groups, none)
+    if int(column.max()) < 0:
+        return found
+    if least:  # -1 as a number without a sign is the highest
+        np.minimum.at(found.view(np.uint64), group, column.view(np.uint64))
     else:
         np.maximum.at(found, group, column)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from reports.operations import END_COLUMNS, Operations, ends_of
 from reports.parts import Parts
 from reports.run_report.fates import Counted, Fates
 from reports.run_report.notes import Notes, noted
-from reports.run_report.thinned import Thinned, of_piece
+from reports.run_report.thinned import TOGETHER, Thinned, of_piece
 from reports.send_summary import Sends, SendSummary
 
 #: There are as many buckets of a kind as make each of them about so many rows of the run, up to so many.
@@ -124,9 +125,9 @@ def _clock(rows: pa.Table) -> History:
 
 
 def _thinned(_: None, bucket: int, blocks: Blocks) -> tuple[bytes, int]:
-    found = Thinned()
-    for block in blocks:
-        found.add(unpack(block))
+    found, tables = Thinned(), map(unpack, blocks)
+    while some := [*islice(tables, TOGETHER)]:  # each brings few
+        found.add(pa.concat_tables(some).unify_dictionaries())
     return pack(found.table()), found.manifests
 
 
