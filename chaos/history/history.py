@@ -125,11 +125,11 @@ class History:
         keep: Keep,
         columns: Collection[str] = COLUMNS,
         shape: Shape | None = None,
-        among: Collection[int] | None = None,
+        among: Collection[range] | None = None,
     ) -> History:
         """Return the history of the wanted rows alone. ``columns``: those that ``keep`` and ``shape`` need, ``index``
-        among them; ``shape`` makes other columns of the wanted rows; ``among``: the numbers of the first rows of those
-        :attr:`pieces` that have wanted ones, if that is known."""
+        among them; ``shape`` makes other columns of the wanted rows; ``among``: the numbers that wanted rows may have,
+        if that is known."""
         return History(self._run, None, self._source.rows(keep, columns, shape, among), self._meta)
 
     def with_rows(self, table: pa.Table, damage: Sequence[str] = ()) -> History:

@@ -94,14 +94,13 @@ class RowFiles:
         keep: Keep | None = None,
         columns: Collection[str] = COLUMNS,
         shape: Shape | None = None,
-        among: Collection[int] | None = None,
+        among: Collection[range] | None = None,
     ) -> tuple[pa.Table, list[str]]:
         """Return as :meth:`recorded` does, with these columns. ``columns``: those that ``keep`` and ``shape`` need,
-        ``index`` among them. ``among``: the numbers of the first rows of those pieces that have wanted ones, if that is
-        known."""
+        ``index`` among them. ``among``: the numbers that wanted rows may have, if that is known."""
         names = [name for name in COLUMNS if name in columns]
         if self.pieces:
-            found = [piece for piece in self.pieces if among is None or piece.first_index in among]
+            found = [piece for piece in self.pieces if among is None or _meets(piece, among)]
             with suppress(DamagedHistory):
                 blocks = self._of_pieces(found, _every if keep is None else keep, names)
                 return _in_order(blocks, names, shape), self._damage
@@ -206,6 +205,11 @@ class RowFiles:
         if is_whole:
             return with_beginnings(table)[0].sort_by("index"), damage
         return Beginnings().repeat(table).cast(SCHEMA), damage
+
+
+def _meets(piece: Piece, among: Collection[range]) -> bool:
+    last = piece.first_index + piece.rows
+    return any(numbers.start < last and piece.first_index < numbers.stop for numbers in among)
 
 
 def _every(rows: pa.Table) -> npt.NDArray[np.bool_]:

@@ -7,6 +7,7 @@ name of rows by which logs grow, and are known to be held.
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from chaos.history.columns import Kind
 from chaos.history.parted.choosing import coded
 from chaos.history.row import Row
-from chaos.history.stream import SCHEMA
+from chaos.history.stream import MOST_ROWS, SCHEMA
 from reports.explanation.selection import REACHED
 
 #: Of which columns it is noted.
@@ -77,7 +78,7 @@ def _extreme(column: Ints, group: Ints, groups: int, least: bool) -> Ints:
 
 
 class Notes:
-    """What is noted of all pieces. Each method returns the numbers of the first rows of some pieces."""
+    """What is noted of all pieces. Each method returns which rows some pieces have, by their numbers."""
 
     def __init__(self, table: pa.Table) -> None:
         least, highest = (table.filter(pc.equal(table["type"], name)) for name in (LEAST, HIGHEST))
@@ -85,48 +86,49 @@ class Notes:
         self._highest = {name: highest[name].to_numpy() for name in NOTED}
         self._f, self._node = (np.array(least[name].to_pylist(), np.object_) for name in ("f", "node"))
         self._queue, self._first = least["queue"].to_numpy(), least["index"].to_numpy()
-        self._firsts = np.unique(self._first)
+        firsts = np.unique(self._first).tolist()
+        self._rows = {begin: range(begin, end) for begin, end in pairwise([*firsts, MOST_ROWS])}
 
-    def of_numbers(self, index: Collection[int]) -> set[int]:
+    def of_numbers(self, index: Collection[int]) -> set[range]:
         """Of those that have these rows."""
-        place = np.searchsorted(self._firsts, sorted(index), side="right") - 1
-        return set(self._firsts[place[place >= 0]].tolist())
+        firsts = np.array([*self._rows], np.int64)
+        return self._of(firsts[np.maximum(np.searchsorted(firsts, sorted(index), side="right") - 1, 0)])
 
-    def of_calls(self, calls: Collection[int]) -> set[int]:
+    def of_calls(self, calls: Collection[int]) -> set[range]:
         """Of those that may have rows of operations that began with these ones."""
         return self._any(self._f == OF_CLIENTS, "op", calls)
 
-    def about(self, messages: Collection[int], places: Collection[tuple[int, int]]) -> set[int]:
+    def about(self, messages: Collection[int], places: Collection[tuple[int, int]]) -> set[range]:
         """Of those that may have rows about these messages, or these (queue, offset)."""
         found = self._any(np.ones(len(self._f), np.bool_), "message", messages)
         for queue in {queue for queue, _ in places}:
             found |= self._any(self._queue == queue, "offset", {offset for other, offset in places if other == queue})
         return found
 
-    def answered(self, node: str, epoch: int) -> set[int]:
+    def answered(self, node: str, epoch: int) -> set[range]:
         """Of those in which this node may have answered clients in this epoch."""
         return self._any((self._f == OF_CLIENTS) & (self._node == node), "epoch", {epoch})
 
-    def beyond(self, node: str, position: int, before: tuple[int, int]) -> set[int]:
+    def beyond(self, node: str, position: int, before: tuple[int, int]) -> set[range]:
         """Of those in which this node may have appended, before this step of an incarnation, at a position or behind
         it; and of the one with what it had appended last."""
         mine = (self._f == "append") & (self._node == node) & self._starts_before(before)
-        found = set(self._first[mine & (self._highest["position"] >= position)].tolist())
+        found = self._of(self._first[mine & (self._highest["position"] >= position)])
         order = np.lexsort((self._least["step"][mine], self._least["incarnation"][mine]))
-        return found.union(self._first[mine][order[-1:]].tolist())
+        return found | self._of(self._first[mine][order[-1:]])
 
-    def past(self, record: Row) -> set[int]:
+    def past(self, record: Row) -> set[range]:
         """Of those, for each name, in which a node may first have gone past a record in that incarnation."""
         mine = (self._node == record.node) & (self._highest["position"] >= record.end)
         mine &= (self._least["incarnation"] <= record.incarnation) & (
             self._highest["incarnation"] >= record.incarnation
         )
-        found = set()
+        found = set[range]()
         for name in REACHED:
             of_name = mine & (self._f == name)
             if name != REACHED[0]:
                 of_name &= (self._least["epoch"] <= record.epoch) & (self._highest["epoch"] >= record.epoch)
-            found |= set(np.sort(self._first[of_name & self._ends_behind(record)])[:FIRST].tolist())
+            found |= self._of(np.sort(self._first[of_name & self._ends_behind(record)])[:FIRST])
         return found
 
     def _starts_before(self, order: tuple[int, int]) -> Flags:
@@ -139,9 +141,12 @@ class Notes:
         found: Flags = (incarnation > record.incarnation) | (step >= record.step)
         return found
 
-    def _any(self, among: Flags, column: str, numbers: Collection[int]) -> set[int]:
+    def _any(self, among: Flags, column: str, numbers: Collection[int]) -> set[range]:
         """Of those with a group, among these, in whose range one of these numbers is."""
         wanted = np.array(sorted(numbers), np.int64)
         begin = np.searchsorted(wanted, self._least[column][among])
         end = np.searchsorted(wanted, self._highest[column][among], side="right")
-        return set(self._first[among][begin < end].tolist())
+        return self._of(self._first[among][begin < end])
+
+    def _of(self, firsts: Ints) -> set[range]:
+        return {self._rows[first] for first in firsts.tolist()}

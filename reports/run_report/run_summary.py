@@ -30,13 +30,18 @@ from reports.operations import END_COLUMNS, Operations, ends_of
 from reports.parts import Parts
 from reports.run_report.fates import Counted, Fates
 from reports.run_report.notes import Notes, noted
-from reports.run_report.thinned import TOGETHER, Thinned, of_piece
+from reports.run_report.thinned import HELD, TOGETHER, Thinned, of_piece
 from reports.send_summary import Sends, SendSummary
 
 #: There are as many buckets of a kind as make each of them about so many rows of the run, up to so many.
 BUCKET_ROWS, MOST_BUCKETS = 1 << 23, 64
-#: The buckets of rows that are drawn, and of notes; the others follow.
-DRAWN, NOTES, ENDS = range(3)
+#: The bucket of notes, and the kinds of the others: of rows that are drawn, of ends of operations, of messages.
+NOTES = 0
+DRAWN, ENDS, MESSAGES = range(KINDS := 3)
+#: Of rows of which there are many a bucket brings so many times its share of those that are held.
+SHARES = 4
+#: In so many bytes a piece says how many versions of manifests it has.
+_WIDTH = 8
 #: Messages whose numbers follow one another stand in one bucket, so many of them.
 PAGE = 1 << 12
 #: The columns that are needed of operations.
@@ -56,8 +61,7 @@ class Summarised:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A :class:`chaos.judging.summary.Summary` of a run of so many ``rows``. Its buckets: one of the rows that are
-    drawn; one of notes; those of ends of operations; and those of what is about messages."""
+    """A :class:`chaos.judging.summary.Summary` of a run of so many ``rows``."""
 
     rows: int
 
@@ -70,39 +74,48 @@ class RunSummary:
     def _of_each(self) -> int:
         return min(MOST_BUCKETS, 1 + self.rows // BUCKET_ROWS)
 
+    def _all_of(self, kind: int) -> range:
+        first = 1 + kind * self._of_each
+        return range(first, first + self._of_each)
+
     @property
     def buckets(self) -> int:
         """How many buckets there are."""
-        return ENDS + 2 * self._of_each
+        return 1 + KINDS * self._of_each
 
     def divide(self, rows: pa.Table) -> Iterator[tuple[int, bytes]]:
         """Yield what the rows of a piece bring to the buckets."""
         if not rows.num_rows:
             return
-        yield DRAWN, pack(of_piece(rows))
         yield NOTES, pack(noted(rows))
+        count = self._of_each
+        at = min(count * int(rows["index"][0].as_py()) // self.rows, count - 1)
+        few, manifests = of_piece(rows)
+        yield self._all_of(DRAWN)[at], manifests.to_bytes(_WIDTH) + pack(few)
         of_clients = np.flatnonzero(among(rows, "kind", (str(Kind.OP),)))
         if not len(of_clients):
             return
-        count, first_index = self._of_each, int(rows["index"][0].as_py())
         rows = rows.select(_COLUMNS).take(pa.array(of_clients))
-        yield ENDS + min(count * first_index // self.rows, count - 1), pack(_stepped(ends_of(rows)))
+        yield self._all_of(ENDS)[at], pack(_stepped(ends_of(rows)))
         for about in (sends_of(rows), given_of(rows)):
             bucket = about["message"].to_numpy() // PAGE % count
             for one in np.unique(bucket).tolist():
                 mine = about.filter(pa.array(bucket == one)) if count > 1 else about
-                yield ENDS + count + one, pack(_stepped(mine))
+                yield self._all_of(MESSAGES)[one], pack(_stepped(mine))
 
     def collected(self, collect: Collect) -> Summarised:
         """Return what comes of it."""
-        ((packed, manifests),), (notes,) = collect(_thinned, None, [DRAWN]), collect(_concatenated, None, [NOTES])
-        rows = unpack(packed)
-        clock, first_of_messages = _clock(rows), ENDS + self._of_each
-        operations = _merged(collect(_operations, clock, range(ENDS, first_of_messages)))
-        of_messages = range(first_of_messages, self.buckets)
-        counted = _merged(collect(_counted, _Asked(clock), of_messages))
+        (notes,) = collect(_concatenated, None, [NOTES])
+        thinned, manifests = Thinned(HELD), 0
+        for few, written in collect(_thinned, SHARES * HELD // self._of_each, self._all_of(DRAWN)):
+            thinned.add(unpack(few))
+            manifests += written
+        rows = thinned.table()
+        clock = _clock(rows)
+        operations = _merged(collect(_operations, clock, self._all_of(ENDS)))
+        counted = _merged(collect(_counted, _Asked(clock), self._all_of(MESSAGES)))
         if counted.are_missing:  # of which part of their queue only all others tell
-            counted = _merged(collect(_counted, _Asked(clock, counted.bounds), of_messages))
+            counted = _merged(collect(_counted, _Asked(clock, counted.bounds), self._all_of(MESSAGES)))
         operations.delivered, operations.manifests = counted.given, manifests
         told = counted.fates(Parts(*drawn_of(clock)))
         return Summarised(drawn=rows, operations=operations, fates=told, notes=Notes(unpack(notes)))
@@ -124,11 +137,12 @@ def _clock(rows: pa.Table) -> History:
     return History.of(rows.filter(pa.array(found)))
 
 
-def _thinned(_: None, bucket: int, blocks: Blocks) -> tuple[bytes, int]:
-    found, tables = Thinned(), map(unpack, blocks)
-    while some := [*islice(tables, TOGETHER)]:  # each brings few
-        found.add(pa.concat_tables(some).unify_dictionaries())
-    return pack(found.table()), found.manifests
+def _thinned(most: int, bucket: int, blocks: Blocks) -> tuple[bytes, int]:
+    found, manifests, left = Thinned(most), 0, iter(blocks)
+    while some := [*islice(left, TOGETHER)]:  # each brings few
+        manifests += sum(int.from_bytes(block[:_WIDTH]) for block in some)
+        found.add(pa.concat_tables([unpack(block[_WIDTH:]) for block in some]).unify_dictionaries())
+    return pack(found.table()), manifests
 
 
 def _concatenated(_: None, bucket: int, blocks: Blocks) -> bytes:

@@ -25,8 +25,8 @@ EXPLAINING = (*DRAWN_TRACES, "set", "applied", "start", "recovered", "bootstrap"
 HELD = 1 << 16
 #: So many tables are held, each of which takes some kilobytes however few its rows are.
 TOGETHER = 64
-#: The shortest of these pieces.
-LEAST_NS = 1 << 27
+#: The shortest of these pieces, and the longest: of the latter one row of each is left.
+LEAST_NS, LONGEST_NS = 1 << 27, 1 << 60
 
 Flags = npt.NDArray[np.bool_]
 
@@ -46,41 +46,44 @@ def drawn(rows: pa.Table, is_broken: bool) -> Flags:
     return found
 
 
-def of_piece(rows: pa.Table) -> pa.Table:
-    """Return of the rows of a piece those that any page draws; of manifests those that were written, without what they
-    hold."""
+def of_piece(rows: pa.Table) -> tuple[pa.Table, int]:
+    """Return of the rows of a piece those that any page draws, without what manifests hold; and how many versions of
+    manifests were written, of which these are that have a position."""
     rows = rows.filter(pa.array(drawn(rows, True)))
     manifests = np.flatnonzero(_manifests(rows))
     outcomes = [value_of(text).get("outcome") for text in rows[VALUE].take(pa.array(manifests)).to_pylist()]
     texts = rows[VALUE].to_numpy(zero_copy_only=False).copy()
     texts[manifests] = [to_json({"outcome": outcome}) for outcome in outcomes]
+    written = np.array([outcome == "applied" for outcome in outcomes], np.bool_)
     left = np.ones(rows.num_rows, np.bool_)
-    left[manifests] = [outcome == "applied" for outcome in outcomes]
-    return rows.set_column(rows.column_names.index(VALUE), VALUE, pa.array(texts, pa.string())).filter(pa.array(left))
+    left[manifests] = written & (rows["position"].to_numpy()[manifests] >= 0)
+    rows = rows.set_column(rows.column_names.index(VALUE), VALUE, pa.array(texts, pa.string()))
+    return rows.filter(pa.array(left)), int(written.sum())
 
 
 class Thinned:
-    """Takes rows of :func:`of_piece`, those of different pieces in any order. The latest one of each time stays."""
+    """Takes rows of :func:`of_piece`, those of different pieces in any order; holds about ``most`` of those of which
+    there are many. The latest row of each time stays."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._few: list[pa.Table] = []
         self._many: list[pa.Table] = [SCHEMA.empty_table()]
         self._piece_ns = LEAST_NS
-        #: How many versions of manifests were written.
-        self.manifests = 0
 
     def add(self, rows: pa.Table) -> None:
-        polls, manifests = among(rows, "kind", (str(Kind.POLL),)), _manifests(rows)
-        self.manifests += int(np.count_nonzero(manifests))
-        many = polls | (manifests & (rows["position"].to_numpy() >= 0))  # others are not drawn
-        latest = np.zeros(rows.num_rows, np.bool_)
-        latest[np.argmax(rows["time_ns"].to_numpy()) if rows.num_rows else []] = True
-        self._few.append(rows.filter(pa.array(latest | ~(polls | manifests))))
-        self._many.append(rows.filter(pa.array(many & ~latest)))
+        many = among(rows, "kind", (str(Kind.POLL),)) | _manifests(rows)
+        many[np.argmax(rows["time_ns"].to_numpy()) if rows.num_rows else []] = False
+        self._few.append(rows.filter(pa.array(~many)))
+        self._many.append(rows.filter(pa.array(many)))
         if len(self._few) > TOGETHER:
             self._few, self._many = [in_order(self._few)], [in_order(self._many)]
-        while sum(table.num_rows for table in self._many) > HELD:
+        while self._held > self._most and self._piece_ns < LONGEST_NS:
             self._thin()
+
+    @property
+    def _held(self) -> int:
+        return sum(table.num_rows for table in self._many)
 
     def _thin(self) -> None:
         """Keep, of all, the first in each piece; the next time pieces are twice as long."""
@@ -88,7 +91,7 @@ class Thinned:
         words = [coded(held, name)[0].astype(np.int64) for name in ("f", "type", "node")]
         key = np.stack([*words, held["queue"].to_numpy(), held["time_ns"].to_numpy() // self._piece_ns])
         self._many = [held.take(pa.array(np.sort(np.unique(key, axis=1, return_index=True)[1])))]
-        self._piece_ns *= 2
+        self._piece_ns = min(2 * self._piece_ns, LONGEST_NS)
 
     def table(self) -> pa.Table:
         """Return what is left, in the order of ``index``."""

@@ -24,7 +24,7 @@ from chaos.judging.summary import divide
 from chaos.verdict import Anomaly, Validity
 from reports.drawn import drawn_of
 from reports.operations import Operations
-from reports.run_report import run_summary, thinned
+from reports.run_report import run_summary
 from reports.run_report.axis import moments
 from reports.run_report.fates import Fate, ReplicaFate, fates
 from reports.run_report.figure import axis_of
@@ -76,7 +76,7 @@ def summed(whole: History, tables: Sequence[pa.Table], buckets: int = 3) -> Summ
         patched.setattr(run_summary, "MOST_BUCKETS", buckets)
         patched.setattr(run_summary, "PAGE", 8)
         summary = RunSummary.of(pieces)
-        assert summary.buckets == 2 + 2 * buckets
+        assert summary.buckets == 1 + 3 * buckets
         return summary.collected(tasks.shuffled(divide, summary, pieces, summary.buckets).collect)
 
 
@@ -215,7 +215,7 @@ def test_what_a_page_without_violations_holds_does_not_grow_with_the_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In bytes: ten times the messages take no more, in a run of the same length."""
-    monkeypatch.setattr(thinned, "HELD", 40)
+    monkeypatch.setattr(run_summary, "HELD", 40)
     held = []
     for count in (200, 2_000):
         run = tmp_path / str(count)

@@ -153,8 +153,14 @@ def test_in_this_process_the_verdict_is_the_same(
 @pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.spark)])
 @pytest.mark.parametrize("mutant", ["", BUG])
 def test_the_page_is_that_of_what_the_run_came_to_when_it_was_judged(
-    recorded: dict[str, Path], mutant: str, on_spark: bool, tmp_path: Path, request: pytest.FixtureRequest
+    recorded: dict[str, Path],
+    mutant: str,
+    on_spark: bool,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(surveying, "TASK_ROWS", 300)
     shutil.copytree(recorded[mutant], run := tmp_path / "run")
     session = request.getfixturevalue("session") if on_spark else None
     found = examine_run(run, session=session, summary=reports.page_summary)
