@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chaos.law import Partial, Promise
+from chaos.law import Deferred, Partial, Promise
 from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are reported one by one; one more anomaly stands for the rest.
@@ -38,6 +38,7 @@ class Findings:
         self._facts: list[dict[str, object]] = []
         self._gaps: dict[str, None] = {}
         self._not_owed: str | None = None
+        self._deferred: list[Deferred] = []
 
     def add(
         self,
@@ -102,6 +103,10 @@ class Findings:
     def gap(self, text: str) -> None:
         self._gaps[text] = None
 
+    def defer(self, about: str, given: Mapping[str, Any]) -> None:
+        """Leave something to :meth:`chaos.law.Law.settle`."""
+        self._deferred.append(Deferred(about=about, given=given))
+
     def not_owed(self, why: str) -> None:
         """Say why nothing has to be seen in this run; "" where something has, whatever its workloads declare."""
         self._not_owed = why
@@ -124,6 +129,7 @@ class Findings:
             facts=self._facts,
             gaps=tuple(self._gaps),
             not_owed=self._not_owed,
+            deferred=tuple(self._deferred),
         )
 
 
@@ -192,7 +198,8 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
     APPLICABLE. So is a run of which the partial says that, and counts nothing at all."""
     unless = unless or partial.not_owed or ""
     missing = [sentence for name, sentence in needs if not partial.counts.get(name, 0)]
-    gaps = dict.fromkeys((*partial.gaps, *(missing if not unless else ())))
+    undecided = [f"{one.about} was not decided" for one in partial.deferred]
+    gaps = dict.fromkeys((*partial.gaps, *undecided, *(missing if not unless else ())))
     anomalies = cap(promise, partial.anomalies)
     why = "; ".join(sorted(gaps))
     if any(not anomaly.lawful for anomaly in anomalies):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from chaos.driver import Evidence, Profile
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import Deferred, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -25,8 +25,9 @@ ALWAYS = ("index", "kind", "f")
 
 
 class Key(StrEnum):
-    """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, or of
-    some groups (``value.group``), or of the whole run; a small run is one shard with everything, whatever the key.
+    """Whose rows a kernel needs together. A shard of a large run holds all rows of some queues, of some nodes, of some
+    groups (``value.group``) or objects (``value.object``), or of the whole run; a small run is one shard with
+    everything, whatever the key.
 
     ``OFFSET``, ``MESSAGE``, ``CALL``: less than a queue. Their shards are those of queues, unless a queue has more rows
     than a shard should have; then it is parted, for each of them in its own way. What a shard needs to know of the
@@ -45,6 +46,7 @@ class Key(StrEnum):
     CALL = "call"
     NODE = "node"
     GROUP = "group"
+    OBJECT = "object"
     RUN = "run"
 
 
@@ -170,3 +172,11 @@ class Kernel(Protocol):
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """Decide over all shards together. Vacuous evidence (nothing acknowledged, no drain, no observations) is
         UNKNOWN, with the reason; NOT APPLICABLE only what nothing in the run is about."""
+
+
+@runtime_checkable
+class Settles(Kernel, Protocol):
+    """A kernel that may defer something: what of it takes long, and needs no rows."""
+
+    def settle(self, deferred: Deferred) -> Partial:
+        """Decide what :meth:`Kernel.examine` has deferred, in whatever process. Defers nothing itself."""

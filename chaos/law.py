@@ -70,7 +70,8 @@ class Promise:
 
 
 class Key(StrEnum):
-    """Whose rows a law needs together: those of a queue, of a node, of a group (``value.group``), or all of the run.
+    """Whose rows a law needs together: those of a queue, of a node, of a group (``value.group``), of an object
+    (``value.object``), or all of the run.
 
     A shard holds all rows of its own keys. Rows that can't have such a key, because their class has no such field (a
     fault, or for a law about queues the election of a master), come to every shard. Keys that share a shard must not
@@ -80,6 +81,7 @@ class Key(StrEnum):
     QUEUE = "queue"
     NODE = "node"
     GROUP = "group"
+    OBJECT = "object"
     RUN = "run"
 
 
@@ -142,16 +144,27 @@ class RunContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """A part of a shard that takes long to decide, so that it is done by itself, on whatever core is free:
+    :meth:`Law.settle` needs nothing but what is ``given``, JSON values. ``about`` says in a few words what it is."""
+
+    about: str
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
     """A kernel's findings in one shard. ``counts`` add up over shards; ``anomalies`` are joined; ``facts`` are JSON
     values that ``judge`` needs from each shard; ``gaps`` name observations that are missing (→ UNKNOWN). ``not_owed``
-    says why nothing has to be seen in this run; "" that something has; None leaves that to :attr:`Law.uses`."""
+    says why nothing has to be seen in this run; "" that something has; None leaves that to :attr:`Law.uses`. What is
+    ``deferred`` is settled before ``judge`` is asked."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     anomalies: Sequence[Anomaly] = ()
     facts: Sequence[Mapping[str, Any]] = ()
     gaps: Sequence[str] = ()
     not_owed: str | None = None
+    deferred: Sequence[Deferred] = ()
 
     def merge(self, later: Partial) -> Partial:
         """Both together. Associative, so that shards can be joined in any bracket; ``anomalies``, ``facts`` and
@@ -165,6 +178,7 @@ class Partial:
             facts=(*self.facts, *later.facts),
             gaps=tuple(dict.fromkeys((*self.gaps, *later.gaps))),
             not_owed=min((one for one in (self.not_owed, later.not_owed) if one is not None), default=None),
+            deferred=(*self.deferred, *later.deferred),
         )
 
 
@@ -214,6 +228,11 @@ class Law(ABC):
     @abstractmethod
     def examine(self, rows: Rows) -> Partial:
         """Look at one shard."""
+
+    def settle(self, deferred: Deferred) -> Partial:
+        """Decide what :meth:`examine` has deferred, in whatever process; only for laws that do so. A gap says that it
+        can't be decided, and nothing is deferred again."""
+        raise NotImplementedError(f"the law {self.promise.name} does not settle what it defers")
 
     @abstractmethod
     def judge(self, partial: Partial) -> Verdict:

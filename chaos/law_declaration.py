@@ -18,7 +18,7 @@ from chaos.events import Event, Field, field_of
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.kernel import ALWAYS, Kernel, Needs, Reads
 from chaos.kernel import Key as KernelKey
-from chaos.law import Key, Law, Partial, Promise, RowType, RunContext, Undeclared
+from chaos.law import Deferred, Key, Law, Partial, Promise, RowType, RunContext, Undeclared
 from chaos.operations import RowClass, fields_of
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
@@ -27,7 +27,7 @@ from chaos.workload import Use
 Positions = npt.NDArray[np.int64]
 
 #: The field that says whose a row is, for laws by this key.
-_KEYED_BY: Mapping[Key, str] = {Key.QUEUE: "queue", Key.GROUP: "group"}
+_KEYED_BY: Mapping[Key, str] = {Key.QUEUE: "queue", Key.GROUP: "group", Key.OBJECT: "object"}
 #: The kinds of rows that are a node's own.
 _OF_NODES = ("trace", "poll", "final")
 #: The kinds of rows that are about the whole run.
@@ -83,7 +83,7 @@ def _column(name: str) -> str:
 
 
 def _has_key(cls: RowType, key: Key) -> bool:
-    """Return whether a row of this class can be one of a single queue, node or group; of the run all are."""
+    """Return whether a row of this class can be one of a single queue, node, group or object; of the run all are."""
     if cls.kind in _OF_RUN:
         return False
     if key == Key.NODE:
@@ -185,6 +185,9 @@ class Compiled:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         return self.law.examine(declared_rows(rows, context, self.law.reads))
+
+    def settle(self, deferred: Deferred) -> Partial:
+        return self.law.settle(deferred)
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         if partial.not_owed is None:

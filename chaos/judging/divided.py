@@ -22,6 +22,7 @@ from chaos.judging.blocks import Blocks
 from chaos.judging.engine import Examined
 from chaos.judging.evidence import PROBE
 from chaos.judging.gathering import Shared, chosen, gathered
+from chaos.judging.halves import in_halves
 from chaos.judging.in_process import InProcess
 from chaos.judging.layout import DIGEST, RARE, Layout
 from chaos.judging.packing import pack, unpack
@@ -138,7 +139,7 @@ class Divided:
         def gaps(part: Sequence[int], reason: str) -> list[Examined]:
             return [engine.gaps(self._layout.name(bucket), given.context, reason, given.known) for bucket in part]
 
-        return engine.in_halves(buckets, examine, gaps)
+        return in_halves(buckets, examine, gaps)
 
 
 def parted(

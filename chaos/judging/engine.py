@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import reduce
-from itertools import count
-from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
-from chaos.errors import ChaosError
 from chaos.findings import cap
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
+from chaos.judging.law_answers import Examined, partial_of, sane_verdict
 from chaos.judging.plan import WHOLE
 from chaos.judging.registry import KernelId, Registry, registry
+from chaos.judging.settling import settled
 from chaos.judging.shard import Shard, seen_by
 from chaos.judging.spark import Session
-from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.judging.spark_job import OnProgress
 from chaos.kernel import Kernel
 from chaos.law import Partial, Promise, RunContext
@@ -42,17 +38,8 @@ __all__ = [
 ]
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 #: How the reason begins why a kernel can't judge, before the evidence that it needs.
 LACKS = "the driver does not report "
-#: A job that fails is tried again in parts until so many jobs have failed: each of them takes its time.
-MOST_FAILED_JOBS = 32
-
-
-#: The findings in one shard: a kernel, and its partial.
-Examined = list[tuple[KernelId, Partial]]
 
 
 def examine_whole(table: pa.Table, context: RunContext) -> Examined:
@@ -61,39 +48,6 @@ def examine_whole(table: pa.Table, context: RunContext) -> Examined:
         return examine_shard(WHOLE, Shard(seen_by(context, table)), context)
     except MemoryError:
         return gaps(WHOLE, context, "there was no memory left to look at its rows")
-
-
-def in_halves(
-    tasks: Sequence[T],
-    examine: Callable[[Sequence[T]], list[R]],
-    all_gaps: Callable[[Sequence[T], str], list[R]],
-) -> list[R]:
-    """Return what ``examine`` finds with tasks, in one job. A job that fails as a whole (a worker that is killed each
-    time, say) has examined nothing: no law may look kept.
-
-    Its tasks are tried again in two halves, down to the ones that fail, so that a shard that is too large for the
-    workers leaves its own laws undecided and no others (``all_gaps``); but not for ever.
-    """
-    failed, lost = count(1), ""
-
-    def tried(part: Sequence[T]) -> list[R]:
-        nonlocal lost
-        try:
-            if not lost:
-                return examine(part)
-            reason, again = lost, False
-        except ChaosError:
-            raise
-        except Exception as error:
-            reason = f"the Spark job failed: {sentence(error)}"
-            lost = reason if isinstance(error, JobFailed) and error.lost else ""
-            again = not lost and len(part) > 1 and next(failed) < MOST_FAILED_JOBS
-        if not again:
-            return all_gaps(part, reason)
-        half = len(part) // 2
-        return [*tried(part[:half]), *tried(part[half:])]
-
-    return tried(tasks)
 
 
 def _serving(shard: str, kernels: Mapping[KernelId, Kernel], context: RunContext) -> list[KernelId]:
@@ -157,58 +111,17 @@ def _no_collection() -> Iterator[None]:
 
 
 def _examined(law: Kernel, rows: Shard, context: RunContext) -> Partial:
-    try:
-        with _no_collection():
-            return _sane(law.examine(Declared(rows, law.needs), context), law.promise)
-    except MemoryError:
-        return Partial(gaps=("a worker ran out of memory when it examined a shard",))
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        return Partial(gaps=(f"the check crashed: {type(error).__name__}: {error} ({place})",))
-
-
-def _sane(partial: Partial, promise: Promise) -> Partial:
-    """Return a kernel's answer with plain values only, so that it can be joined and written. Raises whatever it takes
-    when it is none."""
-    if not isinstance(partial, Partial):
-        raise TypeError(f"examine() of the law {promise.name} gave {type(partial).__name__}, not a Partial")
-    return Partial(
-        counts={str(name): int(number) for name, number in partial.counts.items()},
-        anomalies=tuple(_sane_anomaly(anomaly, promise) for anomaly in partial.anomalies),
-        facts=tuple(partial.facts),
-        gaps=tuple(map(str, partial.gaps)),
-        not_owed=None if partial.not_owed is None else str(partial.not_owed),
-    )
-
-
-def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
-    """Return an anomaly with plain values only. Raises ``ValueError`` for one under the name of another law, or that
-    its own has not declared."""
-    if anomaly.law != promise.name:
-        raise ValueError(f"the law {promise.name} reports an anomaly of {anomaly.law!r}")
-    kind = promise.find(anomaly.name)
-    return dataclasses.replace(
-        anomaly,
-        name=str(anomaly.name),
-        explanation=str(anomaly.explanation),
-        rows=tuple(map(int, anomaly.rows)),
-        queue=int(anomaly.queue),
-        offset=int(anomaly.offset),
-        message=int(anomaly.message),
-        count=int(anomaly.count),
-        lawful=kind.lawful,
-        by_policy=kind.by_policy,
-        policy=str(anomaly.policy) if kind.by_policy else "",
-    )
+    with _no_collection():
+        return partial_of(law.promise, lambda: law.examine(Declared(rows, law.needs), context))
 
 
 def verdicts(context: RunContext, found: Examined, known: Registry | None = None) -> tuple[Verdict, ...]:
     """Judge each kernel, join the verdicts of those that share a law (their rows live in different shards), and say of
-    each broken plug-in that its law is UNKNOWN. In the order in which verdicts list the laws."""
+    each broken plug-in that its law is UNKNOWN. In the order in which verdicts list the laws. What laws have deferred
+    is settled first, in this process."""
     known = known or registry()
     partials: dict[KernelId, list[Partial]] = {}
-    for number, partial in found:
+    for number, partial in settled(found, known):
         partials.setdefault(number, []).append(partial)
     judgements = []
     for promise in known.promises:
@@ -245,7 +158,7 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
     else:
         merged = reduce(Partial.merge, partials)
         try:
-            verdict = _sane_verdict(law.judge(merged, context), law.promise)
+            verdict = sane_verdict(law.judge(merged, context), law.promise)
             if merged.gaps and verdict.validity is not Validity.INVALID:  # whatever the law makes of its own gaps
                 why = "; ".join(sorted(merged.gaps)) if verdict.validity is not Validity.UNKNOWN else verdict.why
                 verdict = dataclasses.replace(verdict, validity=Validity.UNKNOWN, why=why)
@@ -256,24 +169,6 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
         part = f"{law.needs.part} ({verdict.why})" if law.needs.part else verdict.why
         verdict = dataclasses.replace(verdict, unjudged=(part,))
     return verdict
-
-
-def _sane_verdict(verdict: Verdict, promise: Promise) -> Verdict:
-    """Return a judgement with plain values only. Raises whatever it takes when it is nonsense: no verdict, one of
-    another law, or one that contradicts its own findings."""
-    if not isinstance(verdict, Verdict) or verdict.law != promise.name:
-        raise TypeError(f"judge() of the law {promise.name} gave {verdict!r:.200}")
-    anomalies = tuple(_sane_anomaly(anomaly, promise) for anomaly in verdict.anomalies)
-    validity = Validity(verdict.validity)
-    if validity is not Validity.INVALID and any(not anomaly.lawful for anomaly in anomalies):
-        raise ValueError(f"the law {promise.name} is called {validity} although it found violations")
-    return Verdict(
-        law=promise.name,
-        validity=validity,
-        anomalies=anomalies,
-        counts={str(name): int(number) for name, number in verdict.counts.items()},
-        why=str(verdict.why),
-    )
 
 
 def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) -> Verdict:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 #: What has to be of one version (of its major and minor part) on all executors, besides Python: what they send one
@@ -82,3 +83,12 @@ def differences(wanted: tuple[tuple[str, str], ...]) -> str:
 
 def _rank(version: str) -> list[str]:
     return version.split(".")[:2]
+
+
+def shipped(name: str) -> Path | None:
+    """Return the file of this name that Spark has brought to this process, as a jar of the session, say; None where it
+    has not, as in any process that is no worker of Spark."""
+    files = getattr(sys.modules.get("pyspark.files"), "SparkFiles", None)
+    folder = getattr(files, "_root_directory", None) if getattr(files, "_is_running_on_worker", False) else None
+    path = Path(folder, name) if folder else None
+    return path if path is not None and path.is_file() else None

@@ -114,7 +114,7 @@ def gathered(shared: Shared, bucket: int, blocks: Blocks) -> pa.Table:
 
 
 def _own(part: Part, table: pa.Table, kept: Mapping[Sieve, Ints]) -> pa.Table:
-    own, everywhere, _ = Chooser(table, kept).of(part)
+    own, everywhere = Chooser(table, kept).of(part)
     if not part.has_beside:
         return table.filter(pa.array(own))
     table = table if BESIDE in table.column_names else _marked(table, part)
@@ -127,14 +127,14 @@ def _of_all(shared: Shared, number: int, shard: int, mine: pa.Table) -> pa.Table
     layout, rows = shared.layout, shared.rows
     part = layout.parts[number]
     chooser = Chooser(rows, shared.kept, Places(layout.offsets))
-    own, everywhere, key = chooser.of(part)
+    own, everywhere = chooser.of(part)
     if not part.has_beside:
         return rows.filter(pa.array(everywhere))
     queue = chooser.keys("queue")
     named = mine.filter(pa.array(~mine[BESIDE].to_numpy()))["queue"].to_numpy()
     beside = chooser.any_of(part.beside) | numbers.among(_index(rows), shared.summed(number))
     beside |= chooser.any_of(part.of_queues) & numbers.among(queue, np.concatenate([named, queue[everywhere], [-1]]))
-    beside &= ~everywhere & (layout.buckets[number].numbers(key, own) != shard)
+    beside &= ~everywhere & (layout.buckets[number].numbers(chooser.keys(part.key), own) != shard)
     found = rows.append_column(BESIDE, pa.array(beside))
     return found.filter(pa.array(everywhere | beside))
 
@@ -197,7 +197,7 @@ def _kept_of_each(layout: Layout, choice: Choice, rows: pa.Table) -> Ints:
         return numbers.distinct(choice.sieve.keep(rows))
     part = layout.parts[choice.part]
     chooser = layout.chooser(rows)
-    own = chooser.any_of((*part.own, *(one for sieve in part.sifted for one in sieve.rows)))
+    own = chooser.any_of(part.maybe_own)
     shard = layout.buckets[choice.part].numbers(chooser.keys(part.key), own)
     found = [np.empty(0, np.int64)]
     for one in np.unique(shard).tolist():

@@ -26,6 +26,8 @@ from chaos.judging.registry import registry
 #: what pieces bring to its digest. The others follow: those of each choice, then shards.
 PLAIN, RARE, DIGEST = range(3)
 FIRST_CHOICE = 3
+#: A row of an object takes as long to examine as so many others.
+PER_OBJECT_ROW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Layout:
         own = chooser.any_of(part.own)
         for sieve in part.sifted:
             own = own | sifted(sieve)
-        return self.buckets[number].numbers(chooser.keys(part.key), own)
+        return self.buckets[number].numbers(chooser.keys(part.key), own) if own.any() else np.full(len(own), -1)
 
     def _sifted(self, sieve: Sieve, rows: pa.Table, chooser: Chooser, shard: Ints) -> Flags:
         """Of the rows that a sieve is about, those that it may keep, of each shard for itself. What a streamed one
@@ -214,16 +216,17 @@ def counted(chooser: Chooser, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
     """Return of each part the keys of the rows of a piece that may be its own, ascending, and how many each has."""
     found = []
     for part in parts:
-        own = chooser.any_of((*part.own, *(one for sieve in part.sifted for one in sieve.rows)))
-        found.append(np.unique(chooser.keys(part.key)[own], return_counts=True))
+        own = chooser.any_of(part.maybe_own)
+        keys = chooser.keys(part.key)[own] if own.any() else np.empty(0, np.int64)
+        found.append(np.unique(keys, return_counts=True))
     return found
 
 
 def buckets_of(parts: Sequence[Part], counts: Sequence[tuple[Ints, Ints]], most: int) -> tuple[Buckets, ...]:
     """Return in which shards the keys of each part stand, of which none is to have more than ``most`` rows; where a
-    queue is parted, half as many, since what stands beside comes to that. What is asked of nodes and groups takes long,
-    so that each of them has a shard of its own."""
-    allowed = {"queue": most, **dict.fromkeys(OF_QUEUES, max(1, most // 2))}
+    queue is parted, half as many, since what stands beside comes to that. What is asked of objects takes longer for
+    each row; and of nodes and groups so long that each of them has a shard of its own."""
+    allowed = {"queue": most, **dict.fromkeys(OF_QUEUES, max(1, most // 2)), "object": max(1, most // PER_OBJECT_ROW)}
     return tuple(
         Buckets.of(part, keys, rows, allowed.get(part.key, 0)) for part, (keys, rows) in zip(parts, counts, strict=True)
     )

@@ -84,7 +84,18 @@ def examine_run(
     """
     found = _examine(run, _Place(apart or run, session, on_progress, copies_at, summary))
     assert found is not None
-    return found
+    return found if session is None else _settled([found], session)[0]
+
+
+def _settled(runs: Sequence[ExaminedRun], session: Session) -> list[ExaminedRun]:
+    """Return runs with all settled that laws have deferred in them."""
+    from chaos.judging.settling import settled_on
+
+    found = settled_on(session, [one for run in runs for one in (run.examined, run.as_if)])
+    return [
+        replace(run, examined=examined, as_if=as_if)
+        for run, examined, as_if in zip(runs, found[::2], found[1::2], strict=True)
+    ]
 
 
 def examine_runs(
@@ -119,7 +130,7 @@ def _is_surely_large(run: Path) -> bool:
 
 def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress | None) -> list[ExaminedRun | None]:
     """Return those that are small, as the executors found them. Raises what any of them was refused for."""
-    from chaos.judging import engine as _engine
+    from chaos.judging.halves import in_halves
 
     def look(part: Sequence[_Sealed]) -> list[ExaminedRun | ChaosError | None]:
         return session.map(_if_small, part, on_progress if len(part) == len(runs) else None)
@@ -127,11 +138,12 @@ def _small_ones(runs: Sequence[Path], session: Session, on_progress: OnProgress 
     def failed(part: Sequence[_Sealed], reason: str) -> list[ExaminedRun | ChaosError | None]:
         return [_not_examined(one.run, reason) for one in part]
 
-    found = _engine.in_halves([_Sealed.of(run.absolute()) for run in runs], look, failed)
+    found = in_halves([_Sealed.of(run.absolute()) for run in runs], look, failed)
     if refused := next((one for one in found if isinstance(one, ChaosError)), None):
         raise refused
+    small = iter(_settled([one for one in found if isinstance(one, ExaminedRun)], session))
     return [
-        replace(one, directory=run) if isinstance(one, ExaminedRun) else None
+        replace(next(small), directory=run) if isinstance(one, ExaminedRun) else None
         for run, one in zip(runs, found, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from chaos.errors import DamagedHistory
 from chaos.history.columns import VALUE, Kind
 from chaos.history.ends import NEEDED, without_beginnings
 from chaos.history.parted import numbers, places
-from chaos.history.parted.choosing import OF_QUEUES, Chooser, Ints, Part, Sieve, is_split
+from chaos.history.parted.choosing import OF_QUEUES, OF_VALUES, Chooser, Ints, Part, Sieve, is_split
 from chaos.history.parted.words import among
 from chaos.history.pieces import Readable
 from chaos.history.stream import SCHEMA
@@ -59,14 +59,16 @@ def survey(task: Task) -> Surveyed:
 
 
 def _columns(parts: Sequence[Part]) -> set[str]:
-    """Return what must be read of rows to know where they belong: values take most, and are hardly ever asked for."""
-    found, keys = {*_ALWAYS}, {part.key for part in parts}
-    return found | ({VALUE} if "group" in keys else set()) | ({*places.COLUMNS} if keys & {*OF_QUEUES} else set())
+    """Return what must be read of rows to know where they belong; without values, of which few keys are made."""
+    return {*_ALWAYS, *(places.COLUMNS if {part.key for part in parts} & {*OF_QUEUES} else ())}
 
 
 def surveyed(piece: Readable, layout: Layout) -> Surveyed:
     """Look at one piece. Raises :class:`chaos.errors.DamagedHistory` where it can't be read."""
-    rows, sieves = piece.read(_columns(layout.parts)), ordered(layout.parts)
+    columns, sieves = _columns(layout.parts), ordered(layout.parts)
+    rows = piece.read(columns)
+    if any(Chooser(rows).any_of(part.maybe_own).any() for part in layout.parts if part.key in OF_VALUES):
+        rows = piece.read({*columns, VALUE})
     is_ordered = Chooser(rows).any_of([one for sieve in sieves for one in sieve.before]).any()
     known = piece.read() if is_ordered else SCHEMA.empty_table()
     halved, delivered = _apart(rows) if layout.split else (-1, -1)

@@ -163,6 +163,7 @@ def _same(one: Partial, other: Partial) -> bool:
             "facts": list(partial.facts),
             "gaps": list(partial.gaps),
             "not_owed": partial.not_owed,
+            "deferred": list(partial.deferred),
         }
 
     return fields(one) == fields(other)

@@ -25,7 +25,7 @@ else:
         return getattr(import_module(f"{__name__}.public"), name)
 
 
-#: What the law needs on the class path of Spark's JVM: the checker in Java, which works there where Spark is up.
+#: What the law needs where Spark is: the checker in Java, which workers start, and :func:`check_keys` finds there.
 JARS = (JAR,)
 
 

@@ -175,11 +175,7 @@ def check_keys(
     if model not in KEY_MODELS:
         raise BadInput(f"expected a model with simple values ({', '.join(KEY_MODELS)}), got {model!r}")
     jvm = _jvm_of(session)
-    if (
-        wrong := ""
-        if gateway.SparkGateway(jvm).usable()
-        else jar.problem() or "the checker's jar is not on Spark's class path"
-    ):
+    if wrong := "" if gateway.is_usable(jvm) else jar.problem() or "the checker's jar is not on Spark's class path":
         raise MachineError(wrong)
     try:
         first = "\n".join(map(str, first_state(model, init, {}, set())))

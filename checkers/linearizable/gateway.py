@@ -1,14 +1,12 @@
 """The JVM that the checker in Java works in: packed bytes go in, JSON comes out, over py4j.
 
-A Spark session's JVM is used where one is up; else one of our own is started when it is first needed, and ends with
-this process.
+It is started when it is first needed, one for each process, and ends with that: so a worker of Spark has its own.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -25,8 +23,6 @@ from checkers.linearizable.limits import Limits
 BESIDE_HEAP_MIB = 64
 #: The part of the heap for short-lived objects; the rest is for the large arrays of the searches.
 YOUNG_PART = 8
-#: So much of the heap of Spark's JVM may be used: Spark needs the rest.
-SPARK_PART = 0.4
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
@@ -56,7 +52,7 @@ class Gateway:
             try:
                 port, token, self._process = launch_gateway(
                     jarpath=find_jar_path(),
-                    classpath=str(jar.JAR),
+                    classpath=str(jar.path()),
                     javaopts=options,
                     java_path=str(java),
                     die_on_exit=True,
@@ -111,26 +107,12 @@ class Gateway:
             self.kill()
 
 
-class SparkGateway:
-    """The JVM of a Spark session."""
-
-    def __init__(self, jvm: Any) -> None:
-        self._checker = jvm.stormproof.Checker
-        self._bytes = int(SPARK_PART * jvm.java.lang.Runtime.getRuntime().maxMemory())
-
-    def check(self, batch: bytes, limits: Limits) -> str:
-        return _call(
-            self._checker, batch, min(limits.memory_mib * 2**20, self._bytes), limits, lambda: "Spark's JVM died"
-        )
-
-    def usable(self) -> bool:
-        try:
-            return not jar.problem(self._checker.version())
-        except Exception:  # its class path has no jar of ours
-            return False
-
-    def kill(self) -> None:
-        """Do nothing: it is not ours to end."""
+def is_usable(jvm: Any) -> bool:
+    """Return whether a JVM, of Spark say, has our checker on its class path."""
+    try:
+        return not jar.problem(jvm.stormproof.Checker.version())
+    except Exception:  # its class path has no jar of ours
+        return False
 
 
 def _call(checker: Any, batch: bytes, memory_bytes: int, limits: Limits, ending: Callable[[], str]) -> str:
@@ -171,7 +153,7 @@ def archive_path(java: Path) -> Path:
     """Return where the class-data archive for this Java and these jars belongs, whether or not it exists."""
     from py4j.java_gateway import find_jar_path
 
-    return class_archive.path_for("checker", java, [Path(find_jar_path()), jar.JAR], JVM_OPTIONS)
+    return class_archive.path_for("checker", java, [Path(find_jar_path()), jar.path()], JVM_OPTIONS)
 
 
 _lock = threading.Lock()
@@ -179,11 +161,9 @@ _own: Gateway | None = None
 
 
 def jvm(memory_mib: int) -> Jvm:
-    """Spark's JVM if a session of ours is up, else our own, started if need be."""
+    """Return our JVM, started if need be."""
     global _own
     with _lock:
-        if (of_spark := _spark_jvm()) is not None:
-            return of_spark
         if _own is not None and (not _own.alive() or _own.memory_mib != memory_mib):
             old, _own = _own, None
             if old.alive():
@@ -191,15 +171,6 @@ def jvm(memory_mib: int) -> Jvm:
         if _own is None:
             _own = Gateway(memory_mib)
         return _own
-
-
-def _spark_jvm() -> Jvm | None:
-    spark = sys.modules.get("chaos.judging.spark")
-    view = spark.Session.open_jvm() if spark is not None else None
-    if view is None:
-        return None
-    of_spark = SparkGateway(view)
-    return of_spark if of_spark.usable() else None
 
 
 def forget() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from chaos.errors import MachineError
 from chaos.judging.class_archive import JVM_OPTIONS, find_java
+from chaos.judging.executors import shipped
 from checkers.linearizable.paths import JAR, JVM
 
 #: Of the packages in :data:`JVM`, the one that is compiled against Spark's jars; the others need the JDK alone.
@@ -50,10 +51,16 @@ def wanted_version() -> str:
     return digest.hexdigest()[:16] if found else ""
 
 
+def path() -> Path:
+    """Return where the jar is: beside this package, or, in a worker of Spark to which only that was sent, where Spark
+    has put it."""
+    return JAR if JAR.is_file() else shipped(JAR.name) or JAR
+
+
 def jar_version() -> str:
     """Return the version that the jar says it has; "" when it is missing or damaged."""
     try:
-        with zipfile.ZipFile(JAR) as archive:
+        with zipfile.ZipFile(path()) as archive:
             return archive.read(VERSION_FILE).decode("ascii", "replace").strip()
     except (OSError, KeyError, zipfile.BadZipFile):
         return ""
@@ -62,7 +69,7 @@ def jar_version() -> str:
 def problem(version: str | None = None) -> str:
     """Say why the jar can't be used: a sentence, "" when it can. ``version`` is what a running checker says of itself;
     without it, the jar is asked."""
-    if version is None and not JAR.is_file():
+    if version is None and not path().is_file():
         return f"the checker's jar {JAR} is missing: build it with `python -m checkers.linearizable` (or `make setup`)"
     version = jar_version() if version is None else version
     wanted = wanted_version()

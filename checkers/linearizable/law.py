@@ -1,7 +1,8 @@
 """What clients saw of an object that only they change fits one order of its changes (Herlihy and Wing 1990).
 
-The kernel gathers the operations on the controllers' objects, the judgement has each object searched for such an order:
-in Python first, which decides all but the hardest, and by the search that it was made with where that gives up.
+The kernel gathers the operations on each object and searches them for such an order. A search that takes long is
+deferred, so that it is done wherever a core is free: in Python first, which decides all but the hardest, and by the
+search that the law was made with where that gives up.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from chaos.errors import MachineError
 from chaos.findings import Findings, decide
-from chaos.law import AnomalyKind, Key, Law, Partial, Promise
+from chaos.law import AnomalyKind, Deferred, Key, Law, Partial, Promise
 from chaos.law import Rows as LawRows
 from chaos.operations import Acquire, CompareAndSet, CreateObject, HarnessRow, ReadObject, Release, WriteObject
 from chaos.shard_rows import Rows
@@ -27,6 +30,8 @@ from checkers.linearizable.witness.known_patterns import known_pattern
 from checkers.linearizable.witness.partial_linearization import PartialLinearization, dead_ends, minimal_dead_ends
 
 FUNCTIONS = ("read", "write", "cas", "acquire", "release")
+#: What the search for one object may cost where its rows are: configurations in all, and for each operation.
+EASY, EASY_EACH = 1_000, 4
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
 MAX_SECONDS = 10.0
@@ -50,7 +55,7 @@ class Linearizable(Law):
     """The law. ``search`` judges the histories that Python alone could not decide."""
 
     promise = PROMISE
-    key = Key.RUN
+    key = Key.OBJECT
     reads = (CreateObject, ReadObject, WriteObject, CompareAndSet, Acquire, Release, HarnessRow)
     uses = (Use.OBJECTS,)
     on_prefix = True
@@ -61,52 +66,54 @@ class Linearizable(Law):
     def examine(self, given: LawRows) -> Partial:
         rows = given.columns
         found = Findings(PROMISE)
-        calls = sorted(_calls(rows, found), key=lambda call: call["called"])
-        for init in _inits(rows):
-            mine = [c for c in calls if (c["object"], c["model"]) == (init["object"], init["model"])]
-            found.fact(**init, calls=mine)
+        calls: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for call in sorted(_calls(rows, found), key=lambda call: call["called"]):
+            calls.setdefault((call["object"], call["model"]), []).append(call)
+        decided = Partial()
+        made = {(init["object"], init["model"]): init for init in _inits(rows)}
+        for key, init in made.items():
+            mine = calls.pop(key, [])
             found.count("objects", 1)
             found.count("completed", sum(call["ended"] >= 0 for call in mine))
             found.count("unclear", sum(call["ended"] < 0 for call in mine))
-        made = {(init["object"], init["model"]) for init in _inits(rows)}
-        found.not_owed("" if calls or made or Use.OBJECTS in given.run.uses else "no workload changed objects")
-        for name, model in sorted({(call["object"], call["model"]) for call in calls} - made):
+            fact = {**init, "calls": mine}
+            history = _history(fact)
+            result = sequential.examine(history, max_configs=max(EASY, EASY_EACH * len(mine)))
+            if result.valid is None:
+                found.defer(str(history.id), fact)
+            else:
+                decided = decided.merge(_partial(fact, history, result))
+        owed = bool(calls or made or Use.OBJECTS in given.run.uses)
+        found.not_owed("" if owed else "no workload changed objects")
+        for name, model in sorted(calls):
             found.gap(f"nothing shows in which state {name} ({model}) began")
-        return found.partial()
+        return found.partial().merge(decided)
+
+    def settle(self, deferred: Deferred) -> Partial:
+        history = _history(deferred.given)
+        return _partial(deferred.given, history, self._searched(history))
 
     def judge(self, partial: Partial) -> Verdict:
-        needs = [("completed", "no operation on an object was completed")]
-        return decide(PROMISE, partial.merge(self._searched(partial.facts)), needs=needs)
+        return decide(PROMISE, partial, needs=[("completed", "no operation on an object was completed")])
 
-    def _searched(self, reported: Sequence[Mapping[str, Any]]) -> Partial:
-        """Search every object for an order; what is undecided is a gap."""
-        anomalies: list[Anomaly] = []
-        gaps: list[str] = []
-        histories = [_history(fact) for fact in reported]
-        for fact, history, result in zip(reported, histories, self._results(histories), strict=True):
-            where = f"{fact['object']} ({fact['model']})"
-            if result.valid is False:
-                anomalies.append(_anomaly(fact, history, result))
-            elif result.valid is None:
-                far = ", ".join(f"{one.reason}; {one.placed} of {one.of} placed" for one in result.undecided)
-                gaps.append(f"whether {where} is linearizable could not be decided ({far or 'no reason given'})")
-        return Partial(anomalies=anomalies, gaps=gaps)
-
-    def _results(self, histories: Sequence[History]) -> list[Result]:
-        results = [
-            sequential.examine(history, max_configs=MAX_CONFIGS, max_seconds=MAX_SECONDS) for history in histories
-        ]
-        hard = [place for place, result in enumerate(results) if result.valid is None]
-        if not hard or self.search is None:
-            return results
+    def _searched(self, history: History) -> Result:
+        result = sequential.examine(history, max_configs=MAX_CONFIGS, max_seconds=MAX_SECONDS)
+        if result.valid is not None or self.search is None:
+            return result
         try:
-            for place, result in zip(hard, self.search([histories[place] for place in hard]), strict=True):
-                results[place] = result
-        except MachineError as error:  # no Java, no jar: what is decided stays decided
-            for place in (place for place in hard if results[place].valid is None):
-                explained = [replace(one, reason=f"{one.reason}; {error}") for one in results[place].undecided]
-                results[place] = replace(results[place], undecided=tuple(explained))
-        return results
+            (found,) = self.search([history])
+            return found
+        except MachineError as error:  # no Java, no jar
+            explained = (replace(one, reason=f"{one.reason}; {error}") for one in result.undecided)
+            return replace(result, undecided=tuple(explained))
+
+
+def _partial(fact: Mapping[str, Any], history: History, result: Result) -> Partial:
+    """Return what a search has found out about an object; what is undecided is a gap."""
+    if result.valid is not None:
+        return Partial(anomalies=() if result.valid else (_anomaly(fact, history, result),))
+    far = ", ".join(f"{one.reason}; {one.placed} of {one.of} placed" for one in result.undecided)
+    return Partial(gaps=(f"whether {history.id} is linearizable could not be decided ({far or 'no reason given'})",))
 
 
 # From rows to operations
@@ -139,6 +146,7 @@ def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
     first = _load_began_ns(rows)
     for f in FUNCTIONS:
         calls = facts.calls(rows, f)
+        _note_lost(rows, f, calls, found)
         for number, at in enumerate(calls.invoke.tolist()):
             asked = rows.value(at)
             if "object" not in asked or "model" not in asked:
@@ -166,6 +174,16 @@ def _calls(rows: Rows, found: Findings) -> Iterator[dict[str, Any]]:
                 "called_s": (int(times[at]) - first) / 1e9,
                 "ended_s": (int(times[done]) - first) / 1e9 if known else -1.0,
             }
+
+
+def _note_lost(rows: Rows, f: str, calls: facts.Calls, found: Findings) -> None:
+    """Note ends that don't belong to any of the calls: a stranger's that names no object, or another one than the row
+    where it began, so that it may stand in another shard."""
+    index, op = rows.column("index"), rows.column("op")
+    every = rows.where(kind="op", f=f)
+    ends = every[~np.isin(every, calls.invoke) & ~np.isin(op[every], calls.began)]
+    for at in ends.tolist():
+        found.gap(f"where the {f} began that ended in row {int(index[at])} is not known")
 
 
 def _meaning(f: str, fields: Mapping[str, Any], *, ok: bool, known: bool) -> tuple[Function, list[Argument]] | None:

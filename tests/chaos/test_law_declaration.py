@@ -186,7 +186,7 @@ def test_fields_become_the_columns_in_which_they_stand() -> None:
         ({"reads": (Send, 3)}, "it reads 3, which is no class of rows"),
         ({"reads": (RowClass,)}, "no class of rows"),
         ({"reads": ()}, "it reads nothing"),
-        ({"key": "offset"}, "'offset' is not a valid Key; known: queue, node, group, run"),
+        ({"key": "offset"}, "'offset' is not a valid Key; known: queue, node, group, object, run"),
     ],
 )
 def test_a_declaration_that_means_nothing_is_refused(declared: dict[str, object], words: str) -> None:

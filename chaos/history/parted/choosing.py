@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from chaos.history.columns import VALUE
 from chaos.history.ends import NEEDED
 from chaos.history.parted import numbers
 from chaos.history.parted import places as _places
-from chaos.history.parted.words import coded
+from chaos.history.parted.words import coded, named
 
 #: Columns by which rows are chosen and distinguished, and by which beginnings are made of ends.
 ALWAYS = ("kind", "f", "queue", *NEEDED)
@@ -26,6 +24,8 @@ LIVED = ("node", "incarnation", "step")
 MOST_SHARDS = 1 << 12
 #: Parts of less than a queue: keys that follow one another share shards.
 OF_QUEUES = ("offset", "call", "message")
+#: Keys that stand in the ``value`` of a row, under this name.
+OF_VALUES = ("group", "object")
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -68,8 +68,8 @@ class Sieve:
 @dataclass(frozen=True, slots=True)
 class Part:
     """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
-    rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, or ``group`` for
-    ``value.group``; ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
+    rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, one of :data:`OF_VALUES`, or
+    ``offset``, ``message`` and ``call`` for less than a queue (:mod:`chaos.history.parted.places`);
     ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
     more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
 
@@ -88,6 +88,11 @@ class Part:
     of_queues: tuple[Chosen, ...] = ()
     summaries: tuple[Sieve, ...] = ()
     sifted: tuple[Sieve, ...] = ()
+
+    @property
+    def maybe_own(self) -> tuple[Chosen, ...]:
+        """Which rows are its own, and those of which sieves may keep some."""
+        return (*self.own, *(one for sieve in self.sifted for one in sieve.rows))
 
     @property
     def has_beside(self) -> bool:
@@ -137,20 +142,20 @@ class Chooser:
         self._kept = kept or {}
         self._places = places or _places.Places()
         self._keys: dict[str, Ints] = {}
-        self._parts: dict[Part, tuple[Flags, Flags, Ints]] = {}
+        self._parts: dict[Part, tuple[Flags, Flags]] = {}
         self._words: dict[str, tuple[npt.NDArray[Any], list[str]]] = {}
         self._pairs: npt.NDArray[Any] | None = None
 
-    def of(self, part: Part) -> tuple[Flags, Flags, Ints]:
-        """Which rows are a part's own, which it needs everywhere, and the key of each row."""
+    def of(self, part: Part) -> tuple[Flags, Flags]:
+        """Which rows are a part's own, and which it needs everywhere."""
         if part not in self._parts:
             self._parts[part] = self._chosen(part)
         return self._parts[part]
 
-    def _chosen(self, part: Part) -> tuple[Flags, Flags, Ints]:
+    def _chosen(self, part: Part) -> tuple[Flags, Flags]:
         everywhere = self.any_of(part.everywhere) | self._kept_by(part.sieves)
         own = self.any_of(part.own) | self._kept_by(part.sifted)
-        return own & ~everywhere, everywhere, self.keys(part.key)
+        return own & ~everywhere, everywhere
 
     def _kept_by(self, sieves: Sequence[Sieve]) -> Flags:
         found = np.zeros(self._table.num_rows, dtype=np.bool_)
@@ -210,17 +215,9 @@ class Chooser:
             return self._places.calls(self._table)
         if key == "message":
             return self._places.messages(self._table)
-        codes, texts = coded(self._table, "node") if key == "node" else _groups(self._table)
-        numbers = np.array([*(zlib.crc32(text.encode()) for text in texts), 0], dtype=np.int64)
-        return numbers[codes]
-
-
-def _groups(table: pa.Table) -> tuple[npt.NDArray[Any], list[str]]:
-    """``value.group`` of each row as a code, -1 where there is none."""
-    texts = table[VALUE].cast(pa.string()).combine_chunks()
-    found = pc.struct_field(pc.extract_regex(texts, r'"group":\s*"(?P<found>[^"\\]*)"'), "found")
-    encoded = (found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).dictionary_encode()
-    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+        codes, texts = named(self._table, key) if key in OF_VALUES else coded(self._table, key)
+        hashes = (zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts)
+        return np.array([*hashes, 0], dtype=np.int64)[codes]
 
 
 def is_split(part: Part, rows: Ints, most: int) -> bool:

@@ -1,4 +1,4 @@
-"""The words of a text column as numbers."""
+"""The words of a text column, and those under a key of a row's ``value``, as numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from chaos.history.columns import VALUE
+from chaos.history.values import extracted, to_json, value_of, word_under
 
 
 def coded(table: pa.Table, column: str) -> tuple[npt.NDArray[Any], list[str]]:
@@ -25,3 +28,21 @@ def among(table: pa.Table, column: str, words: Collection[str]) -> npt.NDArray[n
     codes, texts = coded(table, column)
     found: npt.NDArray[np.bool_] = np.array([*(text in words for text in texts), False], np.bool_)[codes]
     return found
+
+
+def named(table: pa.Table, key: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Likewise what stands under this key of each row's ``value``; what is no text, as JSON. Where a pattern can't tell
+    it, the value is parsed: whose a row is must not depend on how a stranger writes it."""
+    texts = table[VALUE].cast(pa.string()).combine_chunks()
+    at = np.flatnonzero(pc.fill_null(pc.match_substring_regex(texts, rf'"{key}"|\\u'), False).to_numpy(False))
+    texts = texts.take(pa.array(at))
+    found = extracted(texts, word_under(key))
+    is_odd = pc.or_(pc.is_null(found), pc.greater(pc.count_substring_regex(texts, rf'"{key}"|\\u'), 1))
+    words = found.to_pylist()
+    for place in np.flatnonzero(pc.fill_null(is_odd, True).to_numpy(False)).tolist():
+        value = value_of(texts[place].as_py()).get(key)
+        words[place] = value if value is None or isinstance(value, str) else to_json(value)
+    known: dict[str, int] = {}
+    codes = np.full(table.num_rows, -1, np.int64)
+    codes[at] = [-1 if word is None else known.setdefault(word, len(known)) for word in words]
+    return codes, [*known]

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.errors import BadInput
 from chaos.history import directory
-from chaos.judging import engine
+from chaos.judging import halves
 from chaos.judging.in_process import Filed, InProcess
 from chaos.judging.outcome import judge
 from chaos.judging.run import ExaminedRun, examine_run, examine_runs
@@ -166,7 +166,7 @@ def test_jobs_that_all_die_are_not_tried_for_ever(runs: list[Path]) -> None:
     with Workers(killed) as session:
         found = together([*runs[:1]] * 100, session)
         assert {verdict.validity for verdict in found} == {Validity.UNKNOWN}
-        assert session.jobs < 3 * engine.MOST_FAILED_JOBS
+        assert session.jobs < 3 * halves.MOST_FAILED_JOBS
 
 
 def test_a_session_that_is_lost_is_asked_no_more(runs: list[Path]) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from chaos.errors import MachineError
-from chaos.law import Partial
-from chaos.law_declaration import declared_rows
+from chaos.judging.divided import parted
+from chaos.judging.engine import judge_rows
+from chaos.judging.plan import WHOLE, plan
+from chaos.judging.registry import Registry
+from chaos.judging.shard import Shard
+from chaos.law import Deferred, Partial
+from chaos.law_declaration import declared_rows, kernel_of
 from chaos.testing.laws import check_law
-from chaos.verdict import Anomaly, Validity
+from chaos.verdict import Anomaly, Validity, Verdict
 from checkers.linearizable.history import Result, Undecided
 from checkers.linearizable.law import Linearizable
-from tests.checkers.histories import History
+from tests.checkers.histories import History, table_of
 from tests.checkers.names import A, L
 
 LAW = L.LINEARIZABLE
@@ -255,23 +261,81 @@ def test_what_no_search_could_decide_is_unknown_and_named(monkeypatch: pytest.Mo
         asked.extend(one.id for one in histories)
         return [gives_up(one) for one in histories]
 
-    law = Linearizable(search=search)
-    partial = law.examine(declared_rows(shard(history), history.context(), law.reads))
-    verdict = law.judge(partial)
+    verdict = judged(Linearizable(search=search), history)
     assert verdict.validity is Validity.UNKNOWN and "o (replica-info)" in verdict.why and "3 of 5" in verdict.why
     assert asked == ["o (fenced-lock)", "o (register)", "o (replica-info)"]
 
     def no_java(histories: Any) -> list[Result]:
         raise MachineError("no Java here")
 
-    verdict = Linearizable(search=no_java).judge(partial)
+    verdict = judged(Linearizable(search=no_java), history)
     assert verdict.validity is Validity.UNKNOWN and "time; no Java here; 3 of 5" in verdict.why
 
 
-def shard(history: History) -> Any:
-    from chaos.judging.shard import Shard
+def judged(law: Linearizable, history: History) -> Verdict:
+    """What the law says of a history that is one shard."""
+    known = Registry({("law", 0): kernel_of(law)}, {})
+    (verdict,) = judge_rows([(WHOLE, history.table())], history.context(), known)
+    return verdict
 
-    return Shard(history.table())
+
+def test_what_nobody_settles_is_unknown() -> None:
+    partial = Partial(counts={"completed": 1}, deferred=(Deferred(about="o (register)", given={}),))
+    verdict = Linearizable().judge(partial)
+    assert verdict.validity is Validity.UNKNOWN and verdict.why == "o (register) was not decided"
+
+
+def test_what_is_settled_later_is_what_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = Objects().made(), Objects().made()
+    for history in (good, bad):
+        history.change(1, 1, 2)
+        history.write("a")
+        history.take(2, 2)
+    bad.read(1, 1)
+    at_once = [judged(Linearizable(), history) for history in (good, bad)]
+    monkeypatch.setattr("checkers.linearizable.law.EASY", 0)
+    monkeypatch.setattr("checkers.linearizable.law.EASY_EACH", 0)
+    law = Linearizable()
+    partial = law.examine(declared_rows(Shard(bad.table()), bad.context(), law.reads))
+    assert len(partial.deferred) == 3 and not partial.anomalies
+    assert [judged(law, history) for history in (good, bad)] == at_once
+    assert [verdict.validity for verdict in at_once] == [Validity.VALID, Validity.INVALID]
+
+
+@pytest.mark.parametrize("most", [1, 200, 1_000])
+def test_objects_are_judged_in_shards_as_in_one(most: int) -> None:
+    history = Objects()
+    history.phase("load")
+    for number in range(30):
+        history.made(f"o{number}")
+    for number in range(300):
+        name = f"o{number % 30}"
+        wrong = number == 250
+        history.end(history.began("write", "register", name, address=f"{number}"))
+        history.end(history.began("read", "register", name), address="wrong" if wrong else f"{number}")
+    known = Registry({("law", 0): kernel_of(Linearizable())}, {})
+    table, context = history.table(), history.context()
+    shards = list(parted([table], plan(known.kernels, context.meta), most))
+    assert (len(shards) == 30) == (most == 1)
+    assert judge_rows(shards, context, known) == judge_rows([(WHOLE, table)], context, known)
+
+
+@pytest.mark.parametrize("renamed", ["p", None])
+def test_an_end_that_names_another_object_than_its_beginning_is_a_gap(renamed: str | None) -> None:
+    """A stranger's: whatever shard it stands in, nobody takes the call for one without an end."""
+    history = Objects().made().made("p")
+    history.read_address("nowhere")
+    op, value = history.began("read", "register")
+    last = history.complete(op, value={**value, "address": "wrong"})
+    ended = {"model": "register", "address": "wrong", **({"object": renamed} if renamed else {})}
+    history.rows[last]["value"] = json.dumps(ended)
+    known = Registry({("law", 0): kernel_of(Linearizable())}, {})
+    table, context = table_of(history.rows), history.context()
+    shards = list(parted([table], plan(known.kernels, context.meta), 1))
+    (verdict,) = judge_rows(shards, context, known)
+    assert verdict.validity is not Validity.VALID
+    if renamed:
+        assert f"that ended in row {last} is not known" in verdict.why
 
 
 def test_the_law_keeps_the_contract() -> None:
