@@ -32,3 +32,9 @@ def test_importing_the_package_loads_none_of_its_searches() -> None:
     script = "import sys, checkers.linearizable; print(*(name for name in sys.modules if 'linearizable' in name))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert set(loaded) == {f"checkers.linearizable{module}" for module in ("", ".history", ".paths")}
+
+
+@pytest.mark.parametrize("module", ["checker", "batches", "law"])
+def test_each_module_can_be_the_first_that_is_imported(module: str) -> None:
+    """As where a law looks for its search."""
+    subprocess.run([sys.executable, "-c", f"import checkers.linearizable.{module}"], check=True)
