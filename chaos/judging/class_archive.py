@@ -26,7 +26,7 @@ BUILD_TIMEOUT_S = 180
 #: Fast start matters more than peak speed: kernels run in Python workers, the JVM only starts them.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 ARCHIVE_VARIABLE = "STORMPROOF_ARCHIVE_AT_EXIT"
-#: By this name the module of a law gives the jars that it needs in Spark's JVM: a tuple of paths.
+#: By this name the module of a law gives the jars that it needs where Spark is: a tuple of paths.
 JARS = "JARS"
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install it (Debian/Ubuntu: apt-get install "

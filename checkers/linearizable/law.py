@@ -31,7 +31,7 @@ from checkers.linearizable.witness.partial_linearization import PartialLineariza
 
 FUNCTIONS = ("read", "write", "cas", "acquire", "release")
 #: What the search for one object may cost where its rows are: configurations in all, and for each operation.
-EASY, EASY_EACH = 1_000, 4
+EASY, EASY_EACH = 5_000, 4
 #: What the search in Python may cost for one object before the other one is asked.
 MAX_CONFIGS = 200_000
 MAX_SECONDS = 10.0

