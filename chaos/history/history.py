@@ -19,15 +19,15 @@ from chaos.history.manifest import Sealed
 from chaos.history.opening import resolve_one
 from chaos.history.pieces import Piece
 from chaos.history.row import Keep, Row, rows_of
-from chaos.history.row_files import RowFiles, Shape
+from chaos.history.row_files import RowFiles
 from chaos.history.run_meta import RunMeta
 
 
 class History:
     """The rows of one run, in ``index`` order, with what its ``run.json`` says.
 
-    Rows are read when they are first asked for, and held. What a large run has too many of is read with :meth:`only`
-    and :meth:`blocks`, which hold the wanted rows alone. Seconds count from when the load began (from the harness's
+    Rows are read when they are first asked for, and held. What a large run has too many of is read with :meth:`only`,
+    which holds the wanted rows alone, or as :attr:`pieces`. Seconds count from when the load began (from the harness's
     first row, if it never did), as laws count them too.
 
     Reading rows raises :class:`chaos.errors.DamagedHistory` when nothing at all can be read, and
@@ -115,22 +115,9 @@ class History:
         left."""
         return self._source.recorded()
 
-    def blocks(self, keep: Keep, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
-        """Yield the wanted rows, some at a time, in any order, each once. ``columns``: those that are read, ``index``
-        among them."""
-        return self._source.blocks(keep, columns)
-
-    def only(
-        self,
-        keep: Keep,
-        columns: Collection[str] = COLUMNS,
-        shape: Shape | None = None,
-        among: Collection[range] | None = None,
-    ) -> History:
-        """Return the history of the wanted rows alone. ``columns``: those that ``keep`` and ``shape`` need, ``index``
-        among them; ``shape`` makes other columns of the wanted rows; ``among``: the numbers that wanted rows may have,
-        if that is known."""
-        return History(self._run, None, self._source.rows(keep, columns, shape, among), self._meta)
+    def only(self, keep: Keep, among: Collection[range] | None = None) -> History:
+        """Return the history of the wanted rows alone. ``among``: the numbers that these may have, if that is known."""
+        return History(self._run, None, self._source.rows(keep, among), self._meta)
 
     def with_rows(self, table: pa.Table, damage: Sequence[str] = ()) -> History:
         """Return a history of the same run with these rows, in ``index`` order."""

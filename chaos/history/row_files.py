@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos import guarded
 from chaos.errors import ChaosError, DamagedHistory
@@ -31,8 +30,6 @@ from chaos.history.row import Keep
 from chaos.history.stream import SCHEMA, STREAM, stream_blocks
 from chaos.history.traces import trace_blocks
 
-#: Makes of wanted rows what is held: other columns, but no other rows.
-Shape = Callable[[pa.Table], pa.Table]
 #: Lines of traces hardly ever take fewer bytes; those of ours take twice as many.
 LINE_BYTES = 64
 
@@ -89,41 +86,15 @@ class RowFiles:
         """Whether there are so many rows that nobody should hold all of them."""
         return bool(self.pieces)
 
-    def rows(
-        self,
-        keep: Keep | None = None,
-        columns: Collection[str] = COLUMNS,
-        shape: Shape | None = None,
-        among: Collection[range] | None = None,
-    ) -> tuple[pa.Table, list[str]]:
-        """Return as :meth:`recorded` does, with these columns. ``columns``: those that ``keep`` and ``shape`` need,
-        ``index`` among them. ``among``: the numbers that wanted rows may have, if that is known."""
-        names = [name for name in COLUMNS if name in columns]
+    def rows(self, keep: Keep | None = None, among: Collection[range] | None = None) -> tuple[pa.Table, list[str]]:
+        """Return as :meth:`recorded` does. ``among``: the numbers that wanted rows may have, if that is known: of a
+        large run no others are read."""
         if self.pieces:
             found = [piece for piece in self.pieces if among is None or _meets(piece, among)]
             with suppress(DamagedHistory):
-                blocks = self._of_pieces(found, _every if keep is None else keep, names)
-                return _in_order(blocks, names, shape), self._damage
+                return _in_order(self._of_pieces(found, _every if keep is None else keep)), self._damage
             self._broken = True
-        table, damage = self.recorded(keep)
-        table = table.select(names)
-        return table if shape is None else shape(table), damage
-
-    def blocks(self, keep: Keep, columns: Collection[str] = COLUMNS) -> Iterator[pa.Table]:
-        """Yield the wanted rows with these columns, ``index`` among them, some at a time, in any order, each once.
-        Raises as :meth:`recorded`."""
-        names = [name for name in COLUMNS if name in columns]
-        given = -1
-        if self.pieces:
-            try:
-                for block in self._of_pieces(self.pieces, keep, names):
-                    yield block
-                    given = max(given, int(block["index"].to_numpy().max(initial=-1)))
-                return
-            except DamagedHistory:
-                self._broken = True
-        rows = self.recorded(keep)[0].select(names)
-        yield rows.filter(pc.greater(rows["index"], given))
+        return self.recorded(keep)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -160,13 +131,13 @@ class RowFiles:
         return of_stream + sum(path.lstat().st_size for path in lines) // LINE_BYTES
 
     @staticmethod
-    def _of_pieces(wanted: Sequence[Piece], keep: Keep, names: list[str]) -> Iterator[pa.Table]:
+    def _of_pieces(wanted: Sequence[Piece], keep: Keep) -> Iterator[pa.Table]:
         with ThreadPoolExecutor(1) as reader:  # to decode a piece needs no interpreter: it is done ahead
             pieces = iter(wanted)
-            ahead = [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
+            ahead = [reader.submit(piece.read) for piece in islice(pieces, 1)]
             while ahead:
                 rows = ahead.pop().result()
-                ahead += [reader.submit(piece.read, names) for piece in islice(pieces, 1)]
+                ahead += [reader.submit(piece.read) for piece in islice(pieces, 1)]
                 yield rows.filter(pa.array(np.array(keep(rows), dtype=np.bool_)))
 
     def _left_shards(self) -> tuple[pa.Table, list[str]]:
@@ -216,11 +187,9 @@ def _every(rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.ones(rows.num_rows, np.bool_)
 
 
-def _in_order(blocks: Iterator[pa.Table], names: list[str], shape: Shape | None) -> pa.Table:
-    """Return all rows of these blocks, which have the columns ``names``, in the order of their numbers."""
-    empty = pa.schema([SCHEMA.field(name) for name in names]).empty_table()
-    tables = [rows if shape is None else shape(rows) for rows in (empty, *blocks)]
-    table = pa.concat_tables(tables).unify_dictionaries()
+def _in_order(blocks: Iterator[pa.Table]) -> pa.Table:
+    """Return all rows of these blocks, in the order of their numbers."""
+    table = pa.concat_tables([SCHEMA.empty_table(), *blocks]).unify_dictionaries()
     index = table["index"].to_numpy()
     if np.all(index[1:] > index[:-1]):
         return table.combine_chunks()

@@ -62,7 +62,7 @@ def test_report_and_check_take_an_archive(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pages: list[Path] = []
-    monkeypatch.setattr("reports.render", lambda found: pages.append(found) or found / "report.html")
+    monkeypatch.setattr("reports.render", lambda found, _=None: pages.append(found) or found / "report.html")
     archive = pack(run, tmp_path / "artefact.zip", "here/")
     assert cli._run(["report", str(archive), "--out", str(tmp_path / "home")]) == 0
     assert pages == [tmp_path / "home" / "here"] and capfd.readouterr().out.strip().endswith("here/report.html")

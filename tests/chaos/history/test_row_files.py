@@ -80,8 +80,6 @@ def is_the_same(run: Path) -> None:
     for keep in (sends, None):
         (wanted, damage), (found, problems) = RowFiles(run).recorded(keep), RowFiles(run).rows(keep)
         assert plain(found).equals(plain(wanted)) and problems == damage
-    blocks = pa.concat_tables(RowFiles(run).blocks(every, ("index", "f"))).unify_dictionaries()
-    assert blocks.to_pylist() == wanted.select(["index", "f"]).to_pylist()
 
 
 def test_the_rows_of_a_large_run_come_from_its_pieces(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +88,8 @@ def test_the_rows_of_a_large_run_come_from_its_pieces(run: Path, monkeypatch: py
     assert len(pieces(run, manifest.read(run))) > 4
     monkeypatch.setattr(RowFiles, "recorded_blocks", None)
     assert RowFiles(run).is_large and plain(RowFiles(run).rows()[0]).equals(plain(wanted))
-    blocks = [*RowFiles(run).blocks(sends, ("index", "f"))]
-    assert len(blocks) > 4 and all(block.column_names == ["index", "f"] for block in blocks)
-    assert pa.concat_tables(blocks)["index"].to_pylist() == wanted.filter(sends(wanted))["index"].to_pylist()
+    found, _ = RowFiles(run).rows(sends)
+    assert plain(found).equals(plain(wanted.filter(sends(wanted))))
 
 
 @pytest.mark.parametrize("columns", [("index",), ("f", "kind"), ("value", "step", "index"), ("began_ns", "op")])
@@ -210,20 +207,17 @@ def test_a_piece_that_is_altered_meanwhile_costs_no_row_and_gives_none_twice(
     if which == "a piece that was made":
         _damaged_line(run)
     files = RowFiles(run)
-    blocks = files.blocks(sends, ("index", "f"))
-    found = [next(blocks)]
+    assert files.is_large
     if which == "a segment of the stream":
         _third_segment(run)
     else:
         _noise(
             sorted([*temporary.glob("*/*.arrows")] or [run / name for name in trace_files(run, manifest.read(run))])[-1]
         )
-    found += blocks
     wanted, damage = RowFiles(run).recorded(sends)
-    assert len(found) >= 2 and not files.is_large and len(damage) == 1
-    assert pa.concat_tables(found)["index"].to_pylist() == wanted["index"].to_pylist()
-    again, problems = files.rows(sends)
-    assert plain(again).equals(plain(wanted)) and problems == damage
+    found, problems = files.rows(sends)
+    assert plain(found).equals(plain(wanted)) and problems == damage
+    assert not files.is_large and len(damage) == 1
 
 
 #: What keeps a run from being VALID whose stream is gone.
