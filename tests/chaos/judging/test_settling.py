@@ -97,6 +97,22 @@ def test_an_object_that_kills_its_worker_of_spark_is_unknown(monkeypatch: pytest
     assert verdict_on(history, found).validity is Validity.INVALID
 
 
+@pytest.mark.spark
+def test_what_python_leaves_undecided_is_decided_on_a_jvm_of_the_worker() -> None:
+    """Any subset of the writes may have come first, and Python tries them all."""
+    history = Objects().made()
+    writes = [history.began("write", "register", address=f"{number}") for number in range(22)]
+    for one in writes:
+        history.end(one)
+    history.read_address("what nobody wrote")
+    found = examined(history)
+    assert [one.about for _, partial in found for one in partial.deferred] == ["o (register)"]
+    assert verdict_on(history, found).validity is Validity.UNKNOWN, "this law has no search but that in Python"
+    with Session(masters.parse("local[2]")) as session:
+        (there,) = settled_on(session, [found])
+    assert verdict_on(history, there).validity is Validity.INVALID
+
+
 class Defers(Law):
     promise, key, reads = PROMISE, Key.RUN, (CreateObject,)
 

@@ -284,6 +284,11 @@ def test_the_law_brings_its_jar_into_the_jvm_of_spark(tmp_path, monkeypatch):
     assert class_archive.law_jars() == (), "one that is not built is left out"
 
 
+def test_a_jar_that_is_older_than_its_sources_is_not_sent_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jar, "wanted_version", lambda: "newer")
+    assert class_archive.law_jars() == ()
+
+
 # What Java says of each model is what Python says.
 
 
