@@ -12,7 +12,7 @@ import pytest
 from chaos.errors import BadInput
 from chaos.judging.spark import Session
 from chaos.verdict import Validity
-from checkers.linearizable import checker, gateway, jar
+from checkers.linearizable import jar
 from checkers.linearizable.checker import check_keys
 from checkers.linearizable.history import Function
 
@@ -105,15 +105,3 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_unknown(session, tmp_path
     assert verdict.validity is Validity.UNKNOWN and "gone" in verdict.why
     none = check_keys(session, [rows(tmp_path / "good", (1, READ, 1, 1, None), files=1)], "register")
     assert none.validity is Validity.UNKNOWN and none.counts["operations"] == 0
-
-
-def test_small_histories_use_the_jvm_of_the_session(session, monkeypatch):
-    session.wait()
-    gateway.forget()
-    monkeypatch.setattr(gateway, "Gateway", None)  # there must be no second JVM
-    events = [
-        {"process": 0, "type": kind, "f": f, "value": value}
-        for f, value in (("write", 1), ("read", 2))
-        for kind in ("invoke", "ok")
-    ]
-    assert checker.check(events, "register", engine="jvm").validity is Validity.INVALID
