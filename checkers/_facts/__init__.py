@@ -37,7 +37,6 @@ from checkers._facts.nodes.logs import (
     final_log,
     in_node_order,
     last_before,
-    moment,
     node_traces,
     nodes_of,
 )
@@ -101,7 +100,6 @@ __all__ = [
     "masters",
     "may_lack_ends",
     "messages",
-    "moment",
     "node_traces",
     "nodes_of",
     "only_copy_destroyed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -212,30 +212,3 @@ def falls(rows: Rows, name: str) -> Iterator[tuple[Version, Version]]:
         column = getattr(found, name)
         for place in np.flatnonzero(column[1:] < column[:-1]).tolist():
             yield found[place], found[place + 1]
-
-
-#: A row's place in its node's own order: life, step, index.
-Moment = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """A node's rows of some kinds, in the order in which it lived them."""
-
-    moments: Sequence[Moment]
-    at: Sequence[int]
-
-    @classmethod
-    def of(cls, rows: Rows, node: str, *kinds: str) -> Timeline:
-        found = facts.node_traces(rows, node, *kinds)
-        return cls(facts.moment(rows, found), found.tolist())
-
-    def last(self, moment: Moment) -> int:
-        """Return the last row up to this moment in the same life, -1 if there is none."""
-        place = bisect_right(self.moments, moment) - 1
-        return self.at[place] if place >= 0 and self.moments[place][0] == moment[0] else -1
-
-    def last_of_any_life(self, moment: Moment) -> int:
-        """Return the last row up to this moment, -1 if there is none."""
-        place = bisect_right(self.moments, moment) - 1
-        return self.at[place] if place >= 0 else -1

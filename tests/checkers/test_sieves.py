@@ -28,15 +28,14 @@ from chaos.kernel import Kernel, Key, Needs, Reads
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
-from checkers import upload_bound
 from checkers._facts import reads
-from checkers._facts.arrays import NEVER, Flags
+from checkers._facts.arrays import Flags
 from checkers._facts.nodes.logs import first_confirms
 from checkers._facts.reads import own
-from checkers._facts.tier import Timeline
 from checkers.in_sync.members import Members
 from checkers.no_rollback.others import Others
 from checkers.roles.elections import Elections
+from checkers.upload_bound.bound import Bound
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import as_given, ends_of, places_kept
 from tests.checkers.recorded import recording
@@ -85,13 +84,10 @@ def confirmed(rows: Rows) -> list[tuple[int, int]]:
 
 def known_at_commits(rows: Rows) -> list[tuple[int, int]]:
     """(commit, the confirm offset before it), by their rows."""
-    index, found = rows.column("index"), []
-    for at in rows.where(kind="trace", f="tier_commit").tolist():
-        line = Timeline.of(rows, rows.text("node", at), "confirm", "recovered", "bootstrap")
-        life, step, _ = facts.moment(rows, np.array([at]))[0]
-        told = line.last((life, step, NEVER))
-        found.append((int(index[at]), int(index[told]) if told >= 0 else -1))
-    return found
+    commits, index = rows.where(kind="trace", f="tier_commit"), rows.column("index")
+    confirms = np.concatenate([rows.where(kind="trace", f=f) for f in ("confirm", "recovered", "bootstrap")])
+    told = facts.last_before(rows, confirms, commits, by_step=True)
+    return [*zip(index[commits].tolist(), np.where(told >= 0, index[told], -1).tolist(), strict=True)]
 
 
 CHECKS = [(reads.CONFIRMED_APPENDS, confirmed), (reads.CONFIRMED_BY_COMMIT, known_at_commits)]
@@ -183,7 +179,7 @@ ACROSS_NODES: dict[str, Kernel] = {
     "what others had of it": Others(),
     "what members have": Members(),
     "elections": Elections(),
-    "what uploaders had confirmed": upload_bound.Bound(),
+    "what uploaders had confirmed": Bound(),
 }
 GROUP = ("a", "b", "c", "d")
 ACROSS = ("confirm",) * 6 + ("synced",) * 6 + ("role", "set", "truncate", "recovered", "bootstrap", "applied", "start")

@@ -61,7 +61,7 @@ def node_traces(rows: Rows, node: str, *kinds: str) -> Ints:
 
 
 def by_node(rows: Rows, at: Ints) -> Ints:
-    """Sort rows by the names of their nodes, and those of each into its own order; none that name no node."""
+    """Sort rows by the names of their nodes, and those of each into its own order."""
     node = rows.column("node")[at]
     found = (in_node_order(rows, at[node == rows.code("node", name)]) for name in nodes_of(rows, at))
     return np.concatenate([at[:0], *found])
@@ -79,12 +79,6 @@ def last_before(rows: Rows, known: Ints, asked: Ints, *, by_step: bool = False) 
     found = np.empty(len(at), dtype=np.int64)
     found[order] = np.where(before >= 0, at[before], -1)
     return found[len(known) :]
-
-
-def moment(rows: Rows, at: Ints) -> list[tuple[int, int, int]]:
-    """Each row's place in its node's own order."""
-    columns = (rows.column(name)[at].tolist() for name in ("incarnation", "step", "index"))
-    return list(zip(*columns, strict=True))
 
 
 def durable_ends(rows: Rows) -> dict[str, tuple[Ints, Ints]]:

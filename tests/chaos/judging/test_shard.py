@@ -30,6 +30,16 @@ def test_values_that_were_parsed_one_by_one_are_not_kept_for_ever(monkeypatch: p
         assert len(rows._parsed) <= 10
 
 
+def test_values_of_many_rows_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "MOST_PARSED", 10)
+    monkeypatch.setattr(shard, "PARSED_AT_ONCE", 4)
+    rows = Shard(whole([{"value": f'{{"n":{number}}}'} for number in range(40)]))
+    for wanted in ([*range(40)], [3, 3, 39, 0], [], [7, 8, 9, 10, 7, 8]):
+        rows.value(8)
+        assert [*rows.values(np.array(wanted, dtype=np.int64))] == [{"n": row} for row in wanted]
+        assert len(rows._parsed) <= 10
+
+
 def test_what_stands_under_a_key_is_the_same_whoever_asked_before() -> None:
     rng = Random(1)
     values = [json.dumps(rng.choice(({"n": rng.randrange(5)}, {"g": rng.choice("ab")}, {"m": 1}))) for _ in range(80)]
