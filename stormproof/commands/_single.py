@@ -14,6 +14,7 @@ from stormproof.outcome import ExitCode, error_object, exit_code, in_words, wors
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Session
+    from chaos.judging.run import ExaminedRun
     from stormproof.launch import Launch
     from stormproof.replay import Repetition
 
@@ -89,13 +90,13 @@ def say_unmarked(deployment: str) -> None:
         _console.err().print(f"{text}: {problem}", markup=False)
 
 
-def report(verdict: RunVerdict) -> int:
+def report(verdict: RunVerdict, examined: ExaminedRun) -> int:
     """Write the report; a run whose history can't be read has none. Returns the exit code that counts beside the
     verdict's: a page that breaks is a bug of ours, and hides no violation."""
     from reports import render
 
     try:
-        render(Path(verdict.run))
+        render(Path(verdict.run), examined.summarised)
     except ChaosError as error:
         _console.err().print(f"no report: {error}", markup=False)
     except OSError:  # a full disk is said as what it is
@@ -121,6 +122,7 @@ def single(
     """Run, judge and report; returns the exit code. ``compare`` looks at the finished run's directory."""
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs
+    from reports import page_summary
     from stormproof.launch import start
 
     begun: list[Path] = []
@@ -129,13 +131,14 @@ def single(
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
-        verdict = judge(examine_runs([directory], session=session), engine=engine)[0]
+        (examined,) = examine_runs([directory], session=session, summary=page_summary)
+        verdict = judge([examined], engine=engine)[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise
         return _failed(launch, begun[0], error, as_json)
     repetition = compare(directory) if compare is not None else None
-    return _conclude(launch, verdict, as_json, must_reach=must_reach, repetition=repetition)
+    return _conclude(launch, verdict, examined, as_json, must_reach=must_reach, repetition=repetition)
 
 
 def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
@@ -147,7 +150,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     broken = violation(directory) if directory.exists() else None
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
-        return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], as_json, must_reach=False)
+        return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], broken, as_json, must_reach=False)
     _console.complain_of(text)
     if (directory / META).exists():  # nodes that are being ended may make a folder again that was deleted
         _console.err().print(f"what was recorded is in {directory}", markup=False)
@@ -158,9 +161,15 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
 
 
 def _conclude(
-    launch: Launch, verdict: RunVerdict, as_json: bool, *, must_reach: bool, repetition: Repetition | None = None
+    launch: Launch,
+    verdict: RunVerdict,
+    examined: ExaminedRun,
+    as_json: bool,
+    *,
+    must_reach: bool,
+    repetition: Repetition | None = None,
 ) -> int:
-    drawn = report(verdict)
+    drawn = report(verdict, examined)
     missed = must_reach and not all(verdict.reached.values())
     codes = [exit_code(verdict), drawn, *([ExitCode.NOT_REACHED] if missed else [])]
     if as_json:
