@@ -104,11 +104,11 @@ class Searched:
     """The column of values, of which each text that occurs is searched for a key once: many rows have the same, and
     many laws ask for it. Arrow takes as long to begin a search as Python takes for a :data:`FEW` texts."""
 
-    def __init__(self, values: pa.Array) -> None:
-        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-        self._texts = coded.dictionary
+    def __init__(self, values: pa.DictionaryArray) -> None:
+        self.values = values
+        self._texts = values.dictionary
         #: Which text each row has; the last place of all tables stands for none.
-        self._codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+        self._codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False)
         self._numbers: dict[str, tuple[Places, Ints]] = {}
         self._labels: dict[str, tuple[Places, Ints, dict[str, int]]] = {}
 

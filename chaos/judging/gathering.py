@@ -73,29 +73,23 @@ class Shared:
 
     @cached_property
     def rows(self) -> pa.Table:
-        return _once(pa.concat_tables(self._tables))
+        return _once(pa.concat_tables(map(unpack, self.blocks)))
 
     @cached_property
     def kept(self) -> Mapping[Sieve, Ints]:
         """Which rows sieves keep for all shards."""
-        return {
-            choice.sieve: numbers.distinct(_index(table))
-            for choice, table in zip(self.layout.choices, self._tables[1:], strict=True)
-            if choice.part < 0
-        }
-
-    @cached_property
-    def _tables(self) -> list[pa.Table]:
-        return [*map(unpack, self.blocks)]
+        return {choice.sieve: index for choice, index in self._chosen if choice.part < 0}
 
     def summed(self, part: int) -> Ints:
         """Which rows stand beside all shards of a part because a sieve keeps them of one."""
-        found = [
-            _index(table)
-            for choice, table in zip(self.layout.choices, self._tables[1:], strict=True)
-            if choice.part == part
-        ]
+        found = [index for choice, index in self._chosen if choice.part == part]
         return np.concatenate([np.empty(0, np.int64), *found])
+
+    @cached_property
+    def _chosen(self) -> list[tuple[Choice, Ints]]:
+        """Each choice, and the numbers of its rows, ascending."""
+        found = (numbers.distinct(_index(unpack(block))) for block in self.blocks[1:])
+        return [*zip(self.layout.choices, found, strict=True)]
 
 
 def gathered(shared: Shared, bucket: int, blocks: Blocks) -> pa.Table:
@@ -162,18 +156,19 @@ def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table])
 
 
 class _Held:
-    """The rows of a shard that a sieve is about, in their order. One that is asked about them in this order is asked
-    each time that there are many, and only what it keeps is held on."""
+    """The rows of a shard that a sieve is about, in their order. Each time that there are many it is asked about them,
+    and only what it keeps is held on; unless what it must know before all others would be lost."""
 
     def __init__(self, sieve: Sieve, before: pa.Table | None) -> None:
         self._sieve = sieve
         self._tables = [] if before is None else [sieve.only(before)]
+        self._folds = before is None
         self._rows, self._most = 0, MOST_ROWS
 
     def add(self, rows: pa.Table) -> None:
         self._tables.append(rows)
         self._rows += rows.num_rows
-        if self._sieve.apart is not None and self._rows > self._most:
+        if self._folds and self._rows > self._most:
             self._tables = [self.kept()]
             self._rows = self._tables[0].num_rows
             self._most = max(MOST_ROWS, 2 * self._rows)

@@ -46,10 +46,11 @@ class Shard:
 
     def __init__(self, table: pa.Table) -> None:
         table, recorded = with_beginnings(table)
-        index = _integers(table, "index")
+        index = _integers(table["index"])
         self._own = _own(table)
         self._order = _order(index)
-        self._table = table
+        #: Columns that nobody has asked for yet.
+        self._arrow = {name: table.column(name) for name in table.column_names}
         self._length = len(index) if self._order is None else len(self._order)
         if self._own is not None:
             self._own = self._sorted(self._own)
@@ -58,8 +59,7 @@ class Shard:
         self._columns: dict[str, npt.NDArray[Any]] = {"index": self._sorted(index)}
         self._texts: dict[str, list[str]] = {}
         self._narrow: dict[str, npt.NDArray[Any]] = {}
-        self._values: pa.Array | None = None
-        self._searched: Searched | None = None
+        self._values: list[Searched] = []
         self._parsed: dict[int, dict[str, Any]] = {}
         self._where: dict[tuple[tuple[str, str | int], ...], Positions] = {}
         self._memo: dict[Callable[[Rows], Any], Any] = {}
@@ -85,9 +85,9 @@ class Shard:
     def column(self, name: str) -> npt.NDArray[Any]:
         if name not in self._columns:
             if name in INTEGERS:
-                self._columns[name] = self._sorted(_integers(self._table, name))
+                self._columns[name] = self._sorted(_integers(self._arrow.pop(name)))
             elif name in WORDS:
-                codes, self._texts[name] = _words(self._table, name)
+                codes, self._texts[name] = _words(self._arrow.pop(name))
                 self._columns[name] = self._sorted(codes)
             else:
                 raise KeyError(f"a history has no column {name!r} that numbers stand in")
@@ -111,7 +111,7 @@ class Shard:
         row = int(row)
         found = self._parsed.get(row)
         if found is None:
-            found = parse(self._value_column()[row].as_py())
+            found = parse(self._searchable().values[row].as_py())
             self._keep({row: found})
         return found
 
@@ -119,7 +119,7 @@ class Shard:
         for begin in range(0, len(at), PARSED_AT_ONCE):
             wanted = at[begin : begin + PARSED_AT_ONCE].tolist()
             fresh = [row for row in wanted if row not in self._parsed]
-            texts = self._value_column().take(pa.array(fresh, pa.int64())).to_pylist()
+            texts = self._searchable().values.take(pa.array(fresh, pa.int64())).to_pylist()
             parsed = dict(zip(fresh, map(parse, texts), strict=True))
             found = [parsed[row] if row in parsed else self._parsed[row] for row in wanted]
             self._keep(parsed)
@@ -131,7 +131,7 @@ class Shard:
         self._parsed.update(parsed)
 
     def forms(self, at: Positions) -> Sequence[Form]:
-        return forms(self._value_column().take(pa.array(at, pa.int64())))
+        return forms(self._searchable().values.take(pa.array(at, pa.int64())))
 
     def where(self, **equals: str | int) -> Positions:
         return self._all_of(tuple(sorted(equals.items())))
@@ -181,15 +181,10 @@ class Shard:
         return found
 
     def _searchable(self) -> Searched:
-        if self._searched is None:
-            self._searched = Searched(self._value_column())
-        return self._searched
-
-    def _value_column(self) -> pa.Array:
-        if self._values is None:
-            array = self._table.column(VALUE).combine_chunks()
-            self._values = array if self._order is None else array.take(pa.array(self._order))
-        return self._values
+        if not self._values:
+            values = self._arrow.pop(VALUE).combine_chunks().dictionary_encode()
+            self._values.append(Searched(values if self._order is None else values.take(pa.array(self._order))))
+        return self._values[0]
 
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
@@ -208,15 +203,14 @@ def _own(table: pa.Table) -> npt.NDArray[np.bool_] | None:
     return ~beside if beside.any() else None
 
 
-def _integers(table: pa.Table, name: str) -> Positions:
-    column = table.column(name)
+def _integers(column: pa.ChunkedArray) -> Positions:
     if column.null_count:
         column = pc.fill_null(column, -1)
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def _words(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    array = table.column(name).combine_chunks()
+def _words(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], list[str]]:
+    array = column.combine_chunks()
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False)

@@ -88,10 +88,10 @@ class Elsewhere:
     def map(self, work: Callable[[Any], T], tasks: Sequence[Any], on_progress: Any = None) -> list[T]:
         return [self.sent(work(self.sent(task))) for task in tasks]
 
-    def shuffled(self, work: Callable[..., Any], layout: Layout, tasks: Sequence[Any], buckets: int) -> Elsewhere:
+    def shuffled(self, work: Callable[..., Any], given: Any, tasks: Sequence[Any], buckets: int) -> Elsewhere:
         joined = sum(isinstance(piece, Joined) for piece in tasks)
-        self.found += Counter(split=len(layout.split), joined=joined, cut=len(layout.left_out))
-        given = self.sent(layout)
+        self.found += Counter(split=len(given.layout.split), joined=joined, cut=len(given.layout.left_out))
+        given = self.sent(given)
         self.blocks = [one for brought in self.map(lambda piece: work(given, piece), tasks) for one in brought]
         assert {bucket for bucket, _ in self.blocks} <= {*range(buckets)}
         self.rng.shuffle(self.blocks)

@@ -224,11 +224,12 @@ def test_zeros_that_no_segment_explains_are_damage(tmp_path: Path) -> None:
 
 def test_a_process_turns_what_nodes_go_on_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, until = Nodes(tmp_path, 4), time.monotonic() + 60
+    wanted = {f"traces/{node}.{number:04}.arrows" for node in NODES for number in range(2)}
     with sealing_pieces(nodes.run, piece_bytes=12_000):
-        while len(manifest.read(nodes.run).files) < 6 and time.monotonic() < until:
+        while not wanted <= {*manifest.read(nodes.run).files} and time.monotonic() < until:
             nodes.write(60)
             time.sleep(0.05)
-    assert {*manifest.read(nodes.run).files} > {f"traces/{node}.0000.arrows" for node in NODES}
+    assert {*manifest.read(nodes.run).files} >= wanted
     nodes.check()
     seal_traces.seal_traces(nodes.run)
     nodes.check()
