@@ -208,7 +208,9 @@ def examine_bucket(given: _Given, bucket: int, blocks: Blocks) -> Examined:
     name = given.shared.layout.name(bucket)
     try:
         rows = Shard(seen_by(given.context, gathered(given.shared, bucket, blocks)))
-        return engine.examine_shard(name, rows, given.context, given.known)
+        found = engine.examine_shard(name, rows, given.context, given.known)
+        rows.forget()
+        return found
     except MemoryError:
         reason = f"a worker ran out of memory when it read the shard {name}"
         return engine.gaps(name, given.context, reason, given.known)

@@ -124,13 +124,7 @@ class Layout:
         chooser, lean = self.chooser(rows), Lean.of(rows)
         yield from _packed(PLAIN, lean, chooser.any_of(self.plain))
         together = np.zeros(rows.num_rows, np.int64)
-
-        @cache
-        def sifted(sieve: Sieve) -> Flags:
-            if sieve.apart is None:
-                return self._sifted(sieve, rows, chooser, together)
-            return chooser.any_of(sieve.rows) & (~chooser.any_of(sieve.apart.rows) | sifted(sieve.apart))
-
+        sifted = cache(lambda sieve: self._sifted(sieve, rows, chooser, together))
         places = [self._places(chooser, number, sifted) for number in range(len(self.parts))]
         for bucket, choice in enumerate(self.choices, start=FIRST_CHOICE):
             of_each = choice.part >= 0
@@ -145,7 +139,10 @@ class Layout:
         part = self.parts[number]
         own = chooser.any_of(part.own)
         for sieve in part.sifted:
-            own = own | sifted(sieve)
+            if sieve.apart is None:
+                own = own | sifted(sieve)
+            else:
+                own = own | (chooser.any_of(sieve.rows) & (~chooser.any_of(sieve.apart.rows) | sifted(sieve.apart)))
         return self.buckets[number].numbers(chooser.keys(part.key), own) if own.any() else np.full(len(own), -1)
 
     def _sifted(self, sieve: Sieve, rows: pa.Table, chooser: Chooser, shard: Ints) -> Flags:

@@ -84,6 +84,8 @@ class _Keep:
             return rows.recorded[self.choose(rows)]
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
             return rows.recorded  # a value is not what it should be: what that means, the kernel decides
+        finally:
+            rows.forget()
 
 
 def _sieve(sieve: Sieve) -> choosing.Sieve:

@@ -180,6 +180,12 @@ class Shard:
         found: T = self._memo[make]
         return found
 
+    def forget(self) -> None:
+        """Let go of what was made of the rows, which may hold them in turn: in a circle, they would stay."""
+        self._memo.clear()
+        if self._besides is not None:
+            self._besides._memo.clear()
+
     def _searchable(self) -> Searched:
         if not self._values:
             values = self._arrow.pop(VALUE).combine_chunks().dictionary_encode()
