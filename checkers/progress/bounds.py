@@ -156,9 +156,9 @@ class _Deletions:
 
     @classmethod
     def of(cls, rows: Rows) -> _Deletions:
-        at = rows.where(kind="trace", f="retention")
+        at, forms = rows.beside.memo(retention.deletions)
         parts: list[tuple[Ints, Ints, Ints, Flags]] = []
-        for form in rows.forms(at):
+        for form in forms:
             mine = at[form.at]
             tiered = np.full(len(mine), bool((form.value.get("inputs") or {}).get("tiered")))
             for queue, minimum in (form.value.get("minimums") or {}).items():
