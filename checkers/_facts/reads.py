@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from chaos.kernel import Reads, Sieve
 from chaos.shard_rows import Rows
-from checkers._facts import clients, committed
+from checkers._facts import clients, committed, retention
 from checkers._facts.arrays import Ints
 from checkers._facts.nodes import acks, logs
 
@@ -128,8 +128,18 @@ RETENTION = (
 )
 #: The manifests of a queue, for each part of it.
 MANIFESTS_OF_PARTS = Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True, own_queues=True)
-#: The same for parts of queues: each is given all that was removed of its own queues.
-RETENTION_OF_PARTS = (MANIFESTS_OF_PARTS, *RETENTION[1:])
+#: The same for parts of queues: each is given the manifests of its own queues, and the deletion from local logs that
+#: went furthest.
+RETENTION_OF_PARTS = (
+    MANIFESTS_OF_PARTS,
+    Reads(
+        kind="trace",
+        f=("retention",),
+        everywhere=True,
+        sieve=Sieve(rows=(own("trace", "retention"),), columns=("value",), keep=retention.highest_minimums),
+    ),
+    everywhere("trace", "start", "recovered", "role"),
+)
 #: When service was owed, and to whom.
 SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
 SERVICE = (own("op", "send"), *SERVICE_OWED)

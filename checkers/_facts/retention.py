@@ -156,6 +156,21 @@ def _minimums(rows: Rows) -> tuple[Ints, Ints]:
     return queues, np.array([found[queue] for queue in queues.tolist()], dtype=np.int64)
 
 
+def highest_minimums(rows: Rows) -> Ints:
+    """Keep for each queue the deletion that named its highest minimum, the first of several, and the first one at all:
+    what :func:`lawful_floors` needs. A sieve."""
+    at, forms = rows.memo(deletions)
+    best: dict[int, tuple[int, int]] = {}
+    for form in forms:
+        mine = at[form.at]
+        for text, minimum in (form.value.get("minimums") or {}).items():
+            minimums = form.whole(minimum)
+            top = int(minimums.argmax())
+            one = (int(minimums[top]), -int(mine[top]))
+            best[int(text)] = max(best.get(int(text), one), one)
+    return distinct(np.append(at[:1], np.array([-row for _, row in best.values()], dtype=np.int64)))
+
+
 def _highest(number: Any) -> int:
     return int(number.max() if isinstance(number, np.ndarray) else number)
 

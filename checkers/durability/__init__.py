@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.copies import Copies
+from checkers.durability.deletions import Deletions
 from checkers.durability.forgotten import Forgotten
 from checkers.durability.messages import Messages
 from checkers.durability.promise import PROMISE
@@ -20,5 +21,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies | Forgotten]:
-    return (Acknowledged(), Messages(), Queues(), Copies(), Forgotten())
+def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies | Forgotten | Deletions]:
+    return (Acknowledged(), Messages(), Queues(), Copies(), Forgotten(), Deletions())

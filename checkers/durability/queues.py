@@ -51,7 +51,6 @@ class Queues:
             floors = end.floors(rows.beside, context, judged, of_all)
             _unexplained(rows, end, floors, of_all)
             _denied(rows, found, end, floors)
-        retention.examine(rows.beside, context, of_all)
         return found.partial().merge(of_all.partial())
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

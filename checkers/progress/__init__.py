@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from checkers.progress.advance import Progress
 from checkers.progress.answered import Answered
-from checkers.progress.bounds import Bounds
 from checkers.progress.held import Held
 from checkers.progress.promise import PROMISE
+from checkers.progress.stale_maximums import StaleMaximums
+from checkers.progress.stale_minimums import StaleMinimums
 from checkers.progress.waiting import Waiting
 
 __all__ = ["PROMISE", "Options", "create"]
@@ -20,5 +21,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Progress | Held | Answered | Waiting | Bounds]:
-    return (Progress(), Held(), Answered(), Waiting(), Bounds())
+def create(options: Options) -> Sequence[Progress | Held | Answered | Waiting | StaleMinimums | StaleMaximums]:
+    return (Progress(), Held(), Answered(), Waiting(), StaleMinimums(), StaleMaximums())

@@ -1,4 +1,4 @@
-"""Where a queue begins and ends, as masters and slaves answer its readers: not as it was long ago."""
+"""Where queues begin and end, as readers were answered, and for how long that may be as it was."""
 
 from __future__ import annotations
 
@@ -6,38 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.driver import Evidence
-from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
-from chaos.law import Partial, Promise, RunContext
+from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from chaos.verdict import Verdict
-from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads, retention
-from checkers._facts.arrays import NEVER, Flags, Highest, Ints, among, slots
-from checkers._facts.faults import were_calm
+from checkers._facts.arrays import Flags, Ints
 from checkers._facts.garbage import REAL_TIME
-from checkers._facts.reads import everywhere, own
-from checkers.progress.promise import PROMISE, STALE_MAXIMUM, STALE_MINIMUM
 
 #: So old may be in calm time what a node says of a queue's ends, unless the experiment says otherwise
 #: (``bounds.route_s``); elsewhere than in virtual time so many times that.
 OLD_S = 5.0
-_LIFE_BITS = 32
-NEEDS = Needs(
-    part="where queues begin and end, as answered",
-    key=Key.OFFSET,
-    rows=(
-        own("op", "send", "pull", "bounds"),
-        reads.FIRST_ANSWERS,
-        reads.MANIFESTS_OF_PARTS,
-        everywhere("trace", "retention", "bootstrap", "role"),
-        *(reads.RUN, reads.FAULTS),
-    ),
-    columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
-    uses=(Use.QUEUES,),
-)
 
 
 def old_ns(context: RunContext) -> int:
@@ -47,30 +24,7 @@ def old_ns(context: RunContext) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Each answer is judged by itself: by what was deleted, and by what masters had said, for longer than the bound
-    before it was asked for, in a time without faults."""
-
-    promise: Promise = PROMISE
-    needs: Needs = NEEDS
-
-    def examine(self, rows: Rows, context: RunContext) -> Partial:
-        found = Findings(PROMISE)
-        if context.unfinished:  # which faults were in force may be known only when they are undone
-            return found.partial()
-        answers = _Answers.of(rows)
-        _begin(rows, context, found, answers.only(answers.minimum >= 0))
-        if context.strict:
-            _end(rows, context, found, answers.only(answers.maximum >= 0))
-        return found.partial()
-
-    def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Whether any read was answered is another kernel's to say."""
-        return decide(PROMISE, partial, needs=(), unless=context.no_queues)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
+class Answers:
     """Answers about queues, as rows that asked and that answered, with the ends that they name (-1: none)."""
 
     asked: Ints
@@ -80,156 +34,12 @@ class _Answers:
     maximum: Ints
 
     @classmethod
-    def of(cls, rows: Rows) -> _Answers:
+    def of(cls, rows: Rows) -> Answers:
         made = [facts.calls(rows, f) for f in ("pull", "bounds")]
         asked = np.concatenate([one.invoke[one.ok | one.failed] for one in made])
         done = np.concatenate([one.done[one.ok | one.failed] for one in made])
         ends = (rows.numbers(name, done) for name in ("minimum", "maximum"))
         return cls(asked, done, rows.column("queue")[asked], *ends)
 
-    def only(self, keep: Flags) -> _Answers:
-        return _Answers(*(getattr(self, name)[keep] for name in self.__slots__))
-
-
-# Where a queue begins
-
-
-def _begin(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
-    """Check that a node that has deleted the beginning of a queue from its log, and whose tier has as well, says so."""
-    times, old, local = rows.column("time_ns"), old_ns(context), rows.memo(_Deletions.of)
-    if not len(local.at) or not len(answers.done):
-        return
-    by_ns = np.maximum(times[answers.asked] - old, 0)
-    lives = _lives(rows, np.append(local.at, answers.done))
-    slot, _ = slots(lives, np.append(local.queue, answers.queue))
-    deleted, asked = slot[: len(local.at)], slot[len(local.at) :]
-    own = Highest(deleted, times[local.at], local.minimum, NEVER >> 1)
-    tier = _Trims.of(rows)
-    trimmed = Highest(tier.queue, times[tier.at], tier.start, NEVER >> 1)
-    held = among(answers.queue, tier.queue)
-    due = np.where(held, np.minimum(own.before(asked, by_ns), trimmed.before(answers.queue, by_ns)), 0)
-    due = np.where(~held & local.untiered(asked, deleted), own.before(asked, by_ns), due)
-    late = np.flatnonzero(answers.minimum < due)
-    late = late[were_calm(rows, by_ns[late], times[answers.done[late]])]
-
-    def report_one(item: int) -> None:
-        done, queue = int(answers.done[item]), int(answers.queue[item])
-        witnesses = [_first_to(own, int(asked[item]), int(due[item]), local.at)]
-        if held[item]:
-            witnesses.append(_first_to(trimmed, queue, int(due[item]), tier.at))
-        index = rows.column("index")
-        found.add(
-            STALE_MINIMUM,
-            f"{rows.text('node', done)} said at {facts.at_s(rows, done)} that queue {queue} begins at offset "
-            f"{int(answers.minimum[item])}, although what is below offset {int(due[item])} was gone from its log and "
-            f"from the tier more than {old / 1e9:g} s before, with no fault in the way.",
-            *sorted(int(index[at]) for at in (*witnesses, int(answers.asked[item]), done)),
-            queue=queue,
-            offset=int(due[item]),
-        )
-
-    found.add_each(STALE_MINIMUM, late, report_one, queues=answers.queue[late])
-
-
-def _lives(rows: Rows, at: Ints) -> Ints:
-    """Return a number for the node and its life that wrote each row."""
-    nodes = rows.column("node")[at].astype(np.int64)  # codes have too few bits to be moved by so many
-    found: Ints = (nodes << _LIFE_BITS) + rows.column("incarnation")[at]
-    return found
-
-
-def _first_to(high: Highest, key: int, value: int, at: Ints) -> int:
-    """Return the first row that reached a value."""
-    values, places = high.records(key)
-    return int(at[places[np.searchsorted(values, value)]])
-
-
-@dataclass(frozen=True, slots=True)
-class _Deletions:
-    """Where each replica's own log begins since the row ``at``: ``minimum`` of ``queue``. Those of a life in which the
-    log was begun again later are left out. ``tiered``: it deleted only what a tier held."""
-
-    at: Ints
-    queue: Ints
-    minimum: Ints
-    tiered: Flags
-
-    @classmethod
-    def of(cls, rows: Rows) -> _Deletions:
-        at, forms = rows.beside.memo(retention.deletions)
-        parts: list[tuple[Ints, Ints, Ints, Flags]] = []
-        for form in forms:
-            mine = at[form.at]
-            tiered = np.full(len(mine), bool((form.value.get("inputs") or {}).get("tiered")))
-            for queue, minimum in (form.value.get("minimums") or {}).items():
-                parts.append((mine, np.full(len(mine), int(queue), dtype=np.int64), form.whole(minimum), tiered))
-        empty = (at[:0], at[:0], at[:0], np.zeros(0, dtype=np.bool_))
-        found = cls(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
-        times, lives = rows.column("time_ns"), _lives(rows, found.at)
-        keep = np.ones(len(found.at), dtype=np.bool_)
-        for begun in rows.where(kind="trace", f="bootstrap").tolist():
-            keep &= (lives != _lives(rows, np.array([begun]))[0]) | (times[found.at] > times[begun])
-        return cls(*(getattr(found, name)[keep] for name in cls.__slots__))
-
-    def untiered(self, asked: Ints, slot: Ints) -> Flags:
-        """Of which of these slots no deletion, by slot, was one for a tier."""
-        return ~among(asked, slot[self.tiered])
-
-
-@dataclass(frozen=True, slots=True)
-class _Trims:
-    """Where the manifest of ``queue`` begins since the row ``at``."""
-
-    at: Ints
-    queue: Ints
-    start: Ints
-
-    @classmethod
-    def of(cls, rows: Rows) -> _Trims:
-        known, versions = rows.beside.memo(retention.headers), rows.beside.memo(retention.versions)
-        trims = [(at, queue, int(known[at].trimmed_to)) for queue, found in versions.items() for at in found]
-        return cls(*np.array(trims, dtype=np.int64).reshape(-1, 3).T)
-
-
-# Where a queue ends
-
-
-def _end(rows: Rows, context: RunContext, found: Findings, answers: _Answers) -> None:
-    """Check that a replica that is asked for a queue's end names no less than a master had named long ago. What masters
-    say is compared at once, by the law about rollbacks."""
-    times, old, beside = rows.column("time_ns"), old_ns(context), rows.beside
-    certain = answers.only(facts.ask_replica(rows, answers.asked) & ~facts.from_masters(rows, answers.done))
-    if not len(certain.done):
-        return
-    by_masters = _Answers.of(beside)
-    by_masters = by_masters.only((by_masters.maximum >= 0) & facts.from_masters(beside, by_masters.done))
-    done, end, queue = by_masters.done, by_masters.maximum, by_masters.queue
-    if Evidence.CONFIRM in context.evidence:  # else readers may see a message later than it is acknowledged
-        sends = facts.calls(beside, "send")
-        acked = sends.done[sends.ok]
-        acked = acked[facts.from_masters(beside, acked)]
-        done, end = np.append(done, acked), np.append(end, rows.column("offset")[acked] + 1)
-        queue = np.append(queue, rows.column("queue")[acked])
-    by_ns = np.maximum(times[certain.asked] - old, 0)
-    high = Highest(queue, times[done], end, NEVER >> 1)
-    behind = np.flatnonzero(high.before(certain.queue, by_ns) > certain.maximum)
-    behind = behind[were_calm(rows, by_ns[behind], times[certain.done[behind]])]
-
-    def report_one(item: int) -> None:
-        highest, places = high.records(int(certain.queue[item]))
-        witness = int(done[places[np.searchsorted(highest, certain.maximum[item], side="right")]])
-        at, index = int(certain.done[item]), rows.column("index")
-        found.add(
-            STALE_MAXIMUM,
-            f"{rows.text('node', at)} said at {facts.at_s(rows, at)} that queue {int(certain.queue[item])} ends at "
-            f"offset {int(certain.maximum[item])}, although {rows.text('node', witness)} had shown at "
-            f"{facts.at_s(rows, witness)} that it goes further, more than {old / 1e9:g} s before, with no fault in the "
-            "way.",
-            int(index[witness]),
-            int(index[certain.asked[item]]),
-            int(index[at]),
-            queue=int(certain.queue[item]),
-            offset=int(certain.maximum[item]),
-        )
-
-    found.add_each(STALE_MAXIMUM, behind, report_one, queues=certain.queue[behind])
+    def only(self, keep: Flags) -> Answers:
+        return Answers(*(getattr(self, name)[keep] for name in self.__slots__))

@@ -28,6 +28,7 @@ from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import REPORTED, harmed, parts_for, whole_of
 from tests.checkers.recorded import recording
+from tests.checkers.slow.random_bounds import bounds
 from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
 from tests.checkers.slow.random_storms import storms
 from tests.checkers.slow.random_uploaders import uploaders
@@ -53,7 +54,12 @@ ELSEWHERE = (
     *("what is read through the tier", "tiered records against logs"),
     "how many sends were acknowledged, and when the others were answered",
     "messages that are questions",
-    *("where messages are", "how many reads were answered", "where queues begin and end, as answered"),
+    *(
+        "where messages are",
+        "how many reads were answered",
+        "where queues begin, as answered",
+        "where queues end, as answered",
+    ),
     *("what the objects hold", "what each replica's own tier holds"),
     *("what groups were given", "what orderly groups were given in order"),
 )
@@ -144,6 +150,12 @@ def test_random_histories_may_be_parted_anywhere(law: Kernel) -> None:
 def test_answers_to_consumers_may_be_parted_anywhere() -> None:
     (law,) = (law for law in KERNELS.values() if law.needs.part == "who takes writes")
     check_random(law, range(10), consumers)
+
+
+@pytest.mark.parametrize("part", ("where queues begin, as answered", "where queues end, as answered"))
+def test_answers_about_ends_of_queues_may_be_parted_anywhere(part: str) -> None:
+    (law,) = (law for law in KERNELS.values() if law.needs.part == part)
+    check_random(law, range(40), bounds)
 
 
 def questions(rng: Random) -> pa.Table:

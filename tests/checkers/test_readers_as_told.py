@@ -18,7 +18,8 @@ from chaos.judging.shard import Shard
 from chaos.kernel import Kernel
 from chaos.law import Partial, RunContext
 from checkers.durability.copies import Copies
-from checkers.progress.bounds import Bounds
+from checkers.progress.stale_maximums import StaleMaximums
+from checkers.progress.stale_minimums import StaleMinimums
 from checkers.progress.waiting import Waiting
 from tests.checkers.histories import REPORTED
 from tests.checkers.slow import bounds as slow_bounds
@@ -79,7 +80,9 @@ def check_bounds(seeds: range) -> None:
         rng = Random(f"bounds {seed}")
         context = context_of(rng, seed, rng.choice(({}, {}, {"acks": "master"})))
         for table in (bounds(rng), waiters(rng)):
-            found = examine(Bounds(), table, context).anomalies
+            found = [
+                one for law in (StaleMinimums(), StaleMaximums()) for one in examine(law, table, context).anomalies
+            ]
             told = sorted((one.name, tuple(sorted(one.rows)), one.queue, one.offset) for one in found)
             assert told == slow_bounds.examine(Shard(table), context), seed
             begins += sum(name == "stale-minimum" for name, *_ in told)

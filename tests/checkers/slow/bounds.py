@@ -1,4 +1,4 @@
-"""Where queues begin and end as readers are told, by each answer: the oracle of ``checkers/progress/bounds.py``."""
+"""Where queues begin and end as readers are told, by each answer: the oracle of ``checkers/progress/stale_*.py``."""
 
 from __future__ import annotations
 
