@@ -228,20 +228,19 @@ def _kept(retain: int, total: int) -> str:
     return f"but must keep {retain} bytes." if retain >= total else "but must keep the newest segment."
 
 
-def examine(rows: Rows, context: RunContext, found: Findings) -> None:
+def examine(rows: Rows, context: RunContext, found: Findings, queues: Ints) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
     that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
-    tier, only where that is set. ``rows`` with what stands beside; only of a shard's own queues it is known what
-    manifests hold."""
+    tier, only where that is set. Of these ``queues`` it is known what manifests hold."""
     _by_option(rows, found)
     if Evidence.TIER in context.evidence:
-        for queue, at, minimum in _tiered_deletions(rows):
+        for queue, at, minimum in _tiered_deletions(rows, queues):
             _by_tier(rows, context, found, queue, at, minimum)
 
 
-def _tiered_deletions(rows: Rows) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield each queue, the rows that reported deletions from it, and up to which offset each."""
-    own = set(own_queues(rows).tolist())
+def _tiered_deletions(rows: Rows, queues: Ints) -> Iterator[tuple[int, Ints, Ints]]:
+    """Yield each of these queues, the rows that reported deletions from it, and up to which offset each."""
+    own = {*queues.tolist()}
     at, forms = rows.memo(deletions)
     found: dict[int, list[tuple[Ints, Ints]]] = {}
     for form in forms:

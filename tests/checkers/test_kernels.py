@@ -32,6 +32,7 @@ from checkers.consumers import messages, passed, reached
 from checkers.consumers.known import Known
 from checkers.durability import acknowledged
 from checkers.durability.acknowledged import Acknowledged
+from checkers.durability.deletions import Deletions
 from checkers.durability.messages import Messages
 from checkers.durability.queues import Queues
 from checkers.no_rollback import content, others, own_log, read
@@ -81,7 +82,7 @@ class Durability:
     needs: Needs = slow_durability.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        kernels = (Acknowledged(), Messages(), Queues())
+        kernels = (Acknowledged(), Messages(), Deletions(), Queues())
         found = [law.examine(rows, context) for law in kernels]
         counted = [name for partial in found for name in partial.counts]
         assert len(counted) == len(set(counted))

@@ -148,8 +148,9 @@ def test_every_second_harmed_run_may_be_parted(part: str) -> None:
     check_harmed(KERNELS[part], seed=0, every=2)
 
 
-def test_no_kernel_needs_a_whole_queue() -> None:
-    assert {law.needs.key for law in KERNELS.values()} == {Key.OFFSET, Key.MESSAGE}
+def test_only_deletions_need_a_whole_queue() -> None:
+    assert {law.needs.key for law in KERNELS.values()} == {Key.OFFSET, Key.MESSAGE, Key.QUEUE}
+    assert [part for part, law in KERNELS.items() if law.needs.key is Key.QUEUE] == ["what replicas deleted"]
 
 
 def test_few_rows_say_how_far_queues_go() -> None:
