@@ -96,11 +96,10 @@ class Sieve:
     :attr:`Reads.beside`, where rows that stand in no shard of the part are given to it as if they had one of their own;
     and for a shard's own rows: then it is given those of all shards.
 
-    ``apart``: of a streamed sieve for a shard's own rows, which must know what came before a row. ``keep`` is asked
-    about the first ones first, each time with what it kept of those before, so it keeps the operations whose ends it
-    has not seen yet; and of those of its rows that another sieve is about, ``apart``, it is given what that keeps of
-    each piece by itself, whatever came before: ``keep(keep(A) + apart(B)) = keep(A + B)``. That one is given the rows
-    of all shards.
+    ``apart``: of a streamed sieve for a shard's own rows, which must know what came before a row. It is asked about
+    all of them at once, and not about pieces; but of those of its rows that another sieve is about, ``apart``, it is
+    given what that keeps of each piece by itself, whatever came before: ``keep(apart(A) + apart(B)) = keep(A + B)``.
+    That one is given the rows of all shards.
 
     ``before``: of a streamed sieve for a shard's own rows. Those of its ``rows`` that it is given before all others,
     wherever they stand: what each node reports of itself may come long after what others report of it.

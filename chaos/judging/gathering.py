@@ -157,12 +157,12 @@ def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table])
 
 class _Held:
     """The rows of a shard that a sieve is about, in their order. Each time that there are many it is asked about them,
-    and only what it keeps is held on; unless what it must know before all others would be lost."""
+    and only what it keeps is held on; unless it must know what comes before a row: what began there may end later."""
 
     def __init__(self, sieve: Sieve, before: pa.Table | None) -> None:
         self._sieve = sieve
         self._tables = [] if before is None else [sieve.only(before)]
-        self._folds = before is None
+        self._folds = before is None and sieve.apart is None
         self._rows, self._most = 0, MOST_ROWS
 
     def add(self, rows: pa.Table) -> None:

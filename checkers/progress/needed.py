@@ -70,23 +70,20 @@ def needed(rows: Rows) -> Ints:
     return kept.at()
 
 
-def _ends_of_deliveries(rows: Rows) -> Ints:
-    """Return deliveries but for those that another one follows at once: of the same pull, by the same node in the same
-    epoch as the same replica, and of a higher offset. A sieve."""
+def _telling_deliveries(rows: Rows) -> Ints:
+    """Return the deliveries that show that a queue goes further than others had shown before in the same way; and of
+    each pull the one with the highest offset, the first of several. A sieve."""
     at = rows.where(kind="op", f="delivered")
-    last = np.ones(len(at), dtype=np.bool_)
-    last[:-1] = (np.diff(rows.column("index")[at]) != 1) | (np.diff(rows.column("offset")[at]) <= 0)
-    same = (*(rows.column(name)[at] for name in ("op", "queue", "node", "epoch")), rows.labels("from", at)[0])
-    for column in same:
-        last[:-1] |= column[1:] != column[:-1]
-    return at[last]
+    at = at[stable_order(-rows.column("offset")[at])]
+    order, firsts = groups(rows.column("queue")[at], rows.column("op")[at])
+    return distinct(np.concatenate([at[order[firsts]], Tops.of(rows).at]))
 
 
-#: Of what a pull delivers the last message says enough to :func:`needed`.
+#: The deliveries that say something to :func:`needed`, whatever came before them.
 DELIVERIES = Sieve(
     rows=(own("op", "delivered"),),
-    columns=("op", "queue", "offset", "node", "epoch", "value"),
-    keep=_ends_of_deliveries,
+    columns=("op", "type", "queue", "offset", "node", "epoch", "value"),
+    keep=_telling_deliveries,
     streamed=True,
 )
 

@@ -60,9 +60,9 @@ def survey(task: Any) -> Any:
     return divided.survey(task)
 
 
-def divide(task: Any) -> Any:
+def divide(given: Any, piece: Any) -> Any:
     _kill_the_executor_once("divide")
-    return divided.divide(task)
+    return divided.divide(given, piece)
 
 
 def chosen(layout: Any, bucket: int, blocks: Any) -> Any:
