@@ -43,7 +43,7 @@ from pathlib import Path
 from chaos.history import pieces, segments
 from chaos.judging import masters
 from chaos.judging.outcome import judge
-from chaos.judging.run import examine_runs
+from chaos.judging.run import examine_run, examine_runs
 from chaos.judging.spark import Session
 from reports import page_summary
 
@@ -79,9 +79,9 @@ with Session(masters.parse(url), conf=masters.parse_conf(conf)) as session:
     assert killed and killed[0][1] < len(runs), "an executor was killed while they were examined"
     assert laws(runs, session) == here, "a second job"
     pieces.LARGE_ROWS, segments.SEGMENT_ROWS = 500, 200
-    found = examine_runs(runs[:1], session=session, summary=page_summary)
-    (large,) = judge(found, engine="spark", write=False)
-    assert large.laws == here[0] and found[0].summarised is not None, "a large one"
+    found = examine_run(runs[0], session=session, summary=page_summary)
+    (large,) = judge([found], engine="spark", write=False)
+    assert large.laws == here[0] and found.summarised is not None, "a large one"
 print(len(here), killed)
 """.replace("MANY", str(MANY))
 
