@@ -41,5 +41,4 @@ class DamagedHistory(ChaosError):
 
 
 class Overtaken(DamagedHistory):
-    """What was read of a run that goes on became a segment meanwhile, or was put elsewhere: whoever reads again finds
-    it there."""
+    """What was read of a run that goes on became a segment meanwhile, or was put elsewhere: read again, it is there."""

@@ -123,8 +123,8 @@ def _requests(rows: Rows, found: Findings) -> None:
     masters = roles[[state.get("role") == "master" for state in rows.values(roles)]]
     role = facts.last_before(rows, roles, writes)
     led = np.isin(role, masters)
-    lawful = led & ((epoch[writes] < 0) | (epoch[writes] == epoch[role]))
-    for at, before, is_master in zip(writes[~lawful].tolist(), role[~lawful].tolist(), led[~lawful], strict=True):
+    allowed = led & ((epoch[writes] < 0) | (epoch[writes] == epoch[role]))
+    for at, before, is_master in zip(writes[~allowed].tolist(), role[~allowed].tolist(), led[~allowed], strict=True):
         request, state = rows.value(at), rows.value(before) if before >= 0 else {}
         verb = request.get("verb")
         what = f"was {state.get('role', 'without a role')}" if not is_master else f"led epoch {int(epoch[before])}"

@@ -204,7 +204,7 @@ def altered(run: Path, sealed: Sealed, name: str, *, newest: int = 1) -> str:
                 return f"{name} is not in the {FILE}"
             length = os.fstat(file.fileno()).st_size
             if any(one.length == length for one in known) and ((name, 0) in sealed.stored or _summed(file) in known):
-                return ""  # what stands elsewhere is compared by whoever reads it
+                return ""  # what stands elsewhere is compared when it is read
     except FileNotFoundError:
         return f"{name} is missing" if known else ""
     except OSError as error:

@@ -4,7 +4,7 @@ node does any more.
 A piece is whole lines, from where the last segment ends. First its segment is written, then the manifest vouches for
 that, which is the one moment from which on the segment counts and its lines don't; the segment says itself where they
 end. So it can be cut short anywhere. Of lines that have become a segment, all but the newest piece's are given back to
-the disk: whoever follows the file (:class:`chaos.machines.real_time.Tail`) may be a little behind, and a node that
+the disk: who follows the file (:class:`chaos.machines.real_time.Tail`) may be a little behind, and a node that
 starts looks for the end of its last line.
 """
 

@@ -1,5 +1,5 @@
 """What else is made of the rows of a large run where these are divided: its page, say. Who asks for the verdict brings
-it, so that nobody has to read all rows again."""
+it, so that all rows are read once."""
 
 from __future__ import annotations
 

@@ -248,8 +248,8 @@ def _beginnings(rows: Rows, queue: int) -> tuple[Ints, Ints]:
     begun = rows.where(kind="trace", f="bootstrap")
     for at, forms, name in ((begun, rows.forms(begun), "queues"), (*rows.memo(retention.deletions), "minimums")):
         of_each = [(form, (form.value.get(name) or {}).get(str(queue))) for form in forms]
-        told = [np.stack([at[form.at], form.whole(first)], axis=1) for form, first in of_each if first is not None]
-        pairs = np.concatenate([found[0][:0], *told])
+        named = [np.stack([at[form.at], form.whole(first)], axis=1) for form, first in of_each if first is not None]
+        pairs = np.concatenate([found[0][:0], *named])
         found.insert(0, pairs[np.argsort(pairs[:, 0])])
     every = np.concatenate(found)
     return every[:, 0], every[:, 1]

@@ -96,12 +96,12 @@ def _looked_up(whole: History, summarised: Summarised, named: Collection[int], b
     quoted = whole.only(lambda rows: _numbered(rows, named), among=notes.of_numbers(named))
     found = [quoted.table]
     if broken:
-        told = whole.with_rows(rows)
+        shown = whole.with_rows(rows)
         calls = {row.op if row.op >= 0 else row.index for row in quoted.each("op")}
         among = notes.of_numbers(calls) | notes.of_calls(calls)
         found.append(whole.only(lambda rows: _of_calls(rows, calls), among=among).table)
-        found += [*lost_records(whole, told, notes), *after_the_end(whole, told, notes)]
-        if any(fault.unsynced for fault in fault_lines(told)):
+        found += [*lost_records(whole, shown, notes), *after_the_end(whole, shown, notes)]
+        if any(fault.unsynced for fault in fault_lines(shown)):
             sent = {row.message for row in quoted.each("op", "send")}
             found.append(whole.only(_about(sent), among=notes.about(sent, ())).table)
         if any(anomaly.name == NOT_LINEARIZABLE for anomaly in broken):

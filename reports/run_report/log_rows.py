@@ -21,10 +21,10 @@ from reports.run_report.notes import Notes
 from reports.summary import FaultLine, fault_lines
 
 
-def lost_records(whole: History, told: History, notes: Notes) -> list[pa.Table]:
+def lost_records(whole: History, shown: History, notes: Notes) -> list[pa.Table]:
     """Return the records that logs may have lost, for each loss the last one before it, and all that is about their
-    messages. ``told``: the rows that any page draws."""
-    cuts = [row for row in told.each("trace", "truncate", "recovered") if row.position >= 0]
+    messages. ``shown``: the rows that any page draws."""
+    cuts = [row for row in shown.each("trace", "truncate", "recovered") if row.position >= 0]
     pieces = {piece for cut in cuts for piece in notes.beyond(cut.node, cut.position, (cut.incarnation, cut.step))}
     taken = whole.only(lambda rows: _taken(rows, cuts), among=pieces).table
     messages = pc.unique(taken.filter(pc.greater_equal(taken["message"], 0))["message"])
@@ -49,14 +49,14 @@ def _taken(rows: pa.Table, cuts: Sequence[Row]) -> npt.NDArray[np.bool_]:
     return found
 
 
-def after_the_end(whole: History, told: History, notes: Notes) -> list[pa.Table]:
+def after_the_end(whole: History, shown: History, notes: Notes) -> list[pa.Table]:
     """Return by which operations a master answered in its epoch after a fault that had ended its life."""
     found = []
-    faults = fault_lines(told)
-    for master in master_terms(told, faults):
+    faults = fault_lines(shown)
+    for master in master_terms(shown, faults):
         ended = [fault.end_s for fault in faults if master.node in fault.ended and _ends(fault, master)]
         if ended and (pieces := notes.answered(master.node, master.epoch)):
-            answers = _Answers(node=master.node, epoch=master.epoch, since_ns=told.zero_ns + int(min(ended) * 1e9))
+            answers = _Answers(node=master.node, epoch=master.epoch, since_ns=shown.zero_ns + int(min(ended) * 1e9))
             found.append(whole.only(answers, among=pieces).table)
     return found
 

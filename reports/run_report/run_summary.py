@@ -117,8 +117,8 @@ class RunSummary:
         if counted.are_missing:  # of which part of their queue only all others tell
             counted = _merged(collect(_counted, _Asked(clock, counted.bounds), self._all_of(MESSAGES)))
         operations.delivered, operations.manifests = counted.given, manifests
-        told = counted.fates(Parts(*drawn_of(clock)))
-        return Summarised(drawn=rows, operations=operations, fates=told, notes=Notes(unpack(notes)))
+        fates = counted.fates(Parts(*drawn_of(clock)))
+        return Summarised(drawn=rows, operations=operations, fates=fates, notes=Notes(unpack(notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Asked:
 
 
 def _clock(rows: pa.Table) -> History:
-    """Return those of the rows that are drawn by which moments are told."""
+    """Return those of the rows that are drawn that show moments."""
     found = among(rows, "kind", (str(Kind.HARNESS), str(Kind.OP)))
     if len(found):
         found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
