@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from chaos.history.columns import BESIDE
+from chaos.history.ends import BegunBy, whole_ends
 from chaos.history.parted import numbers
 from chaos.history.parted.choosing import Chooser, Ints, Part, Sieve
 from chaos.history.parted.lived import Lived
@@ -20,7 +21,7 @@ from chaos.history.rare import Rare
 from chaos.history.stream import SCHEMA
 from chaos.judging.blocks import Blocks
 from chaos.judging.evidence import PROBE
-from chaos.judging.layout import DIGEST, FIRST_CHOICE, PLAIN, RARE, Choice, Layout
+from chaos.judging.layout import DIGEST, RARE, Choice, Layout
 from chaos.judging.packing import pack, unpack
 
 #: The rows of so many bytes of blocks are held as tables.
@@ -40,9 +41,9 @@ def chosen(layout: Layout, bucket: int, blocks: Blocks) -> bytes:
         for table in tables:
             rare.add(table)
         return pack(rare.table())
-    if bucket == PLAIN:
+    if bucket < layout.first_choice:
         return pack(_joined(tables))
-    choice = layout.choices[bucket - FIRST_CHOICE]
+    choice = layout.choices[bucket - layout.first_choice]
     if choice.sieve.remember is not None:
         kept = _sifted(layout, [choice.sieve], tables)[choice.sieve]
         return pack(_joined(_at(table, kept) for table in tables))
@@ -63,7 +64,8 @@ class _Tables:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all shards may need, as :func:`chosen` returned it: of the bucket of plain rows, then of each choice."""
+    """What all shards may need, as :func:`chosen` returned it: of the bucket of plain rows, then of each queue, then of
+    each choice."""
 
     layout: Layout
     blocks: Sequence[bytes]
@@ -73,7 +75,21 @@ class Shared:
 
     @cached_property
     def rows(self) -> pa.Table:
-        return _once(pa.concat_tables(map(unpack, self.blocks)))
+        """Those that all shards may need, whatever their queues."""
+        return _once(pa.concat_tables([unpack(self.blocks[0]), *map(unpack, self._of_choices)]))
+
+    def with_queues(self, queues: Ints) -> pa.Table:
+        """Return these with what only shards of these queues may need."""
+        found = [unpack(self.blocks[1 + at]) for at in np.flatnonzero(numbers.among(self._queues, queues)).tolist()]
+        return pa.concat_tables([self.rows, *found]).unify_dictionaries()
+
+    @property
+    def _queues(self) -> Ints:
+        return np.array(self.layout.queues, np.int64)
+
+    @property
+    def _of_choices(self) -> Sequence[bytes]:
+        return self.blocks[1 + len(self.layout.queues) :]
 
     @cached_property
     def kept(self) -> Mapping[Sieve, Ints]:
@@ -88,7 +104,7 @@ class Shared:
     @cached_property
     def _chosen(self) -> list[tuple[Choice, Ints]]:
         """Each choice, and the numbers of its rows, ascending."""
-        found = (numbers.distinct(_index(unpack(block))) for block in self.blocks[1:])
+        found = (numbers.distinct(_index(unpack(block))) for block in self._of_choices)
         return [*zip(self.layout.choices, found, strict=True)]
 
 
@@ -120,14 +136,16 @@ def _of_all(shared: Shared, number: int, shard: int, mine: pa.Table) -> pa.Table
     """Return the rows that a shard is given of those that all may need."""
     layout, rows = shared.layout, shared.rows
     part = layout.parts[number]
-    chooser = Chooser(rows, shared.kept, Places(layout.offsets))
-    own, everywhere = chooser.of(part)
+    _, everywhere = Chooser(rows, shared.kept).of(part)
     if not part.has_beside:
         return rows.filter(pa.array(everywhere))
-    queue = chooser.keys("queue")
     named = mine.filter(pa.array(~mine[BESIDE].to_numpy()))["queue"].to_numpy()
+    named = numbers.distinct(np.concatenate([named, rows["queue"].to_numpy()[everywhere], [-1]]))
+    rows = shared.with_queues(named) if part.of_queues else rows
+    chooser = Chooser(rows, shared.kept, Places(layout.offsets))
+    own, everywhere = chooser.of(part)
     beside = chooser.any_of(part.beside) | numbers.among(_index(rows), shared.summed(number))
-    beside |= chooser.any_of(part.of_queues) & numbers.among(queue, np.concatenate([named, queue[everywhere], [-1]]))
+    beside |= chooser.any_of(part.of_queues) & numbers.among(chooser.keys("queue"), named)
     beside &= ~everywhere & (layout.buckets[number].numbers(chooser.keys(part.key), own) != shard)
     found = rows.append_column(BESIDE, pa.array(beside))
     return found.filter(pa.array(everywhere | beside))
@@ -142,11 +160,14 @@ def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table])
     """Return which rows of a shard each sieve keeps, of those that stand there on its account."""
     lived = {sieve: Lived(sieve) for sieve in sieves if sieve.remember is not None}
     held = {sieve: _Held(sieve, layout.before.get(sieve)) for sieve in sieves if sieve not in lived}
+    begun = _begun_before(tables) if any(sieve.apart for sieve in held) else _NONE
     for table in tables if sieves else ():
         for sieve, one in lived.items():
             one.add(table, Chooser(table).any_of(sieve.rows))
+        some, begun = _until(table, begun)
         for sieve, rows in held.items():
-            rows.add(_about(sieve, table))
+            about = _about(sieve, table)
+            rows.add(about if sieve.apart is None else pa.concat_tables([_about(sieve, some), about]))
     if disordered := {sieve: one for sieve, one in lived.items() if one.disordered}:
         for table in tables:
             for sieve, one in disordered.items():
@@ -155,14 +176,31 @@ def _sifted(layout: Layout, sieves: Sequence[Sieve], tables: Iterable[pa.Table])
     return kept | {sieve: one.kept() for sieve, one in lived.items()}
 
 
+def _begun_before(tables: Iterable[pa.Table]) -> pa.Table:
+    """Return the beginnings that ends in later tables repeat, in the order of their rows. Who must know what comes
+    before a row, and is asked before the end is there, needs them in their place."""
+    begun = []
+    for table in tables:
+        is_late = table["op"].to_numpy() < _index(table).min(initial=np.iinfo(np.int64).max)
+        ends = table.filter(pa.array(whole_ends(table) & is_late))
+        begun.append(BegunBy.of(ends).rows(ends))
+    return _joined(begun).sort_by("index")
+
+
+def _until(table: pa.Table, begun: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return those beginnings that come before the last row of a table, and those that come after it."""
+    number = int(np.searchsorted(_index(begun), _index(table).max(initial=-1)))
+    return begun.slice(0, number), begun.slice(number)
+
+
 class _Held:
     """The rows of a shard that a sieve is about, in their order. Each time that there are many it is asked about them,
-    and only what it keeps is held on; unless it must know what comes before a row: what began there may end later."""
+    and only what it keeps is held on."""
 
     def __init__(self, sieve: Sieve, before: pa.Table | None) -> None:
         self._sieve = sieve
         self._tables = [] if before is None else [sieve.only(before)]
-        self._folds = before is None and sieve.apart is None
+        self._folds = before is None
         self._rows, self._most = 0, MOST_ROWS
 
     def add(self, rows: pa.Table) -> None:

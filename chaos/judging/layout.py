@@ -23,9 +23,10 @@ from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 
 #: The buckets of rows that every shard may need, as they are; of those that say whether a run shows anything; and of
-#: what pieces bring to its digest. The others follow: those of each choice, then shards.
+#: what pieces bring to its digest. The others follow: of each queue what its shards need besides; those of each choice;
+#: shards.
 PLAIN, RARE, DIGEST = range(3)
-FIRST_CHOICE = 3
+FIRST_QUEUE = 3
 #: A row of an object takes as long to examine as so many others.
 PER_OBJECT_ROW = 64
 
@@ -44,9 +45,10 @@ class Choice:
 class Layout:
     """``split``: the parts of the plan that others take the place of; ``buckets``: of each part that is left, in which
     shard each key stands; ``left_out``: the beginnings that ends in other pieces repeat; ``goals``: rows that are
-    wanted besides; ``known_before``: of each sieve that must know rows before all others, what it keeps of these. It
-    travels between processes, unless its ``plan`` is another one than that of all kernels for a run. ``offsets``: so
-    many of a queue that follow one another are never parted."""
+    wanted besides; ``known_before``: of each sieve that must know rows before all others, what it keeps of these;
+    ``queues``: those of which shards need rows that others don't, ascending. It travels between processes, unless its
+    ``plan`` is another one than that of all kernels for a run. ``offsets``: so many of a queue that follow one another
+    are never parted."""
 
     meta: RunMeta
     plan: tuple[Part, ...] | None = None
@@ -56,6 +58,7 @@ class Layout:
     left_out: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     goals: tuple[Chosen, ...] = ()
     known_before: tuple[bytes, ...] = ()
+    queues: tuple[int, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -91,8 +94,13 @@ class Layout:
     @cached_property
     def plain(self) -> tuple[Chosen, ...]:
         """Which rows all shards may need, as they are."""
-        found = [one for part in self.parts for one in (*part.everywhere, *part.beside, *part.of_queues)]
+        found = [one for part in self.parts for one in (*part.everywhere, *part.beside)]
         return tuple(dict.fromkeys([*found, *self.goals]))
+
+    @cached_property
+    def of_queues(self) -> tuple[Chosen, ...]:
+        """Which rows all shards with rows of the same queue may need."""
+        return tuple(dict.fromkeys(one for part in self.parts for one in part.of_queues))
 
     @cached_property
     def shards(self) -> tuple[tuple[int, int], ...]:
@@ -100,9 +108,14 @@ class Layout:
         return tuple((part, one) for part, buckets in enumerate(self.buckets) for one in buckets.filled)
 
     @property
+    def first_choice(self) -> int:
+        """The bucket of the first choice."""
+        return FIRST_QUEUE + len(self.queues)
+
+    @property
     def first_shard(self) -> int:
         """The bucket of the first shard."""
-        return FIRST_CHOICE + len(self.choices)
+        return self.first_choice + len(self.choices)
 
     @property
     def count(self) -> int:
@@ -122,17 +135,27 @@ class Layout:
         """Yield what the rows of a piece bring to the buckets, packed."""
         rows = without(without_beginnings(rows)[0], self.left_out)
         chooser, lean = self.chooser(rows), Lean.of(rows)
-        yield from _packed(PLAIN, lean, chooser.any_of(self.plain))
+        yield from self._for_all(chooser, lean)
         together = np.zeros(rows.num_rows, np.int64)
         sifted = cache(lambda sieve: self._sifted(sieve, rows, chooser, together))
         places = [self._places(chooser, number, sifted) for number in range(len(self.parts))]
-        for bucket, choice in enumerate(self.choices, start=FIRST_CHOICE):
+        for bucket, choice in enumerate(self.choices, start=self.first_choice):
             of_each = choice.part >= 0
             kept = self._sifted(choice.sieve, rows, chooser, places[choice.part]) if of_each else sifted(choice.sieve)
             yield from _packed(bucket, lean, kept)
         for number, part in enumerate(self.parts):
             callers = Operations.of(part, rows, chooser, places[number]) if part.callers else None
             yield from self._of_part(number, lean, places[number], callers)
+
+    def _for_all(self, chooser: Chooser, rows: Lean) -> Iterator[tuple[int, bytes]]:
+        """Yield what all shards may need as it is, and what those of each queue may need besides."""
+        plain = chooser.any_of(self.plain)
+        others, queue = chooser.any_of(self.of_queues) & ~plain, chooser.keys("queue")
+        for bucket, one in enumerate(self.queues, start=FIRST_QUEUE):
+            mine = others & (queue == one)
+            yield from _packed(bucket, rows, mine)
+            others &= ~mine
+        yield from _packed(PLAIN, rows, plain | others)
 
     def _places(self, chooser: Chooser, number: int, sifted: Callable[[Sieve], Flags]) -> Ints:
         """In which shard of a part each row may have its own place, -1 for none."""

@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 #: Where a block says what all of its rows have in a column that it lacks, and how many rows it has.
 _CONSTANTS, _ROWS = b"constants", b"rows"
 _NARROW = (pa.int8(), pa.int16(), pa.int32())
-_WRITTEN = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_WRITTEN = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 

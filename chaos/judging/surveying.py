@@ -133,6 +133,7 @@ def summed(found: Sequence[Surveyed], planned: Layout, most: int) -> tuple[Layou
         buckets=buckets_of(planned.parts, counts, most),
         left_out=numbers.distinct(np.concatenate([one.begun for one in found if one.begun is not None])),
         known_before=tuple(_known(sieve, [one.before[at] for one in found]) for at, sieve in enumerate(sieves)),
+        queues=_queues(planned, counts),
     )
     sizes = [
         int(rows[buckets.number == one].sum())
@@ -140,6 +141,13 @@ def summed(found: Sequence[Surveyed], planned: Layout, most: int) -> tuple[Layou
         for one in buckets.filled
     ]
     return layout, tuple(sizes)
+
+
+def _queues(planned: Layout, counts: Sequence[tuple[Ints, Ints]]) -> tuple[int, ...]:
+    """Return the queues that rows name, ascending, if shards need rows of their queues that others don't."""
+    keys = [key for part, (key, _) in zip(planned.parts, counts, strict=True) if part.key == "queue"]
+    named = numbers.distinct(np.concatenate([np.empty(0, np.int64), *keys])).tolist() if planned.of_queues else []
+    return tuple(queue for queue in named if queue >= 0)
 
 
 def _known(sieve: Sieve, packed: Sequence[bytes]) -> bytes:

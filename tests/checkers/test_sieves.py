@@ -19,7 +19,7 @@ from chaos.history.pieces import Held
 from chaos.history.run_meta import RunMeta
 from chaos.judging.divided import Divided, parted
 from chaos.judging.in_process import Filed, InProcess
-from chaos.judging.layout import FIRST_CHOICE, Layout
+from chaos.judging.layout import FIRST_QUEUE, Layout
 from chaos.judging.packing import unpack
 from chaos.judging.plan import plan
 from chaos.judging.registry import registry
@@ -311,7 +311,7 @@ class Weighed(InProcess):
 
     def shuffled(self, work: Callable[..., Any], given: Any, tasks: Sequence[Any], buckets: int) -> Filed:
         brought = [[*work(given, task)] for task in tasks]
-        wanted = [[block for bucket, (_, block) in one if bucket >= FIRST_CHOICE] for one in brought]
+        wanted = [[block for bucket, (_, block) in one if bucket >= FIRST_QUEUE] for one in brought]
         self.rows = [sum(unpack(block).num_rows for block in blocks) for blocks in wanted]
         return super().shuffled(lambda _, blocks: iter(blocks), given, brought, buckets)
 
