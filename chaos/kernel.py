@@ -6,10 +6,10 @@ written in it, because they say more of what a shard may do without. It may chan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -58,11 +58,9 @@ class Reads:
 
     ``beside``: the kernel looks for them in :attr:`Rows.beside <chaos.shard_rows.Rows.beside>`. Where queues are whole
     they are rows like others, of the shard's own queues. Where a queue is parted, each shard is given these besides its
-    own: ``everywhere``, all of them; with ``own_queues`` besides, those of queues that the shard's own rows name, and
-    those without a queue; with a ``sieve``, what that keeps of each shard, of this one and all others; else the
-    operations that delivered what stands in the shard, with all of their rows of this kind and ``f``. What stands
-    beside is never the shard's own: it may stand in others too, so a kernel neither counts it nor judges it. A kernel
-    with ``own_queues`` judges no queue but those that its own rows name: it may lack rows of any other one.
+    own: ``everywhere``, all of them; with a ``sieve``, what that keeps of each shard, of this one and all others; else
+    the operations that delivered what stands in the shard, with all of their rows of this kind and ``f``. What stands
+    beside is never the shard's own: it may stand in others too, so a kernel neither counts it nor judges it.
 
     A ``streamed`` sieve without either of the two: of its own keys a shard gets all of these rows, but where a queue is
     parted, and where the key is the run or nodes, only those that the sieve keeps. A kernel must find the same with
@@ -75,7 +73,6 @@ class Reads:
     queueless: bool = False
     sieve: Sieve | None = None
     beside: bool = False
-    own_queues: bool = False
 
     def covers(self, kind: str, f: str) -> bool:
         return kind == self.kind and (not self.f or f in self.f)
@@ -135,6 +132,20 @@ class Sieve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What kernels must know of whole queues, but not the rows that show it: where a queue is parted, it is made once,
+    and all shards of the parts are given it.
+
+    ``make`` is given the ``rows`` of whole queues that these declarations cover, and returns what is known of each
+    queue, which is pickled. That must depend on the rows of this queue alone, and name rows by their ``index``: a
+    kernel may not have them. What it raises, :meth:`Rows.lookup <chaos.shard_rows.Rows.lookup>` raises.
+    """
+
+    rows: tuple[Reads, ...]
+    make: Callable[[Rows], Mapping[int, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What a kernel must be given.
 
@@ -143,7 +154,7 @@ class Needs:
     one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
     ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one reported, too,
     its facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
-    :attr:`RunContext.unfinished` then.
+    :attr:`RunContext.unfinished` then. ``lookups``: of a kernel of queues, or of less, what it may look up by queue.
     """
 
     key: Key
@@ -154,6 +165,7 @@ class Needs:
     part: str = ""
     joins: str = ""
     on_prefix: bool = False
+    lookups: tuple[Lookup, ...] = ()
 
 
 class Kernel(Protocol):

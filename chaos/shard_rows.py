@@ -78,3 +78,6 @@ class Rows(Protocol):
 
     def memo(self, make: Callable[[Rows], T]) -> T:
         """``make(self)``, computed once for all kernels that look at these rows."""
+
+    def lookup(self, make: Callable[[Rows], Mapping[int, T]]) -> Mapping[int, T]:
+        """Return what ``make`` knows of each queue (:class:`chaos.kernel.Lookup`), of this shard's or of others too."""

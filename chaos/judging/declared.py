@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -107,6 +107,11 @@ class Declared:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
+
+    def lookup(self, make: Callable[[Rows], Mapping[int, T]]) -> Mapping[int, T]:
+        if not any(one.make is make for one in self._needs.lookups):
+            raise Undeclared(f"it looks up what {make.__qualname__} knows, which it does not declare")
+        return self._rows.lookup(make)
 
     def _has(self, column: str) -> None:
         if column not in self._columns:

@@ -27,7 +27,7 @@ from chaos.judging.in_process import InProcess
 from chaos.judging.layout import DIGEST, RARE, Layout
 from chaos.judging.packing import pack, unpack
 from chaos.judging.registry import Registry
-from chaos.judging.shard import Shard, seen_by
+from chaos.judging.shard import Lookups, Shard, seen_by
 from chaos.judging.summary import Summary
 from chaos.judging.surveying import Surveyed, Task, spans, split, summed, survey
 from chaos.law import RunContext
@@ -106,11 +106,11 @@ class Divided:
         except Exception:
             return None
 
-    def shards(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield the name and the rows, in any order, of each shard."""
+    def shards(self) -> Iterator[tuple[str, pa.Table, Lookups | None]]:
+        """Yield the name and the rows, in any order, of each shard, with what is known of whole queues besides."""
         for bucket in self._buckets:
             (rows,) = self._shuffled.collect(gathered, self._shared, [bucket])
-            yield self._layout.name(bucket), rows
+            yield self._layout.name(bucket), rows, self._shared.lookups_of(bucket)
 
     def examine(
         self, context: RunContext, on_progress: OnProgress | None = None, known: Registry | None = None
@@ -152,6 +152,26 @@ def parted(
 ) -> Iterator[tuple[str, pa.Table]]:
     """Yield (name, rows) of each shard of a run whose pieces are held, in their order: with ``most`` rows of its own at
     most, and ``offsets`` of a queue together."""
+    for name, rows, _ in _parted(tables, plan, most, offsets, meta):
+        yield name, rows
+
+
+def shards(
+    tables: Sequence[pa.Table],
+    plan: Sequence[Part],
+    most: int,
+    *,
+    offsets: int | None = None,
+    meta: RunMeta | None = None,
+) -> Iterator[tuple[str, Shard]]:
+    """Yield the same as kernels are given it."""
+    for name, rows, lookups in _parted(tables, plan, most, offsets, meta):
+        yield name, Shard(rows, lookups)
+
+
+def _parted(
+    tables: Sequence[pa.Table], plan: Sequence[Part], most: int, offsets: int | None, meta: RunMeta | None
+) -> Iterator[tuple[str, pa.Table, Lookups | None]]:
     planned = Layout(meta=meta or RunMeta(), plan=tuple(plan), offsets=offsets)
     with InProcess() as tasks:
         yield from Divided(tasks, [Held(table) for table in tables], planned, most).shards()
@@ -207,7 +227,7 @@ def examine_bucket(given: _Given, bucket: int, blocks: Blocks) -> Examined:
     share_allocator()
     name = given.shared.layout.name(bucket)
     try:
-        rows = Shard(seen_by(given.context, gathered(given.shared, bucket, blocks)))
+        rows = Shard(seen_by(given.context, gathered(given.shared, bucket, blocks)), given.shared.lookups_of(bucket))
         found = engine.examine_shard(name, rows, given.context, given.known)
         rows.forget()
         return found

@@ -79,12 +79,12 @@ def complete(shard: str, context: RunContext, found: Examined, known: Registry |
 
 
 def judge_rows(
-    tables: Iterable[tuple[str, pa.Table]], context: RunContext, known: Registry | None = None
+    shards: Iterable[tuple[str, pa.Table | Shard]], context: RunContext, known: Registry | None = None
 ) -> tuple[Verdict, ...]:
     """Judge one run whose shards, (name, rows), are in memory; by these laws, or by all that there are."""
     found: Examined = []
-    for name, table in tables:
-        found += examine_shard(name, Shard(table), context, known)
+    for name, rows in shards:
+        found += examine_shard(name, rows if isinstance(rows, Shard) else Shard(rows), context, known)
     return verdicts(context, found, known)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,15 +16,17 @@ import pyarrow as pa
 from chaos.history.columns import BESIDE
 from chaos.history.ends import BegunBy, whole_ends
 from chaos.history.parted import numbers
-from chaos.history.parted.choosing import Chooser, Ints, Part, Sieve
+from chaos.history.parted.choosing import Chooser, Ints, Lookup, Part, Sieve
 from chaos.history.parted.lived import Lived
 from chaos.history.parted.places import Places
 from chaos.history.rare import Rare
 from chaos.history.stream import SCHEMA
 from chaos.judging.blocks import Blocks
 from chaos.judging.evidence import PROBE
-from chaos.judging.layout import DIGEST, RARE, Choice, Layout
+from chaos.judging.layout import DIGEST, PLAIN, RARE, Choice, Layout
 from chaos.judging.packing import pack, unpack
+from chaos.judging.shard import Lookups, Shard
+from chaos.shard_rows import Rows
 
 #: The rows of so many bytes of blocks are held as tables.
 MOST_HELD = 32 << 20
@@ -41,14 +45,30 @@ def chosen(layout: Layout, bucket: int, blocks: Blocks) -> bytes:
         for table in tables:
             rare.add(table)
         return pack(rare.table())
-    if bucket < layout.first_choice:
+    if bucket == PLAIN:
         return pack(_joined(tables))
+    if bucket < layout.first_choice:
+        return pickle.dumps(_looked_up(layout.lookups, _joined(tables)))
     choice = layout.choices[bucket - layout.first_choice]
     if choice.sieve.remember is not None:
         kept = _sifted(layout, [choice.sieve], tables)[choice.sieve]
         return pack(_joined(_at(table, kept) for table in tables))
     rows = _joined(tables)
     return pack(_at(rows, _kept_of_each(layout, choice, rows)))
+
+
+def _looked_up(lookups: Sequence[Lookup], rows: pa.Table) -> list[Mapping[int, Any] | Exception]:
+    """Return what is known of a queue with these rows, or why that can't be known, for each lookup."""
+    shard, found = Shard(rows), list[Mapping[int, Any] | Exception]()
+    for lookup in lookups:
+        try:
+            found.append(lookup.make(shard))
+        except MemoryError:
+            raise
+        except Exception as error:  # what a value should have been, the kernel says
+            found.append(error)
+    shard.forget()
+    return found
 
 
 class _Tables:
@@ -75,17 +95,17 @@ class Shared:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Those that all shards may need, whatever their queues."""
         return _once(pa.concat_tables([unpack(self.blocks[0]), *map(unpack, self._of_choices)]))
 
-    def with_queues(self, queues: Ints) -> pa.Table:
-        """Return these with what only shards of these queues may need."""
-        found = [unpack(self.blocks[1 + at]) for at in np.flatnonzero(numbers.among(self._queues, queues)).tolist()]
-        return pa.concat_tables([self.rows, *found]).unify_dictionaries()
-
-    @property
-    def _queues(self) -> Ints:
-        return np.array(self.layout.queues, np.int64)
+    @cached_property
+    def lookups(self) -> Lookups:
+        """What is known of all queues; of one that is not known of some queue, why."""
+        of_queues = [pickle.loads(block) for block in self.blocks[1 : 1 + len(self.layout.queues)]]
+        found: dict[Callable[[Rows], Any], Mapping[int, Any] | Exception] = {}
+        for at, lookup in enumerate(self.layout.lookups):
+            errors = [one[at] for one in of_queues if isinstance(one[at], Exception)]
+            found[lookup.make] = errors[0] if errors else dict(ChainMap(*(one[at] for one in of_queues)))
+        return found
 
     @property
     def _of_choices(self) -> Sequence[bytes]:
@@ -95,6 +115,11 @@ class Shared:
     def kept(self) -> Mapping[Sieve, Ints]:
         """Which rows sieves keep for all shards."""
         return {choice.sieve: index for choice, index in self._chosen if choice.part < 0}
+
+    def lookups_of(self, bucket: int) -> Lookups | None:
+        """Return what the shard of a bucket is given besides rows; None where it makes that of its own."""
+        number, _ = self.layout.shards[bucket - self.layout.first_shard]
+        return self.lookups if self.layout.parts[number].lookups else None
 
     def summed(self, part: int) -> Ints:
         """Which rows stand beside all shards of a part because a sieve keeps them of one."""
@@ -120,7 +145,7 @@ def gathered(shared: Shared, bucket: int, blocks: Blocks) -> pa.Table:
     every = {**shared.kept, **kept}
     mine = [_own(part, table, every) for table in chain(tables, before)]
     rows = pa.concat_tables([_marked(SCHEMA.empty_table(), part), *mine])
-    return _once(pa.concat_tables([rows, _of_all(shared, number, shard, rows)]))
+    return _once(pa.concat_tables([rows, _of_all(shared, number, shard)]))
 
 
 def _own(part: Part, table: pa.Table, kept: Mapping[Sieve, Ints]) -> pa.Table:
@@ -132,20 +157,15 @@ def _own(part: Part, table: pa.Table, kept: Mapping[Sieve, Ints]) -> pa.Table:
     return table.filter(pa.array(np.where(beside, ~everywhere, own)))
 
 
-def _of_all(shared: Shared, number: int, shard: int, mine: pa.Table) -> pa.Table:
+def _of_all(shared: Shared, number: int, shard: int) -> pa.Table:
     """Return the rows that a shard is given of those that all may need."""
     layout, rows = shared.layout, shared.rows
     part = layout.parts[number]
-    _, everywhere = Chooser(rows, shared.kept).of(part)
-    if not part.has_beside:
-        return rows.filter(pa.array(everywhere))
-    named = mine.filter(pa.array(~mine[BESIDE].to_numpy()))["queue"].to_numpy()
-    named = numbers.distinct(np.concatenate([named, rows["queue"].to_numpy()[everywhere], [-1]]))
-    rows = shared.with_queues(named) if part.of_queues else rows
     chooser = Chooser(rows, shared.kept, Places(layout.offsets))
     own, everywhere = chooser.of(part)
+    if not part.has_beside:
+        return rows.filter(pa.array(everywhere))
     beside = chooser.any_of(part.beside) | numbers.among(_index(rows), shared.summed(number))
-    beside |= chooser.any_of(part.of_queues) & numbers.among(chooser.keys("queue"), named)
     beside &= ~everywhere & (layout.buckets[number].numbers(chooser.keys(part.key), own) != shard)
     found = rows.append_column(BESIDE, pa.array(beside))
     return found.filter(pa.array(everywhere | beside))

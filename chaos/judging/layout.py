@@ -15,7 +15,7 @@ from chaos.driver import Profile
 from chaos.history.ends import without, without_beginnings
 from chaos.history.parted import numbers
 from chaos.history.parted.beside import Operations
-from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Chosen, Flags, Ints, Part, Sieve
+from chaos.history.parted.choosing import OF_QUEUES, Buckets, Chooser, Chosen, Flags, Ints, Lookup, Part, Sieve
 from chaos.history.parted.places import Places
 from chaos.history.run_meta import RunMeta
 from chaos.judging.packing import Lean, unpack
@@ -23,8 +23,8 @@ from chaos.judging.plan import plan
 from chaos.judging.registry import registry
 
 #: The buckets of rows that every shard may need, as they are; of those that say whether a run shows anything; and of
-#: what pieces bring to its digest. The others follow: of each queue what its shards need besides; those of each choice;
-#: shards.
+#: what pieces bring to its digest. The others follow: of each queue what is made of it for all shards; those of each
+#: choice; shards.
 PLAIN, RARE, DIGEST = range(3)
 FIRST_QUEUE = 3
 #: A row of an object takes as long to examine as so many others.
@@ -46,7 +46,7 @@ class Layout:
     """``split``: the parts of the plan that others take the place of; ``buckets``: of each part that is left, in which
     shard each key stands; ``left_out``: the beginnings that ends in other pieces repeat; ``goals``: rows that are
     wanted besides; ``known_before``: of each sieve that must know rows before all others, what it keeps of these;
-    ``queues``: those of which shards need rows that others don't, ascending. It travels between processes, unless its
+    ``queues``: those of which anything is made for all shards, ascending. It travels between processes, unless its
     ``plan`` is another one than that of all kernels for a run. ``offsets``: so many of a queue that follow one another
     are never parted."""
 
@@ -98,9 +98,9 @@ class Layout:
         return tuple(dict.fromkeys([*found, *self.goals]))
 
     @cached_property
-    def of_queues(self) -> tuple[Chosen, ...]:
-        """Which rows all shards with rows of the same queue may need."""
-        return tuple(dict.fromkeys(one for part in self.parts for one in part.of_queues))
+    def lookups(self) -> tuple[Lookup, ...]:
+        """What is made of each queue for all shards."""
+        return tuple(dict.fromkeys(one for part in self.parts for one in part.lookups))
 
     @cached_property
     def shards(self) -> tuple[tuple[int, int], ...]:
@@ -135,7 +135,8 @@ class Layout:
         """Yield what the rows of a piece bring to the buckets, packed."""
         rows = without(without_beginnings(rows)[0], self.left_out)
         chooser, lean = self.chooser(rows), Lean.of(rows)
-        yield from self._for_all(chooser, lean)
+        yield from _packed(PLAIN, lean, chooser.any_of(self.plain))
+        yield from self._of_queues(chooser, lean)
         together = np.zeros(rows.num_rows, np.int64)
         sifted = cache(lambda sieve: self._sifted(sieve, rows, chooser, together))
         places = [self._places(chooser, number, sifted) for number in range(len(self.parts))]
@@ -147,15 +148,11 @@ class Layout:
             callers = Operations.of(part, rows, chooser, places[number]) if part.callers else None
             yield from self._of_part(number, lean, places[number], callers)
 
-    def _for_all(self, chooser: Chooser, rows: Lean) -> Iterator[tuple[int, bytes]]:
-        """Yield what all shards may need as it is, and what those of each queue may need besides."""
-        plain = chooser.any_of(self.plain)
-        others, queue = chooser.any_of(self.of_queues) & ~plain, chooser.keys("queue")
-        for bucket, one in enumerate(self.queues, start=FIRST_QUEUE):
-            mine = others & (queue == one)
-            yield from _packed(bucket, rows, mine)
-            others &= ~mine
-        yield from _packed(PLAIN, rows, plain | others)
+    def _of_queues(self, chooser: Chooser, rows: Lean) -> Iterator[tuple[int, bytes]]:
+        """Yield the rows of which something is made of each queue."""
+        chosen = chooser.any_of([one for lookup in self.lookups for one in lookup.rows])
+        for bucket, queue in enumerate(self.queues, start=FIRST_QUEUE):
+            yield from _packed(bucket, rows, chosen & (chooser.keys("queue") == queue))
 
     def _places(self, chooser: Chooser, number: int, sifted: Callable[[Sieve], Flags]) -> Ints:
         """In which shard of a part each row may have its own place, -1 for none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,7 +51,7 @@ class _Family:
         return [*found.values()]
 
     def part(self, meta: RunMeta | None) -> Part:
-        reads = [_fitted(one, meta) for needs in self.needs for one in needs.rows]
+        reads = [_fitted(one, meta) for needs in self.needs for one in _read(needs, self.parted)]
         reads = [replace(one, sieve=None) if _is_in_the_way(one, reads) else one for one in reads]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
         sifts = self.parted or self.key in (Key.RUN, Key.NODE)
@@ -64,11 +64,11 @@ class _Family:
             own=_chosen(one for one in here if not _in_full(one)),
             everywhere=_chosen(one for one in here if _in_full(one) and one.sieve is None),
             sieves=_sieves(one for one in here if _in_full(one)),
-            beside=_chosen(one for one in beside if one.everywhere and one.sieve is None and not one.own_queues),
-            of_queues=_chosen(one for one in beside if one.own_queues),
+            beside=_chosen(one for one in beside if one.everywhere and one.sieve is None),
             callers=_chosen(one for one in beside if not one.everywhere and one.sieve is None),
             summaries=_sieves(beside),
             sifted=_sieves(sifted),
+            lookups=_lookups(self.needs) if self.parted else (),
         )
 
 
@@ -149,7 +149,7 @@ def _shared(key: Key) -> Key:
 def _at_odds(one: Needs, other: Needs) -> bool:
     """Return whether some rows are wanted in full by one of them, and by key by the other: then one would count them
     twice."""
-    return any(_in_full(a) != _in_full(b) and _overlap(a, b) for a in one.rows for b in other.rows)
+    return any(_in_full(a) != _in_full(b) and _overlap(a, b) for a in _read(one) for b in _read(other))
 
 
 def _spoil(one: Needs, other: Needs) -> bool:
@@ -162,6 +162,18 @@ def _spoil(one: Needs, other: Needs) -> bool:
         for reads in mine.rows
         if not _is_in_the_way(reads, mine.rows)
     )
+
+
+def _read(needs: Needs, parted: bool = False) -> Iterator[Reads]:
+    """Yield the rows that a kernel must have; where queues aren't ``parted``, those too by which it looks things up."""
+    yield from needs.rows
+    for lookup in () if parted else needs.lookups:
+        yield from lookup.rows
+
+
+def _lookups(needs: Iterable[Needs]) -> tuple[choosing.Lookup, ...]:
+    every = dict.fromkeys(lookup for one in needs for lookup in one.lookups)
+    return tuple(choosing.Lookup(_chosen(lookup.rows), lookup.make) for lookup in every)
 
 
 def _in_full(reads: Reads) -> bool:

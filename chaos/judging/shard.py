@@ -25,6 +25,8 @@ PARSED_AT_ONCE = 1 << 12
 
 
 T = TypeVar("T")
+#: What is known of each queue, by what made it; or why that could not be made.
+Lookups = Mapping[Callable[[Rows], Any], Mapping[int, Any] | Exception]
 Positions = npt.NDArray[np.int64]
 
 
@@ -44,7 +46,9 @@ class Shard:
     ends repeat (:mod:`chaos.history.ends`). A row that is there twice (a damaged history) is taken once: it does
     not mean that anything was done twice."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, lookups: Lookups | None = None) -> None:
+        """``lookups``: what is known of whole queues; without them it is made of these rows."""
+        self._lookups = lookups
         table, recorded = with_beginnings(table)
         index = _integers(table["index"])
         self._own = _own(table)
@@ -178,6 +182,14 @@ class Shard:
         if make not in self._memo:
             self._memo[make] = make(self)
         found: T = self._memo[make]
+        return found
+
+    def lookup(self, make: Callable[[Rows], Mapping[int, T]]) -> Mapping[int, T]:
+        if self._lookups is None:
+            return self.beside.memo(make)
+        found = self._lookups[make]
+        if isinstance(found, Exception):
+            raise found
         return found
 
     def forget(self) -> None:

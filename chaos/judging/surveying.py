@@ -38,13 +38,15 @@ class Task:
 class Surveyed:
     """What one piece has. ``damage``: why it can't be read; then the rest says nothing. ``begun``: beginnings in other
     pieces that ends here repeat. ``counts``: of each part the keys that rows have, ascending, and how many each has.
-    ``before``: what sieves keep of the rows that they must know before all others. ``halved_from``: the first beginning
+    ``queues``: those of which anything is made for all shards. ``before``: what sieves keep of the rows that they must
+    know before all others. ``halved_from``: the first beginning
     in another piece that an end here does not repeat; ``delivered_from``: the first beginning of an operation that has
     deliveries here, and no end; -1 for none."""
 
     damage: str = ""
     begun: Ints | None = None
     counts: Sequence[tuple[Ints, Ints]] = ()
+    queues: tuple[int, ...] = ()
     before: tuple[bytes, ...] = ()
     halved_from: int = -1
     delivered_from: int = -1
@@ -73,9 +75,11 @@ def surveyed(piece: Readable, layout: Layout) -> Surveyed:
     known = piece.read() if is_ordered else SCHEMA.empty_table()
     halved, delivered = _apart(rows) if layout.split else (-1, -1)
     rows, begun = without_beginnings(rows)
+    chooser = layout.chooser(rows)
     return Surveyed(
         begun=begun,
-        counts=counted(layout.chooser(rows), layout.parts),
+        counts=counted(chooser, layout.parts),
+        queues=_queues(chooser, layout),
         before=tuple(pack(kept_before(sieve, known)) for sieve in sieves),
         halved_from=halved,
         delivered_from=delivered,
@@ -133,7 +137,7 @@ def summed(found: Sequence[Surveyed], planned: Layout, most: int) -> tuple[Layou
         buckets=buckets_of(planned.parts, counts, most),
         left_out=numbers.distinct(np.concatenate([one.begun for one in found if one.begun is not None])),
         known_before=tuple(_known(sieve, [one.before[at] for one in found]) for at, sieve in enumerate(sieves)),
-        queues=_queues(planned, counts),
+        queues=tuple(sorted({queue for one in found for queue in one.queues})),
     )
     sizes = [
         int(rows[buckets.number == one].sum())
@@ -143,11 +147,10 @@ def summed(found: Sequence[Surveyed], planned: Layout, most: int) -> tuple[Layou
     return layout, tuple(sizes)
 
 
-def _queues(planned: Layout, counts: Sequence[tuple[Ints, Ints]]) -> tuple[int, ...]:
-    """Return the queues that rows name, ascending, if shards need rows of their queues that others don't."""
-    keys = [key for part, (key, _) in zip(planned.parts, counts, strict=True) if part.key == "queue"]
-    named = numbers.distinct(np.concatenate([np.empty(0, np.int64), *keys])).tolist() if planned.of_queues else []
-    return tuple(queue for queue in named if queue >= 0)
+def _queues(chooser: Chooser, layout: Layout) -> tuple[int, ...]:
+    """Return the queues with rows of which anything is made for all shards."""
+    named = chooser.keys("queue")[chooser.any_of([one for lookup in layout.lookups for one in lookup.rows])]
+    return tuple(queue for queue in numbers.distinct(named).tolist() if queue >= 0)
 
 
 def _known(sieve: Sieve, packed: Sequence[bytes]) -> bytes:

@@ -16,7 +16,7 @@ from chaos.history.columns import COLUMNS, INTEGERS, REPEATED, VALUE, WORDS
 from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.prefix import end_of_whole_steps
 from chaos.judging.declared import Declared
-from chaos.judging.divided import parted
+from chaos.judging.divided import parted, shards
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
@@ -103,7 +103,7 @@ def _ends(table: pa.Table) -> pa.Table:
     return without_beginnings(repeating)[0]
 
 
-def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table]], context: RunContext) -> Verdict:
+def _judge(known: Registry, tables: Sequence[tuple[str, pa.Table | Shard]], context: RunContext) -> Verdict:
     (verdict,) = judge_rows(tables, context, known)
     return verdict
 
@@ -147,10 +147,10 @@ def _violations(verdict: Verdict) -> set[str]:
 def _check_parts(known: Registry, table: pa.Table, context: RunContext) -> None:
     whole = _judge(known, [(WHOLE, table)], context)
     for most in PARTED:
-        parts = list(parted([table], plan(known.kernels, context.meta), most))
+        parts = list(shards([table], plan(known.kernels, context.meta), most))
         assert _judge(known, parts, context) == whole, f"in {len(parts)} shards the verdict is another one"
         for kernel in known.kernels.values():
-            found = [kernel.examine(Declared(Shard(rows), kernel.needs), context) for _, rows in parts]
+            found = [kernel.examine(Declared(rows, kernel.needs), context) for _, rows in parts]
             left, right = reduce(Partial.merge, found), reduce(lambda late, early: early.merge(late), found[::-1])
             assert _same(left, right), f"the partials of {type(kernel).__name__} depend on how they are merged"
 

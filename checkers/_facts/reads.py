@@ -67,7 +67,6 @@ CONFIRMED_APPENDS = (
 )
 #: What a node had confirmed when it sent a manifest.
 CONFIRMED_BY_COMMIT = (
-    own("trace", "tier_commit"),
     everywhere("trace", "recovered", "bootstrap"),
     sifted(
         Sieve(
@@ -121,17 +120,9 @@ LOG_ENDS = Reads(
         streamed=True,
     ),
 )
-#: What was removed as retention permits.
+#: What was removed from local logs as retention permits: the deletion that went furthest. What was trimmed in the tier
+#: is :data:`checkers._facts.retention.TRIMMED`.
 RETENTION = (
-    own("trace", "store_cas", "tier_commit"),
-    everywhere("trace", "retention", "start", "recovered", "role"),
-)
-#: The manifests of a queue, for each part of it.
-MANIFESTS_OF_PARTS = Reads(kind="trace", f=("store_cas", "tier_commit"), everywhere=True, beside=True, own_queues=True)
-#: The same for parts of queues: each is given the manifests of its own queues, and the deletion from local logs that
-#: went furthest.
-RETENTION_OF_PARTS = (
-    MANIFESTS_OF_PARTS,
     Reads(
         kind="trace",
         f=("retention",),

@@ -11,6 +11,7 @@ import numpy as np
 
 from chaos.driver import Evidence
 from chaos.findings import Findings
+from chaos.kernel import Lookup, Reads
 from chaos.law import RunContext
 from chaos.shard_rows import Form, Rows
 from checkers import _facts as facts
@@ -112,30 +113,34 @@ def number(segment: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def own_queues(rows: Rows) -> Ints:
-    """Return the queues of which a shard has rows that don't stand beside, ascending: all manifests of these stand
-    there."""
-    return distinct(rows.column("queue")[rows.own])
-
-
-def lawful_floors(rows: Rows, context: RunContext, queues: Ints, found: Findings | None = None) -> tuple[Ints, Flags]:
+def lawful_floors(rows: Rows, context: RunContext, queues: Ints) -> tuple[Ints, Flags]:
     """Return for each of these queues, which ascend, the offset below which the system is allowed to keep nothing, and
-    whether the history shows why. What is returned for others than :func:`own_queues` means nothing.
+    whether the history shows why.
 
-    With a tier it is where a manifest was trimmed to as permitted, and ``found`` gets the trims that were not
-    permitted; without one, the highest minimum that a deletion on the brokers gave.
+    With a tier it is where a manifest was trimmed to as permitted (:data:`TRIMMED`); without one, the highest minimum
+    that a deletion on the brokers gave.
     """
     deleted_of, deleted_to = rows.memo(_minimums)
     place, has_minimum = places_in(deleted_of, queues)
     floor = np.zeros(len(queues), dtype=np.int64)
     floor[has_minimum] = np.maximum(deleted_to[place[has_minimum]], 0)
     known = np.full(len(queues), Evidence.RETENTION in context.evidence and rows.memo(_is_traced))
-    manifests = rows.memo(versions)
-    in_tier = np.array([*manifests], dtype=np.int64)
+    trimmed = rows.lookup(trimmed_to)
+    in_tier = np.array([*trimmed], dtype=np.int64)
     place, asked = places_in(queues, in_tier)
     for at, queue in zip(place[asked].tolist(), in_tier[asked].tolist(), strict=True):
-        floor[at], known[at] = _trimmed_to(rows, queue, manifests[queue], found)
+        floor[at], known[at] = trimmed[queue]
     return floor, known
+
+
+def trimmed_to(rows: Rows) -> dict[int, tuple[int, bool]]:
+    """Return of each queue with a manifest the highest offset to which one was trimmed as permitted, and whether the
+    history shows of all trims whether they were."""
+    return {queue: _trims(rows, queue, manifests) for queue, manifests in rows.memo(versions).items()}
+
+
+#: What :func:`lawful_floors` looks up.
+TRIMMED = Lookup(rows=(Reads(kind="trace", f=("store_cas", "tier_commit")),), make=trimmed_to)
 
 
 def deletions(rows: Rows) -> tuple[Ints, Sequence[Form]]:
@@ -180,9 +185,9 @@ def _is_traced(rows: Rows) -> bool:
     return any(len(rows.where(kind="trace", f=f)) for f in ("start", "recovered", "role", "retention"))
 
 
-def _trimmed_to(rows: Rows, queue: int, manifests: list[int], found: Findings | None) -> tuple[int, bool]:
+def _trims(rows: Rows, queue: int, manifests: Sequence[int], found: Findings | None = None) -> tuple[int, bool]:
     """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
-    the newest segment stays, whatever its size."""
+    the newest segment stays, whatever its size. ``found`` gets the trims that were not permitted."""
     known_of = rows.memo(headers)
     starts = [int(known_of[at].trimmed_to) for at in manifests]
     trims = [place for place, (old, new) in enumerate(pairwise(starts), start=1) if new > old]
@@ -231,8 +236,10 @@ def _kept(retain: int, total: int) -> str:
 def examine(rows: Rows, context: RunContext, found: Findings, queues: Ints) -> None:
     """Recompute every deletion of local log: a tiered queue's records are deleted only below the end of a manifest
     that is committed (in a simulated run: by then), and by size only what is beyond the size that is kept; without a
-    tier, only where that is set. Of these ``queues`` it is known what manifests hold."""
+    tier, only where that is set; and every trim of a manifest. Of these ``queues`` it is known what manifests hold."""
     _by_option(rows, found)
+    for queue, manifests in rows.memo(versions).items():
+        _trims(rows, queue, manifests, found)
     if Evidence.TIER in context.evidence:
         for queue, at, minimum in _tiered_deletions(rows, queues):
             _by_tier(rows, context, found, queue, at, minimum)

@@ -16,7 +16,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import reads, retention
-from checkers._facts.arrays import NEVER, Flags, Ints, among, pairs_occur, ranges
+from checkers._facts.arrays import NEVER, Flags, Ints, pairs_occur, ranges
 from checkers._facts.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group, are_owned
 from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
@@ -31,10 +31,11 @@ NEEDS = Needs(
         own("op", "pull", "delivered", "commit"),
         callers("pull"),
         reads.HIGHEST_COMMITS,
-        *(reads.RUN, *reads.RETENTION_OF_PARTS),
+        *(reads.RUN, *reads.RETENTION),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),
+    lookups=(retention.TRIMMED,),
 )
 
 
@@ -68,11 +69,9 @@ class Passed:
 def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> dict[str, list[int]]:
     """Of each of its ``queues``: the highest commit (``top``, its ``row``, when), where it ``begin``s (-1: it asked for
     nothing), the ``last`` offset that it was given, and where retention, or else answers, let it begin (``floor``,
-    ``least``, -1 where retention says it; both are -1 where no row of the queue is this shard's own). Of each range:
-    the place of its queue, its ends. Of each ``blank`` offset, at which no message came that can be identified: the
-    place of its queue, and itself."""
+    ``least``, -1 where retention says it). Of each range: the place of its queue, its ends. Of each ``blank`` offset,
+    at which no message came that can be identified: the place of its queue, and itself."""
     floor, known = retention.lawful_floors(rows, context, group.queues)
-    mine = among(group.queues, retention.own_queues(rows))
     answered = given.pulls.only(given.pulls.ok)
     least = np.zeros(len(group.queues), dtype=np.int64)
     np.maximum.at(least, group.place(answered.queue), rows.numbers("minimum", answered.done))
@@ -88,8 +87,8 @@ def _of_group(rows: Rows, context: RunContext, group: Group, given: Given) -> di
         "since_ns": facts.since_load_ns(rows, done),
         "begin": given.begin,
         "last": last,
-        "floor": np.where(mine, floor, -1),
-        "least": np.where(known | ~mine, -1, least),
+        "floor": floor,
+        "least": np.where(known, -1, least),
         **dict(zip(("of", "first", "until"), ranges(given.of[inside], got[inside]), strict=True)),
         **dict(zip(("blank_of", "blank"), _blank(rows, given.at[inside], given.of[inside]), strict=True)),
     }

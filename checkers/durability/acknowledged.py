@@ -15,7 +15,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import losses, reads
+from checkers._facts import losses, reads, retention
 from checkers._facts.arrays import first_in, places_in, slots
 from checkers._facts.claims import ByPlace, Claims
 from checkers._facts.losses import Lost, Records, explained
@@ -39,6 +39,7 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
+    lookups=(retention.TRIMMED,),
 )
 
 

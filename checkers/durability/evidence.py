@@ -20,7 +20,7 @@ from checkers.durability.promise import PROMISE
 #: What shows of each queue, wherever its rows stand, how far it goes, and how far it was read.
 END = (tops.READS, reads.beside("op", "drain"))
 #: And where it may begin.
-ENDS = (*END, *reads.RETENTION_OF_PARTS)
+ENDS = (*END, *reads.RETENTION)
 #: What a run must have shown, and what is said where it has not.
 ACKED = ("was_acked", "no acknowledged send: nothing was promised")
 DRAINED = ("was_drained", "no queue was read to its end after the run")
@@ -106,10 +106,10 @@ class Reached:
         place, known = places_in(self.queues, queue)
         return known & flags[place]
 
-    def floors(self, rows: Rows, context: RunContext, judged: Flags, found: Findings | None = None) -> Floors:
-        """Of the judged queues; ``found`` learns of trims that are not allowed. ``rows`` with what stands beside."""
+    def floors(self, rows: Rows, context: RunContext, judged: Flags) -> Floors:
+        """Of the judged queues. ``rows`` with what stands beside."""
         floor, known = np.zeros(len(judged), dtype=np.int64), np.zeros(len(judged), dtype=np.bool_)
-        floor[judged], known[judged] = retention.lawful_floors(rows, context, self.queues[judged], found)
+        floor[judged], known[judged] = retention.lawful_floors(rows, context, self.queues[judged])
         unexplained = judged & self.proven & (self.begin > floor) & ~known
         return Floors(np.where(unexplained, self.begin, floor), known, unexplained)
 

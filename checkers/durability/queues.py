@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import reads, retention
-from checkers._facts.arrays import among, places_in
+from checkers._facts.arrays import places_in
 from checkers._facts.reads import everywhere, own
 from checkers._facts.retention import EARLY_RETENTION
 from checkers.durability.evidence import DRAINED, ENDS, Floors, Reached, decided
@@ -25,12 +25,13 @@ NEEDS = Needs(
     key=Key.OFFSET,
     rows=(
         own("op", "send", "delivered", "pull", "bounds"),
-        own("trace", "append", "store_cas"),
+        own("trace", "append"),
         reads.RUN,
         *(*reads.REPLICAS, everywhere("final", "complete"), *ENDS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),
+    lookups=(retention.TRIMMED,),
 )
 
 
@@ -48,8 +49,8 @@ class Queues:
         if context.uses_queues:
             _not_drained(end, of_all)
         if judged.any():
-            floors = end.floors(rows.beside, context, judged, of_all)
-            _unexplained(rows, end, floors, of_all)
+            floors = end.floors(rows.beside, context, judged)
+            _unexplained(end, floors, of_all)
             _denied(rows, found, end, floors)
         return found.partial().merge(of_all.partial())
 
@@ -66,8 +67,8 @@ def _not_drained(end: Reached, found: Findings) -> None:
         found.gap(f"queue {queue} was not read to its end after the run: the drain {what}")
 
 
-def _unexplained(rows: Rows, end: Reached, floors: Floors, found: Findings) -> None:
-    for place in np.flatnonzero(floors.unexplained & among(end.queues, retention.own_queues(rows))).tolist():
+def _unexplained(end: Reached, floors: Floors, found: Findings) -> None:
+    for place in np.flatnonzero(floors.unexplained).tolist():
         found.gap(
             f"queue {int(end.queues[place])} begins at offset {int(end.begin[place])}, and nothing shows whether "
             "retention was allowed to remove what is below"

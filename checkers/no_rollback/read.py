@@ -26,10 +26,11 @@ READ = Needs(
     key=Key.OFFSET,
     rows=(
         own("op", "send", "pull", "bounds", "delivered"),
-        *(*losses.TERMS, reads.FIRST_ANSWERS, reads.beside("op", "drain"), *reads.RETENTION_OF_PARTS),
+        *(*losses.TERMS, reads.FIRST_ANSWERS, reads.beside("op", "drain"), *reads.RETENTION),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
+    lookups=(retention.TRIMMED,),
     on_prefix=True,
 )
 

@@ -49,6 +49,7 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "hash", "position"),
     uses=(Use.QUEUES,),
+    lookups=(retention.TRIMMED,),
 )
 
 

@@ -18,6 +18,7 @@ from checkers._facts.reads import own
 from checkers._facts.run import load_began_ns
 from checkers.tier_continuity import uploads
 from checkers.tier_continuity.promise import HASTY_UPLOAD, LATE_UPLOAD, PROMISE
+from checkers.tier_continuity.uploaded import UPLOADED
 
 UPLOADS = Needs(
     part="when uploaders upload",
@@ -25,11 +26,11 @@ UPLOADS = Needs(
     rows=(
         own("op", "send"),
         own("trace", "append"),
-        reads.MANIFESTS_OF_PARTS,
         *losses.TERMS,
     ),
     columns=(*reads.BASIC, *reads.LIVES, *reads.OPERATIONS, *reads.RECORDS),
     evidence=(Evidence.TIER,),
+    lookups=(UPLOADED,),
 )
 #: What is said where a host was lost.
 _LACKING = "a host was lost: the object store's trace may lack its end, with what came into the tier"
@@ -40,9 +41,9 @@ class Uploads:
     """What is acknowledged comes into the tier in time, and not in crumbs. Where losses are allowed, an upload may have
     to stop for good.
 
-    Every shard knows all manifests. Of each queue it reports the first message of its own that came too late, and the
-    hasty versions whose segments begin with a record of its own; the judgement finds which message was the first of the
-    queue, and which versions follow one another. What it finds holds whatever else a shard would have reported.
+    Every shard knows what was uploaded. Of each queue it reports the first message of its own that came too late, and
+    the hasty versions whose segments begin with a record of its own; the judgement finds which message was the first of
+    the queue, and which versions follow one another. What it finds holds whatever else a shard would have reported.
     """
 
     promise: Promise = PROMISE
@@ -69,7 +70,7 @@ class Uploads:
 def _as_fact(rows: Rows, one: uploads.Late) -> dict[str, Any]:
     """Return a late message as a fact: ``late`` is its queue, ``rows`` is the story; the ``end`` of the tier by the
     bound."""
-    index, story = rows.column("index"), [one.newest.at, one.at] if one.newest else [one.at]
+    index = rows.column("index")
     return {
         "late": int(rows.column("queue")[one.at]),
         "began": one.began,
@@ -77,8 +78,8 @@ def _as_fact(rows: Rows, one: uploads.Late) -> dict[str, Any]:
         "when": facts.at_s(rows, one.at),
         "since": _since(rows, one),
         "bound_s": one.bound_s,
-        "end": one.newest.end if one.newest else 0,
-        "rows": [int(index[at]) for at in story],
+        "end": one.end,
+        "rows": [*([one.newest] if one.newest >= 0 else []), int(index[one.at])],
     }
 
 

@@ -9,32 +9,29 @@ import numpy as np
 
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from checkers._facts.arrays import NEVER, Flags, Ints, distinct
+from checkers._facts.arrays import NEVER, Flags, Ints, distinct, places_in
 from checkers._facts.clients import sends
 from checkers._facts.faults import faults, service_ended
 from checkers._facts.garbage import REAL_TIME
 from checkers._facts.nodes.due import first_calm, spans
-from checkers._facts.retention import number
-from checkers._facts.run import last_reported_ns, phase_time, since_load_ns
-from checkers._facts.tier import Version, Versions, has_store, manifests, upload_bound_s
-
-#: So many segments in a row show a habit: one alone may be small because its size was guessed wrong.
-IN_A_ROW = 5
-#: A segment below this part of its size is not full, and a record below this part of its age not old.
-PART = 0.5
+from checkers._facts.run import last_reported_ns, load_began_ns, phase_time
+from checkers._facts.tier import has_store, upload_bound_s
+from checkers.tier_continuity.uploaded import IN_A_ROW, NOTHING, PART, Uploaded, uploaded
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
     """An acknowledged message (``began``: the ``index`` of its send; ``at``: the row that acknowledged it) that was not
     in the tier when ``bound_s`` had passed, from its acknowledgement on or, where a fault was near then, from
-    ``calm_ns`` on. ``newest``: the version of the manifest by then, None before the first."""
+    ``calm_ns`` on. ``newest``: the ``index`` of the version of the manifest by then, -1 before the first; ``end``: to
+    where that reached."""
 
     began: int
     at: int
     calm_ns: int
     bound_s: float
-    newest: Version | None
+    newest: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     more; so does a time in which nobody can be master, since the run itself destroyed the only sure copy. What may wait
     to be old enough, may do so besides. Without an object store it is unknown whether a queue that has no manifest is
     to have one. Of a parted queue: the first one of this part."""
-    times, made, known = rows.column("time_ns"), rows.memo(sends), rows.beside.memo(manifests)
+    times, made, known = rows.column("time_ns"), rows.memo(sends), rows.lookup(uploaded)
     within_s = upload_bound_s(context) * (1.0 if context.one_clock else REAL_TIME)
     end_ns = phase_time(rows, "collect")
     end_ns = end_ns if end_ns >= 0 else last_reported_ns(rows)
@@ -70,71 +67,44 @@ def late(rows: Rows, context: RunContext) -> Iterator[Late]:
     hindrances = [*spans(rows.memo(faults)), *([(ended_ns, led_again_ns)] if ended_ns < NEVER else [])]
     began, done = made.began[made.ok], made.done[made.ok]
     queues = {*distinct(rows.column("queue")[done]).tolist()}
-    for queue in sorted(queues if has_store(context) else queues & known.keys()):
-        oldest_ms = max((one.old_ms for one in rows.beside.memo(_settings).get(queue, {}).values()), default=0)
-        bound_s = within_s + oldest_ms / 1e3
+    in_tier = {queue for queue, one in known.items() if len(one.index)}
+    for queue in sorted(queues if has_store(context) else queues & in_tier):
+        tier = known.get(queue, NOTHING)
+        bound_s = within_s + tier.oldest_ms / 1e3
         bound_ns = int(bound_s * 1e9)
         mine = np.flatnonzero(rows.column("queue")[done] == queue)
         calm_ns = first_calm(times[done[mine]], hindrances, before_ns=bound_ns, after_ns=bound_ns)
         judged = calm_ns < end_ns - bound_ns
         mine, calm_ns = mine[judged], calm_ns[judged]
         acked = done[mine]
-        versions = known.get(queue)
-        newest, ends = np.full(len(acked), -1), np.zeros(1, dtype=np.int64)
-        if versions is not None:
-            newest, ends = _newest(times, versions, calm_ns + bound_ns), np.append(versions.end, 0)
-        for n in np.flatnonzero(ends[newest] <= rows.column("offset")[acked])[:1].tolist():
-            last = versions[newest[n]] if versions is not None and newest[n] >= 0 else None
-            yield Late(int(began[mine[n]]), int(acked[n]), int(calm_ns[n]), bound_s, last)
-
-
-def _newest(times: Ints, versions: Versions, moments_ns: Ints) -> Ints:
-    """For each of some moments the place of the manifest version that reached furthest by then; -1: there was none."""
-    order = np.argsort(times[versions.at], kind="stable")
-    ends = versions.end[order]
-    reached = np.maximum.accumulate(np.where(ends == np.maximum.accumulate(ends), np.arange(len(ends)), -1))
-    before = np.searchsorted(times[versions.at[order]], moments_ns, side="right") - 1
-    return np.where(before >= 0, order[reached[before]], -1)
+        newest = np.searchsorted(tier.since_ns, calm_ns + bound_ns, side="right") - 1
+        end, index = np.append(tier.end, 0)[newest], np.append(tier.index, -1)[newest]
+        for n in np.flatnonzero(end <= rows.column("offset")[acked])[:1].tolist():
+            yield Late(int(began[mine[n]]), int(acked[n]), int(calm_ns[n]), bound_s, int(index[n]), int(end[n]))
 
 
 def crumbs(rows: Rows, context: RunContext) -> Iterator[Crumb]:
     """All such versions whose segment's first record was appended in these rows, by queue and place."""
-    before_ns, times, every = int(upload_bound_s(context) * 1e9), rows.column("time_ns"), rows.beside
-    for queue, versions in every.memo(manifests).items():
-        if not len(rows.where(kind="trace", f="append", queue=queue)):
-            continue
-        settings, segments, spans = every.memo(_settings).get(queue, {}), versions.segments, versions.spans
-        appended: dict[str, dict[int, int]] = {}
-        longer = (np.flatnonzero(np.diff(versions.end) > 0) + 1).tolist()
-        adding = [number for number in longer if spans[number]]
-        for place, which in enumerate(adding):
-            segment, writer = segments.one(spans[which][-1] - 1), versions.writers[versions.writer[which]]
-            known = settings.get((writer, int(versions.number[which])), _Settings())
-            base, named_bytes, count = (number(segment, name) for name in ("base", "bytes", "count"))
-            size = known.full_bytes if named_bytes is None else named_bytes
-            if size >= PART * known.full_bytes or (count or 0) >= PART * known.full_records > 0:
-                continue
-            if writer not in appended:
-                appended[writer] = _appended(rows, queue, writer)
-            began_ns = appended[writer].get(base, -1) if base is not None else -1
-            age_ms = (known.sent_ns - began_ns) / 1e6
-            if began_ns < 0 or age_ms >= PART * known.old_ms:
-                continue
-            version = versions[which]
-            first = versions[adding[max(0, place - IN_A_ROW + 1)]]
-            span_ns = times[first.at] - before_ns, times[version.at]
+    before_ns = int(upload_bound_s(context) * 1e9)
+    for queue, tier in rows.lookup(uploaded).items():
+        small = tier.small
+        appended_ns = _appended_ns(rows, queue, tier)
+        age_ms = (small.sent_ns - appended_ns) / 1e6
+        is_young = (appended_ns >= 0) & (age_ms < PART * small.old_ms)
+        quiet = _are_quiet(rows, small.since_ns - before_ns, small.time_ns)
+        for one in np.flatnonzero(is_young).tolist():
             yield Crumb(
                 queue=queue,
-                place=place,
-                index=int(rows.column("index")[version.at]),
-                since_load_ns=int(since_load_ns(rows, np.array([version.at]))[0]),
-                writer=version.writer,
-                epoch=version.epoch,
-                bytes=size,
-                age_ms=age_ms,
-                full_bytes=known.full_bytes,
-                old_ms=known.old_ms,
-                quiet=bool(_are_quiet(rows, *(np.array([ns]) for ns in span_ns))[0]),
+                place=int(small.place[one]),
+                index=int(small.index[one]),
+                since_load_ns=int(small.time_ns[one]) - rows.memo(load_began_ns),
+                writer=tier.writers[small.writer[one]],
+                epoch=int(small.epoch[one]),
+                bytes=int(small.bytes[one]),
+                age_ms=float(age_ms[one]),
+                full_bytes=int(small.full_bytes[one]),
+                old_ms=int(small.old_ms[one]),
+                quiet=bool(quiet[one]),
             )
 
 
@@ -158,37 +128,18 @@ def hasty(found: Iterable[Crumb]) -> Iterator[Sequence[Crumb]]:
             series = []
 
 
-def _appended(rows: Rows, queue: int, node: str) -> dict[int, int]:
-    """Return offset → when this replica first appended a message there. Its own clock counts, as for its uploads."""
-    at = rows.where(kind="trace", f="append", queue=queue, node=node)
-    offsets, times = rows.column("offset")[at], rows.column("time_ns")[at]
-    order = np.argsort(times, kind="stable")
-    known, first = np.unique(offsets[order], return_index=True)
-    return dict(zip(known.tolist(), times[order][first].tolist(), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """When a version was sent, and when its uploader counts a segment as full, in bytes and in records, and a record as
-    old; 0 for never."""
-
-    sent_ns: int = 0
-    full_bytes: int = 0
-    full_records: int = 0
-    old_ms: int = 0
-
-
-def _settings(rows: Rows) -> dict[int, dict[tuple[str, int], _Settings]]:
-    """Queue → uploader and version → its settings."""
-    times, queues = rows.column("time_ns"), rows.column("queue")
-    found: dict[int, dict[tuple[str, int], _Settings]] = {}
-    commits = rows.where(kind="trace", f="tier_commit")
-    for at, value in zip(commits.tolist(), rows.values(commits), strict=True):
-        full_bytes, full_records, old_ms = (
-            int(value.get(name) or 0) for name in ("segment_bytes", "segment_records", "max_age_ms")
-        )
-        key = (rows.text("node", at), int(value.get("version", -1)))
-        found.setdefault(int(queues[at]), {})[key] = _Settings(int(times[at]), full_bytes, full_records, old_ms)
+def _appended_ns(rows: Rows, queue: int, tier: Uploaded) -> Ints:
+    """For each small segment the time at which its uploader first appended a message where it begins, of those that
+    were appended in these rows; -1 for others. Its own clock counts, as for its uploads."""
+    found = np.full(len(tier.small.base), -1, dtype=np.int64)
+    for number, writer in enumerate(tier.writers):
+        at = rows.where(kind="trace", f="append", queue=queue, node=writer)
+        offsets, times = rows.column("offset")[at], rows.column("time_ns")[at]
+        order = np.argsort(times, kind="stable")
+        known, first = np.unique(offsets[order], return_index=True)
+        mine = np.flatnonzero((tier.small.writer == number) & (tier.small.base >= 0))
+        place, there = places_in(known, tier.small.base[mine])
+        found[mine[there]] = times[order][first][place[there]]
     return found
 
 

@@ -15,13 +15,14 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import reads, tier
 from checkers._facts.arrays import Flags, Ints
+from checkers._facts.reads import own
 from checkers.upload_bound.promise import PROMISE, UPLOAD_BEYOND_CONFIRM
 
 BOUND = Needs(
     part="what uploaders had confirmed",
     on_prefix=True,
     key=Key.RUN,
-    rows=(*reads.CONFIRMED_BY_COMMIT, *reads.CONFIRMED_BY_OTHERS, reads.RUN),
+    rows=(own("trace", "tier_commit"), *reads.CONFIRMED_BY_COMMIT, *reads.CONFIRMED_BY_OTHERS, reads.RUN),
     columns=(*reads.BASIC, *reads.LIVES, *reads.RECORDS),
     evidence=(Evidence.TIER, Evidence.CONFIRM),
 )

@@ -16,7 +16,7 @@ from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, GIVEN, INTEGERS, WORDS
 from chaos.history.ends import with_beginnings, without_beginnings
 from chaos.history.run_meta import RunMeta
-from chaos.judging.divided import parted
+from chaos.judging.divided import parted, shards
 from chaos.judging.engine import judge_rows
 from chaos.judging.plan import plan
 from chaos.judging.shard import Shard
@@ -334,8 +334,13 @@ def as_given(table: pa.Table) -> Shard:
 
 
 def parts_for(law: Kernel, table: pa.Table, most: int, offsets: int | None = None) -> list[pa.Table]:
-    """The shards in which one law is given a run of several, each with so many rows of its own at most."""
+    """The rows of the shards in which one law is given a run, each with so many rows of its own at most."""
     return [rows for _, rows in parted([table], plan({("law", 0): law}), most, offsets=offsets)]
+
+
+def shards_for(law: Kernel, table: pa.Table, most: int, offsets: int | None = None) -> list[Shard]:
+    """The same as the law is given it."""
+    return [rows for _, rows in shards([table], plan({("law", 0): law}), most, offsets=offsets)]
 
 
 def cut(table: pa.Table, rng: Random, places: Sequence[int]) -> list[pa.Table]:

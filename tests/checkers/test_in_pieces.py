@@ -210,7 +210,7 @@ def kept(sieve: Sieve, pieces: Sequence[pa.Table], meta: RunMeta, rng: Random) -
     rows = tuple(replace(one, everywhere=SIEVES[sieve], sieve=sieve) for one in sieve.rows)
     law = SimpleNamespace(needs=Needs(key=Key.RUN, rows=rows, columns=sieve.columns))
     layout = Layout(meta=meta, plan=plan({("law", 0): cast(Kernel, law)}, meta))
-    ((_, found),) = divided(Elsewhere(rng, sent=lambda one: one), pieces, layout, 1_000).shards()
+    ((_, found, _),) = divided(Elsewhere(rng, sent=lambda one: one), pieces, layout, 1_000).shards()
     return sorted(found["index"].to_pylist())
 
 

@@ -19,6 +19,7 @@ from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers import durability
+from checkers._facts.retention import TRIMMED
 from checkers.durability import tops
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import REPORTED, as_given, places_kept
@@ -36,12 +37,13 @@ KERNELS = {
 
 
 class Parted(Shard):
-    """A shard some of whose rows stand beside its own."""
+    """A shard some of whose rows stand beside its own. What is known of queues is made of the ``whole`` run."""
 
-    def __init__(self, table: pa.Table, own: Flags) -> None:
-        super().__init__(table)
+    def __init__(self, table: pa.Table, own: Flags, whole: Shard) -> None:
+        lookups = {TRIMMED.make: whole.lookup(TRIMMED.make)}
+        super().__init__(table, lookups)
         self._own = own[np.searchsorted(table["index"].to_numpy(), self.recorded)]
-        self._every = Shard(table)
+        self._every = Shard(table, lookups)
 
     @property
     def beside(self) -> Shard:
@@ -80,7 +82,7 @@ def kept(table: pa.Table, mine: Flags, sieve: Sieve) -> Ints:
 
 
 def parts(table: pa.Table, needs: Needs, rng: Random) -> list[Rows]:
-    rows, key = as_given(table), keys(table, needs.key, rng)
+    rows, key, whole = as_given(table), keys(table, needs.key, rng), Shard(table)
     own = covered(rows, [one for one in needs.rows if not one.everywhere and not one.beside])
     fixed = [one for one in needs.rows if one.everywhere and not one.beside]
     everywhere = covered(rows, [replace(one, sieve=None) for one in fixed])
@@ -98,7 +100,7 @@ def parts(table: pa.Table, needs: Needs, rng: Random) -> list[Rows]:
         asked = covered(rows, [one for one in needs.rows if one.beside and not one.everywhere and one.sieve is None])
         near |= asked & (np.isin(rows.column("index"), delivering) | np.isin(rows.column("op"), delivering))
         held = mine | everywhere | near
-        found.append(Parted(table.filter(pa.array(held)), (mine | everywhere)[held]))
+        found.append(Parted(table.filter(pa.array(held)), (mine | everywhere)[held], whole))
     return found
 
 

@@ -26,7 +26,7 @@ from chaos.verdict import Anomaly, Validity
 from checkers.consumers import passed, reached
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import REPORTED, harmed, parts_for, whole_of
+from tests.checkers.histories import REPORTED, harmed, shards_for, whole_of
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_bounds import bounds
 from tests.checkers.slow.random_clients import RandomClients, clients, consumers, history
@@ -102,8 +102,8 @@ def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random, most: 
     """Returns in how many shards the rows were judged, and how many anomalies were found."""
     found, at_once, offsets = [], [], rng.choice(OFFSETS)
     for one in (law, *joined(law)):
-        parts = parts_for(one, table, most, offsets)
-        partials = [merged([one.examine(Declared(Shard(rows), one.needs), context) for rows in parts], rng)]
+        parts = shards_for(one, table, most, offsets)
+        partials = [merged([one.examine(Declared(rows, one.needs), context) for rows in parts], rng)]
         partials.append(one.examine(Declared(Shard(table), one.needs), context))
         for known, partial in zip((found, at_once), partials, strict=True):
             known.append(partial if one is law else Partial(facts=partial.facts, gaps=partial.gaps))
@@ -237,7 +237,7 @@ def check_beginnings(seeds: range) -> None:
     for seed in seeds:
         rng = Random(f"beginnings {seed}")
         table, context = uploaders(rng), RunContext(run="random", seed=seed, meta=RunMeta.of({"deployment": "sim"}))
-        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        held = shards_for(law, table, rng.choice(MOST))
         found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)
@@ -272,7 +272,7 @@ def check_storms(seeds: range) -> None:
         rng = Random(f"silence {seed}")
         table, meta = a_storm(rng), {"deployment": "sim", "bounds": {"available_s": rng.choice((0.5, 1, 1.1, 3, 10))}}
         context = RunContext(run="random", seed=seed, meta=RunMeta.of(meta))
-        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        held = shards_for(law, table, rng.choice(MOST))
         found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)
@@ -334,9 +334,9 @@ def test_without_a_shard_of_what_uploaders_do_nothing_else_is_found(part: str) -
     for seed in range(20):
         rng = Random(f"lost uploads {seed}")
         table = uploaders(rng)
-        parts = parts_for(law, table, 5, 1)
+        parts = shards_for(law, table, 5, 1)
         parts.pop(rng.randrange(len(parts)))
-        found = [law.examine(Declared(Shard(rows), law.needs), context) for rows in parts]
+        found = [law.examine(Declared(rows, law.needs), context) for rows in parts]
         lost = law.judge(merged([*found, Partial(gaps=("a shard was lost",))], rng), context)
         whole = law.judge(law.examine(Declared(Shard(table), law.needs), context), context)
         assert lost.validity in (Validity.UNKNOWN, Validity.INVALID) and "a shard was lost" in lost.why

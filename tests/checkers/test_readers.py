@@ -25,7 +25,7 @@ from checkers.consumers import committed
 from checkers.consumers.promise import DOUBLE_OWNER
 from checkers.progress import Progress, held, waiting
 from tests.checkers.harms import EMPTIED, HARMS
-from tests.checkers.histories import BROKERS, REPORTED, History, parts_for
+from tests.checkers.histories import BROKERS, REPORTED, History, shards_for
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_clients import RandomConsumers, history
 from tests.checkers.slow.random_storms import readers
@@ -39,8 +39,8 @@ WAITING = KERNELS[waiting.NEEDS.part]
 
 
 def in_parts(law: Kernel, table: pa.Table, context: RunContext, most: int, offsets: int) -> list[Partial]:
-    parts = parts_for(law, table, most, offsets)
-    return [law.examine(Declared(Shard(rows), law.needs, strict=True), context) for rows in parts]
+    parts = shards_for(law, table, most, offsets)
+    return [law.examine(Declared(rows, law.needs, strict=True), context) for rows in parts]
 
 
 def of_readers(rng: Random, make: Callable[[Random], pa.Table] = readers) -> pa.Table:
@@ -175,7 +175,7 @@ def check_owners(seeds: range) -> None:
     left_out = anomalies = 0
     for rng, context in contexts(seeds):
         table = history(Owners(rng))
-        held = [Shard(rows) for rows in parts_for(law, table, rng.choice(MOST))]
+        held = shards_for(law, table, rng.choice(MOST))
         found = [law.examine(Declared(rows, law.needs, strict=True), context) for rows in held]
         whole = law.examine(Declared(Shard(table), law.needs), context)
         assert told(law, merged(found, rng), context) == told(law, whole, context)

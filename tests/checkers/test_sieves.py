@@ -330,7 +330,7 @@ def test_pieces_bring_little_where_the_disks_of_others_are_told_long_before() ->
     parts = plan({("law", 0): cast(Kernel, SimpleNamespace(needs=needs))}, meta)
     with Weighed() as tasks:
         run = Divided(tasks, [Held(table[begin : begin + 50]) for begin in range(0, 3_000, 50)], Layout(meta, parts))
-        ((_, rows),) = run.shards()
+        ((_, rows, _),) = run.shards()
     confirms = [at for at in sorted(rows["index"].to_pylist()) if told[at]["f"] == "confirm"]
     assert [told[at]["position"] for at in confirms] == [*range(991, 1_000)], "which b never had on its disk"
     assert 0 < max(tasks.rows) < 20

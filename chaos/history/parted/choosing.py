@@ -66,6 +66,14 @@ class Sieve:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """What all shards of parts of queues are given: ``make`` is given all ``rows`` of a queue."""
+
+    rows: tuple[Chosen, ...]
+    make: Callable[[Any], Mapping[int, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Shards ``NAME-0``, ``NAME-1``, … of which each holds all the ``own`` rows of some keys, of ``everywhere`` all
     rows, and all that the ``sieves`` keep. ``key``: the column ``queue`` or ``node``, one of :data:`OF_VALUES`, or
@@ -73,9 +81,8 @@ class Part:
     ``run`` is one shard for all. Rows without a key stand together. ``split``: what takes its place where a key has
     more rows than a shard should have; together they want the same rows. ``sifted``: what these keep are own rows too.
 
-    Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, of ``callers``
-    those operations of which it has deliveries, and of ``of_queues`` the rows of queues that its own rows name, and
-    those without a queue."""
+    Beside its own rows each shard holds all of ``beside``, what the ``summaries`` keep of each shard, and of
+    ``callers`` those operations of which it has deliveries. ``lookups``: what it is given besides rows."""
 
     name: str
     key: str
@@ -85,9 +92,9 @@ class Part:
     split: tuple[Part, ...] = ()
     beside: tuple[Chosen, ...] = ()
     callers: tuple[Chosen, ...] = ()
-    of_queues: tuple[Chosen, ...] = ()
     summaries: tuple[Sieve, ...] = ()
     sifted: tuple[Sieve, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def maybe_own(self) -> tuple[Chosen, ...]:
@@ -97,7 +104,7 @@ class Part:
     @property
     def has_beside(self) -> bool:
         """Whether its shards distinguish their own rows from others."""
-        return bool(self.beside or self.callers or self.of_queues or self.summaries)
+        return bool(self.beside or self.callers or self.summaries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,6 +44,7 @@ def _of(kind: str, f: str, *, strict: bool) -> Sieve:
         rows=(own(kind, f),),
         columns=("node", "type", "epoch", "value"),
         keep=keep,
+        streamed=keep is not _changes,
         fitted=lambda profile: _of(kind, f, strict=profile.strict),
     )
 

@@ -84,7 +84,6 @@ PART = Part(
     own=(Chosen("op", ("send", "delivered")),),
     beside=(Chosen("op", ("drain",)),),
     callers=(Chosen("op", ("pull",)),),
-    of_queues=(Chosen("trace", ("store_cas",)),),
     summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), lowest),),
 )
 WHOLE_QUEUES = Part("queue", "queue", own=(Chosen("op"),), split=(PART,))
@@ -115,7 +114,6 @@ PLAN = (
                 everywhere=(Chosen("harness"),),
                 beside=(Chosen("op", ("commit",)),),
                 callers=(Chosen("op", ("pull",)),),
-                of_queues=(Chosen("trace", ("role", "append")), Chosen("final")),
                 summaries=(Sieve((Chosen("op", ("send",)),), ("offset",), highest),),
             ),
             Part("other.message", "message", own=(Chosen("op"),), callers=(Chosen("op", ("pull",)),)),
@@ -177,23 +175,6 @@ def test_what_is_kept_of_each_shard_stands_beside_in_the_others() -> None:
     assert [*told(rows).values()] == [([0, 1], [2, 4]), ([2, 3], [0, 4]), ([4], [0, 2])]
     rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2, 2, 3, 3, 4)]
     assert [*told(rows, 8).values()] == [([0, 1, 2, 3], [4, 8]), ([4, 5, 6, 7], [0, 8]), ([8], [0, 4])]
-
-
-def test_what_is_of_a_queue_stands_beside_where_the_queue_does() -> None:
-    part = Part(
-        "range",
-        "offset",
-        own=(Chosen("op"),),
-        everywhere=(Chosen("fault"),),
-        of_queues=(Chosen("trace"),),
-    )
-    cas = [{"kind": "trace", "f": "store_cas", "queue": queue} for queue in (-1, 0, 1, 2)]
-    rows = [op("send", "ok", offset=offset) for offset in (0, 1)] + [{**op("send", "ok", offset=0), "queue": 1}]
-    whole = Part("queue", "queue", own=(Chosen("op"),), split=(part,))
-    for more, named in (([], []), ([{"kind": "fault", "queue": 2}], [6])):
-        found = told([*cas, *rows[:2], *more, *rows[2:]], plan=(whole,))
-        last = [3] if named else []
-        assert [beside for _, beside in found.values()] == [[0, 1, *last], [0, 1, *last], [0, 2, *last]]
 
 
 def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:

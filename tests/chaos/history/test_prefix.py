@@ -119,7 +119,7 @@ def test_an_operation_that_ends_behind_the_cut_has_begun(
         pieces = prefix.pieces or [Held(prefix.table)]
         with InProcess() as tasks:
             plan = (Part("run", "run", own=(Chosen("op"), Chosen("trace"))),)
-            ((_, found),) = Divided(tasks, pieces, Layout(RunMeta(), plan)).shards()
+            ((_, found, _),) = Divided(tasks, pieces, Layout(RunMeta(), plan)).shards()
     assert sorted(found["index"].to_pylist()) == [*range(12, 20), *range(20, 35)]
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from chaos import plugins
@@ -24,6 +23,7 @@ from chaos.judging import registry as registry_module
 from chaos.judging.engine import Session, examine_whole, judge_rows, verdicts
 from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
+from chaos.judging.shard import Shard
 from chaos.kernel import Kernel, Key, Needs, Reads
 from chaos.law import AnomalyKind, Partial, Promise, RunContext
 from chaos.plugins import PluginKind
@@ -78,13 +78,13 @@ def busy(seed: int, *, queues: int = 4, sends: int = 60) -> History:
     return history
 
 
-def parted(history: History, most: int, rng: random.Random) -> list[tuple[str, pa.Table]]:
+def parted(history: History, most: int, rng: random.Random) -> list[tuple[str, Shard]]:
     """The rows as those of a large run are parted, with so many rows of its own in a shard at most; the run stands in
     pieces that end anywhere."""
     table = history.recorded()
     cuts = sorted(rng.sample(range(1, table.num_rows), rng.randrange(5)))
     pieces = [table.slice(begin, end - begin) for begin, end in pairwise([0, *cuts, table.num_rows])]
-    return [*divided.parted(pieces, plan(_engine.registry().kernels), most)]
+    return [*divided.shards(pieces, plan(_engine.registry().kernels), most)]
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 12))])

@@ -16,6 +16,7 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import losses
 from checkers._facts.arrays import NEVER
+from checkers._facts.retention import TRIMMED
 from checkers.consumers.committed import NEEDS as COMMITTED
 from checkers.consumers.messages import NEEDS as MESSAGES
 from checkers.consumers.passed import FAR
@@ -35,8 +36,9 @@ from tests.checkers.slow.plain import Call, Row, calls, read, some
 KERNELS = (COMMITTED, REACHED, PASSED, MESSAGES)
 ALL = Needs(
     key=Key.QUEUE,
-    rows=tuple(replace(rows, beside=False) for needs in KERNELS for rows in needs.rows),
+    rows=tuple(replace(rows, beside=False) for needs in KERNELS for rows in (*needs.rows, *TRIMMED.rows)),
     columns=COLUMNS,
+    lookups=PASSED.lookups,
 )
 
 

@@ -19,7 +19,7 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.claims import Claims
 from checkers._facts.losses import Lost, Records, explained
-from checkers._facts.retention import EARLY_RETENTION
+from checkers._facts.retention import EARLY_RETENTION, TRIMMED
 from checkers.durability.acknowledged import NEEDS as ACKNOWLEDGED
 from checkers.durability.messages import NEEDS as MESSAGES
 from checkers.durability.promise import (
@@ -42,7 +42,11 @@ ALL = replace(
     ACKNOWLEDGED,
     part="",
     columns=COLUMNS,
-    rows=tuple(replace(one, beside=False) for needs in (ACKNOWLEDGED, MESSAGES, QUEUES) for one in needs.rows),
+    rows=tuple(
+        replace(one, beside=False)
+        for rows in (ACKNOWLEDGED.rows, MESSAGES.rows, QUEUES.rows, TRIMMED.rows)
+        for one in rows
+    ),
 )
 
 
@@ -141,7 +145,7 @@ def _judge_queue(rows: Rows, context: RunContext, it: _Run, found: Findings, of_
     found.count("lost", 0)
     present = stands.by_rows(it.final) + ([] if proven else it.stored)
     present = [one for one in present if one.queue == queue]
-    floor, known = retention.lawful_floor(rows, context, queue, of_all)
+    floor, known = retention.lawful_floor(rows, context, queue)
     if proven and begin > floor and not known:
         found.gap(
             f"queue {queue} begins at offset {begin}, and nothing shows whether retention was allowed to remove what "

@@ -15,6 +15,7 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts import losses, service, tier
 from checkers._facts.reads import own
+from checkers._facts.retention import TRIMMED
 from checkers._facts.service import Stretch
 from checkers.progress import advance
 from checkers.progress.polls import Stall, after_recovery, bound_ns
@@ -26,7 +27,11 @@ from tests.checkers.slow.plain import Row, calls, read, some
 ALL = replace(
     advance.NEEDS,
     joins="",
-    rows=(own("op", *advance.DONE, "drain"), *(one for one in advance.NEEDS.rows if one.sieve is None)),
+    rows=(
+        own("op", *advance.DONE, "drain"),
+        own("trace", "retention"),
+        *(one for one in (*advance.NEEDS.rows, *TRIMMED.rows) if one.sieve is None),
+    ),
     columns=(*advance.NEEDS.columns, "incarnation", "step", "message"),
 )
 

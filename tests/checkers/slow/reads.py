@@ -13,6 +13,7 @@ from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers._facts.reads import RETENTION, own
+from checkers._facts.retention import TRIMMED
 from checkers.no_rollback.content import CONTENT
 from checkers.no_rollback.promise import MAX_OFFSET_REGRESSION, PROMISE, ROLLBACK
 from checkers.no_rollback.read import READ
@@ -20,7 +21,7 @@ from tests.checkers.slow import retention, stands
 from tests.checkers.slow.plain import Row, calls, read, some
 
 #: What both kernels need that this is the oracle of.
-BOTH = replace(READ, rows=(*READ.rows, own("op", "drain"), *RETENTION, *CONTENT.rows))
+BOTH = replace(READ, rows=(*READ.rows, own("op", "drain"), *RETENTION, *TRIMMED.rows, *CONTENT.rows))
 READERS = ("pull", "bounds")
 
 

@@ -88,7 +88,10 @@ def _may_begin(before: Version, after: Version, to_keep: int) -> bool:
 
 
 def examine(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Each deletion of a local log, in the order of recording, against the replica's own options and the tier."""
+    """Each deletion of a local log, in the order of recording, against the replica's own options and the tier; and each
+    trim of a manifest."""
+    for queue in rows.memo(versions):
+        lawful_floor(rows, context, queue, found)
     own = {int(queue) for queue in rows.column("queue").tolist()}
     for deletion in some(rows, "trace", "retention"):
         if not _is_optional(deletion):
