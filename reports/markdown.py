@@ -10,7 +10,7 @@ from typing import Any
 from chaos.errors import ChaosError
 from chaos.history.directory import read_meta, read_verdict
 from chaos.verdict import Validity
-from reports.in_words import read, story_of
+from reports.in_words import story
 
 #: So many runs are listed; servers show no page without bounds.
 LISTED = 50
@@ -81,7 +81,7 @@ def _as_object(run: Path) -> dict[str, Any]:
             return {**fields, "story": f"the verdict is {str(verdict.validity)!r}"}
         laws = [law.law for law in verdict.laws if law.validity is Validity.INVALID]
         fields.update({"verdict": str(verdict.validity), "laws": laws, "by_policy": "; ".join(verdict.qualifiers)})
-        return fields if verdict.validity is Validity.VALID else {**fields, "story": story_of(read(run))}
+        return fields if verdict.validity is Validity.VALID else {**fields, "story": story(run)}
     except ChaosError as error:
         return {**fields, "story": str(error)}
 

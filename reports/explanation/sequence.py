@@ -13,6 +13,7 @@ from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.verdict import Anomaly, Validity
+from reports.explanation.contradictions import contradiction, decision
 from reports.explanation.happens_before import happens_before
 from reports.explanation.selection import selection
 from reports.explanation.subject import subject
@@ -32,7 +33,8 @@ DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "r
 class Arrow:
     """Who did what to whom, in seconds since the load began; ``source`` is ``target`` where a node did it by itself.
     ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows.
-    ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known."""
+    ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known. ``wrong``: it
+    contradicts a promise by itself."""
 
     at_s: float
     source: str
@@ -43,6 +45,7 @@ class Arrow:
     named: bool
     decided: tuple[str, ...] = ()
     count: int = 1
+    wrong: bool = False
 
     @property
     def phrase(self) -> str:
@@ -144,7 +147,12 @@ def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
     sliced = [row for row in chosen if row.index in kept]
     if not history.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
-    drawn = [_arrow(row, sliced[:place], graph, named) for place, row in enumerate(sliced)]
+    profile, decided = history.meta.promises, decision(anomaly, sliced)
+    against = [contradiction(row, sliced[:place], profile) for place, row in enumerate(sliced)]
+    drawn = [
+        replace(_arrow(row, sliced[:place], graph, row.index in named, why), wrong=bool(why) or row is decided)
+        for place, (row, why) in enumerate(zip(sliced, against, strict=True))
+    ]
     deciders = [_deciders(row, history.meta.decided_by) for row in sliced]
     return fold([replace(arrow, decided=methods) for arrow, methods in zip(drawn, deciders, strict=True)])
 
@@ -158,13 +166,11 @@ def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]]) -> tuple[str, .
     return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 
 
-def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: set[int]) -> Arrow:
+def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: bool, against: str) -> Arrow:
     source, target = _ends(row, before, graph)
     what = f"{row.f} {row.type if row.kind == 'op' else row.value.get('role', '')}".strip()
-    text, at_s = words(row, before), row.at_s
-    return Arrow(
-        at_s=at_s, source=source, target=target, what=what, text=text, rows=(row.index,), named=row.index in named
-    )
+    text, at_s = words(row, before, against), row.at_s
+    return Arrow(at_s=at_s, source=source, target=target, what=what, text=text, rows=(row.index,), named=named)
 
 
 def _ends(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any]) -> tuple[str, str]:
@@ -197,7 +203,7 @@ def fold(arrows: Sequence[Arrow], most: int = ARROWS) -> tuple[list[Arrow], int]
 
 
 def _fold_anywhere(arrows: Sequence[Arrow]) -> list[Arrow]:
-    places: dict[tuple[str, str, str], int] = {}
+    places: dict[tuple[str, str, str, bool], int] = {}
     folded: list[Arrow] = []
     for arrow in arrows:
         place = places.get(_like(arrow), -1)
@@ -210,8 +216,8 @@ def _fold_anywhere(arrows: Sequence[Arrow]) -> list[Arrow]:
     return folded
 
 
-def _like(arrow: Arrow) -> tuple[str, str, str]:
-    return arrow.source, arrow.target, arrow.what
+def _like(arrow: Arrow) -> tuple[str, str, str, bool]:
+    return arrow.source, arrow.target, arrow.what, arrow.wrong
 
 
 def _joined(one: Arrow, other: Arrow) -> Arrow:
@@ -220,5 +226,7 @@ def _joined(one: Arrow, other: Arrow) -> Arrow:
 
 
 def _rank(arrow: Arrow) -> int:
-    """Return 0: the law names it, 1: it decided something, 2: it is a step on the way."""
-    return 0 if arrow.named else 1 if arrow.what.split()[0] in DECISIVE or arrow.source == "faults" else 2
+    """Return 0: the law names it, or it is wrong by itself, 1: it decided something, 2: it is a step on the way."""
+    if arrow.named or arrow.wrong:
+        return 0
+    return 1 if arrow.what.split()[0] in DECISIVE or arrow.source == "faults" else 2

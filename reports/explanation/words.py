@@ -10,10 +10,11 @@ from reports.explanation.happens_before import hit_by
 from reports.run_report.story import NAMED, message_name
 
 
-def words(row: Row, before: Sequence[Row]) -> str:
-    """Say what this row shows; ``before``: the rows of the explanation that come before it."""
+def words(row: Row, before: Sequence[Row], against: str) -> str:
+    """Say what this row shows; ``before``: the rows of the explanation that come before it, ``against``: what it
+    contradicts."""
     if row.kind == "op":
-        return _operation(row, before)
+        return _operation(row, before, against)
     if row.kind == "fault":
         return f"{row.f} of {targets(row)}"
     if row.kind == "final":
@@ -21,7 +22,7 @@ def words(row: Row, before: Sequence[Row]) -> str:
     if row.kind == "poll":
         shown = [f"{name} {row.value[name]}" for name in ("role", "master", "leader") if row.value.get(name)]
         return " ".join(["shows", *shown, *([f"epoch {row.epoch}"] if row.epoch >= 0 else [])])
-    return _trace(row, before)
+    return _trace(row) + (f", {against}" if against else "")
 
 
 def targets(fault: Row) -> str:
@@ -32,7 +33,7 @@ def targets(fault: Row) -> str:
     return ", ".join([*nodes[:NAMED], *more]) or "nobody"
 
 
-def _operation(row: Row, before: Sequence[Row]) -> str:
+def _operation(row: Row, before: Sequence[Row], against: str) -> str:
     name = row.f
     if row.message >= 0:
         name += f" {message_name(row.message)}"
@@ -47,30 +48,24 @@ def _operation(row: Row, before: Sequence[Row]) -> str:
         return name
     ends = {"ok": "ok", "fail": "refused", "info": "result unknown"}
     at = f" at offset {row.offset}" if row.offset >= 0 and row.type == "ok" else ""
-    return f"{name}: {ends.get(row.type, row.type)}{at}{_believed(row, before)}"
+    return f"{name}: {ends.get(row.type, row.type)}{at}{_believed(row, before, against)}"
 
 
-def _believed(row: Row, before: Sequence[Row]) -> str:
+def _believed(row: Row, before: Sequence[Row], against: str) -> str:
     """Say of a controller's answer which term it believed to lead, and who led a newer one by then."""
     mine = [one for one in before if one.f == "raft" and one.node == row.node]
-    leads = [one for one in before if one.f == "raft" and one.value.get("role") == "leader"]
-    if not mine or not leads or mine[-1].value.get("role") != "leader":
+    if not mine or mine[-1].value.get("role") != "leader":
         return ""
-    newer = [one for one in leads if one.epoch > mine[-1].epoch]
-    more = f", but {newer[-1].node} leads term {newer[-1].epoch} since row {newer[-1].index}" if newer else ""
-    return f" (by the leader of term {mine[-1].epoch}{more})"
+    return f" (by the leader of term {mine[-1].epoch}{f', {against}' if against else ''})"
 
 
-def _trace(row: Row, before: Sequence[Row]) -> str:
+def _trace(row: Row) -> str:
     value = row.value
     match row.f:
         case "append":
             return f"stores {_record(row)} (epoch {row.epoch}, ends at {row.end})"
         case "acked":
-            confirmed = value.get("confirm")
-            behind = isinstance(confirmed, int) and confirmed < row.position
-            more = f", though only {confirmed} is confirmed" if behind else ""
-            return f"acknowledges up to {row.position}{more}"
+            return f"acknowledges up to {row.position}"
         case "confirm":
             return f"confirm offset {row.position}" + (f", {_set(value)}" if value.get("set") else "")
         case "synced":
@@ -78,7 +73,7 @@ def _trace(row: Row, before: Sequence[Row]) -> str:
         case "truncate":
             return f"cuts its log from {value.get('old_end', '?')} to {row.position}"
         case "recovered":
-            return f"comes back with its log up to {row.position}{_relapsed(row, before)}"
+            return f"comes back with its log up to {row.position}"
         case "role":
             follows = f" of {value.get('master')}" if value.get("role") == "slave" and value.get("master") else ""
             start = f", log ends at {value['start']}" if "start" in value else ""
@@ -96,20 +91,6 @@ def _named(row: Row) -> Iterator[str]:
     numbers = row.numbers("epoch", "queue", "offset", "position")
     yield from (f"{name} {number}" for name, number in numbers.items())
     yield from (f"{name} {row.value[name]}" for name in ("version", "outcome", "key", "reason") if name in row.value)
-
-
-def _relapsed(row: Row, before: Sequence[Row]) -> str:
-    """Say of a log that came back whether bytes that this node had cut off are there again."""
-    mine = [one for one in before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
-    cuts = [one for one in mine if one.f == "truncate"]
-    if not cuts:
-        return ""
-    cut = cuts[-1]
-    since = [one.end for one in mine if one.f == "append" and one.in_node_order > cut.in_node_order]
-    if row.position <= max([cut.position, *since]):
-        return ""
-    epochs = row.value.get("epochs")
-    return f", past the {cut.position} to which it was cut in row {cut.index}; epochs {epochs}"
 
 
 def _record(row: Row) -> str:

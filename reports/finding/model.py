@@ -12,8 +12,8 @@ from chaos import guarded
 from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from chaos.history.row import Row
-from reports.in_words import JudgedRun, read
-from reports.run_report.causes import Cause
+from reports.run_report.causes import Cause, Kind
+from reports.run_report.judged import JudgedRun, judged_run
 from reports.run_report.story import facts, sentence, title
 from reports.run_report.strip import Event, Part, Strip, strip
 
@@ -66,14 +66,14 @@ class Finding:
 
 def find(run: Path, number: int) -> Finding:
     """Return the cause of this number. Raises :class:`chaos.errors.BadInput` where there is none, and as
-    :func:`reports.in_words.read` does."""
-    judged = read(run)
+    :func:`reports.run_report.judged.judged_run` does."""
+    judged = judged_run(run)
     if not judged.causes:
         raise BadInput(f"{run}: no violation was found, so there is nothing to hand on")
     if not 1 <= number <= len(judged.causes):
         raise BadInput(f"{run}: there is no cause {number}; its causes are numbered from 1 to {len(judged.causes)}")
-    cause = judged.causes[number - 1]
-    drawn = strip(cause, judged.history)
+    cause, kinds = judged.causes[number - 1].first, judged.causes[number - 1].kinds
+    drawn = strip(cause, judged.all_rows)
     meta = judged.history.meta
     configured = {name: meta.json[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.json.get(name)}
     return Finding(
@@ -82,7 +82,7 @@ def find(run: Path, number: int) -> Finding:
         title=title(cause),
         sentence=sentence(cause),
         facts=facts(meta, judged.verdict.seed),
-        kinds=[(kind.law, kind.name, kind.here) for kind in cause.kinds],
+        kinds=[(kind.law, kind.name, kind.here) for kind in kinds],
         quoted=[(v.law, v.anomaly.explanation, v.anomaly.rows) for v in cause.violations[:QUOTED]],
         strip=drawn,
         traced=_traced(judged, drawn.events if drawn is not None else ()),
@@ -91,8 +91,8 @@ def find(run: Path, number: int) -> Finding:
         configuration=json.dumps(configured, indent=2, sort_keys=True),
         experiment=_experiment(run),
         replay=meta.replay_command,
-        often=_often(judged, cause),
-        unknown=list(_unknown(judged, cause)),
+        often=_often(judged, kinds),
+        unknown=list(_unknown(judged, cause, kinds)),
     )
 
 
@@ -107,7 +107,7 @@ def _traced(judged: JudgedRun, events: Sequence[Event]) -> dict[str, list[Traced
     lanes = {event.lane for event in events if event.part in (Part.REPLICAS, Part.CONTROLLERS)}
     moments = [event.at_s for event in events if event.part is not Part.FAULTS]
     found: dict[str, list[tuple[float, TracedRow]]] = {}
-    for row in judged.history.each("trace"):
+    for row in judged.all_rows.each("trace"):
         near = min((abs(row.at_s - moment) for moment in moments), default=AROUND_S + 1)
         if row.node in lanes and near <= AROUND_S:
             one = TracedRow(index=row.index, at_s=row.at_s, what=_words(row))
@@ -129,10 +129,10 @@ def _experiment(run: Path) -> str:
         return ""
 
 
-def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
+def _often(judged: JudgedRun, of_cause: Sequence[Kind]) -> tuple[int, int]:
     """Return how many of how many runs show it, of the judged runs of this experiment beside this one, with the same
     deployment and planted bug."""
-    kinds, same = {kind.name for kind in cause.kinds}, attrgetter("name", "deployment", "mutant")
+    kinds, same = {kind.name for kind in of_cause}, attrgetter("name", "deployment", "mutant")
     found = whole = 0
     for run in directory.runs(judged.history.run.parent):
         try:
@@ -145,7 +145,7 @@ def _often(judged: JudgedRun, cause: Cause) -> tuple[int, int]:
     return found, whole
 
 
-def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
+def _unknown(judged: JudgedRun, cause: Cause, kinds: Sequence[Kind]) -> Iterator[str]:
     if cause.always:
         yield (
             "Some of it showed while no fault was in force, as what is only found after recovery does: which fault it "
@@ -155,7 +155,7 @@ def _unknown(judged: JudgedRun, cause: Cause) -> Iterator[str]:
         yield "No row links a fault with the violations: the faults named here were only in force at that time."
     elif not cause.faults:
         yield "No fault was in force; what set it off is not recorded."
-    for kind in cause.kinds:
+    for kind in kinds:
         if kind.partly:
             listed = f"{kind.listed:,} {'is' if kind.listed == 1 else 'are'} listed"
             yield (

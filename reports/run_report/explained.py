@@ -1,4 +1,4 @@
-"""Why the violations of a report came about: for the first causes, what caused one violation, with its rows."""
+"""Why the violations of a report came about: for each way in which some did, what caused one, with its rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from markupsafe import Markup
 from chaos.history.history import History
 from chaos.verdict import Anomaly
 from reports.explanation import diagram
+from reports.explanation.contradictions import DECISIONS
 from reports.explanation.sequence import Arrow, Explanation, of_violation
 from reports.explanation.subject import Subject, subject
+from reports.run_report.cause_groups import representatives
 from reports.run_report.causes import Cause, Violation
 
-#: So many causes are explained in the page; `stormproof explain` shows the others.
-EXPLAINED = 3
-#: So many violations of a cause are tried until one has an explanation.
+#: So many ways are explained, and so many causes with their sequence in the page; `stormproof explain` shows others.
+WAYS, DRAWN = 8, 3
+#: So many violations of a cause are tried until one shows what contradicted a promise, or else has an explanation.
 TRIED = 3
 #: So many rows of one arrow are quoted, and of each so many letters.
 ROWS, WORDS = 2, 160
@@ -24,8 +26,7 @@ ROWS, WORDS = 2, 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """``explanation`` is about the first violation of a cause whose rows are known; ``cause`` is the number of that
-    cause."""
+    """``explanation`` as the page shows it for the cause of this number."""
 
     cause: int
     explanation: Explanation
@@ -49,25 +50,32 @@ def quoted(arrow: Arrow) -> Sequence[int]:
     return arrow.rows[:ROWS]
 
 
-def explained(causes: Sequence[Cause], broken: Sequence[Anomaly], history: History) -> Mapping[int, Explained]:
-    """Return the explanations by number of the cause. ``broken`` are all violations of the run, as the verdict orders
-    them."""
+def explanations(causes: Sequence[Cause], broken: Sequence[Anomaly], history: History) -> Mapping[int, Explanation]:
+    """Return explanations by place of the cause, one for each way. ``broken`` are all violations of the run, as the
+    verdict orders them."""
     found = {}
-    for cause in range(1, min(EXPLAINED, len(causes)) + 1):
-        for violation in _violations(causes[cause - 1]):
-            explanation = of_violation(broken, violation.place + 1, history)
-            if explanation.arrows:
-                found[cause] = Explained(cause=cause, explanation=explanation)
-                break
+    for place in representatives(causes, WAYS):
+        tried = [of_violation(broken, one.place + 1, history) for one in _violations(causes[place])]
+        tried = [one for one in tried if one.arrows]
+        telling = [one for one in tried if any(arrow.wrong for arrow in one.arrows)]
+        if tried:
+            found[place] = (telling or tried)[0]
     return found
 
 
 def subjects(causes: Sequence[Cause], history: History) -> list[Subject]:
     """Return what the violations that may be explained are about."""
-    return [subject(violation.anomaly, history) for cause in causes[:EXPLAINED] for violation in _violations(cause)]
+    chosen = [causes[place] for place in representatives(causes, WAYS)]
+    return [subject(violation.anomaly, history) for cause in chosen for violation in _violations(cause)]
 
 
 def _violations(cause: Cause) -> list[Violation]:
-    """Return those of a cause that name rows; the ones about its example first."""
+    """Return those of a cause that name rows: the one about its example, then those that are about a decision."""
     named = [violation for violation in cause.violations if violation.anomaly.rows]
-    return sorted(named, key=lambda violation: cause.example not in violation.copies)[:TRIED]
+    own = sorted(named, key=lambda violation: cause.example not in violation.copies)[:1]
+    decisions: dict[str, Violation] = {}
+    for violation in named:
+        if violation.anomaly.name in DECISIONS:
+            decisions.setdefault(violation.anomaly.name, violation)
+    others = [one for one in (*decisions.values(), *named) if not any(one is known for known in own)]
+    return [*own, *others][:TRIED]

@@ -6,7 +6,7 @@ What stands here is a picture that needs no script; ``report_axis.js`` adds zoom
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,11 @@ COLOURS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """All that the axis shows besides the story. ``marks``: the second of each numbered cause; ``found``: for each
-    anomaly its name, how often it was found, and the seconds of those that are listed one by one;
+    """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
+    ``found``: for each anomaly its name, how often it was found, and the seconds of those that are listed one by one;
     ``controllers_first``: the run is about what the controllers agreed on."""
 
-    marks: Mapping[int, float]
+    marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
@@ -61,7 +61,7 @@ def draw(story: Story, figure: Figure) -> Markup:
     """Return the panels as HTML."""
     axis = axis_of(story)
     behind = [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
-    behind += [mark(axis, second) for second in figure.marks.values()]
+    behind += [mark(axis, second) for _, second in figure.marks]
     panels = list(_panels(axis, story, figure))
     if not panels:
         return svg.element("p", "Nothing was recorded")
@@ -261,12 +261,12 @@ def _scaled(
     return stretched(axis, content, lane=lane or 0, height=height)
 
 
-def _causes(axis: Axis, marks: Mapping[int, float]) -> Markup:
+def _causes(axis: Axis, marks: Sequence[tuple[int, float]]) -> Markup:
     """Draw the numbers of the causes over their dashed lines."""
     if not marks:
         return Markup("")
     links = []
-    ordered = sorted((second, number) for number, second in marks.items())
+    ordered = sorted((second, number) for number, second in marks)
     own = [USUAL * float(axis.share(second).rstrip("%")) / 100 for second, _ in ordered]
     for (second, number), at, free in zip(ordered, own, _apart(own), strict=True):
         place = {"x": axis.share(second), "dx": round(free - at), "y": 13, "text_anchor": "middle"}

@@ -1,4 +1,5 @@
-// Saves a causal strip, or a sequence diagram, as an SVG or a PNG, made in the page: nothing is sent or loaded.
+// Saves a causal strip, or a sequence diagram, as an SVG or a PNG, made in the page; copies commands. Nothing is sent or
+// loaded.
 
 const SCALE = 2;
 
@@ -50,4 +51,15 @@ for (const strip of document.querySelectorAll("svg.strip")) {
   button("SVG", () => save(svgAddress(strip), name + ".svg"));
   button("PNG", async () => save(await pngOf(strip), name + ".png"));
   strip.parentElement.after(bar);
+}
+
+for (const button of document.querySelectorAll(".copy")) {
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "copied";
+    } catch { // not where a browser forbids it: then the command is selected, to be copied by hand
+      getSelection().selectAllChildren(button.parentElement.querySelector("code"));
+    }
+  });
 }

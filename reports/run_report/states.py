@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ EVENTS, POLLS = 400, 500
 POSITIONS = ("end", "synced", "confirm", "first")
 
 
-def states(history: History, story: Story, axis: Axis, marks: Mapping[int, float]) -> str:
+def states(history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]]) -> str:
     """Return an object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
     ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
     first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
@@ -56,9 +56,9 @@ def _links(fault: FaultLine) -> list[tuple[str, str]]:
     return [] if fault.cuts else list(links.items())
 
 
-def _events(history: History, story: Story, marks: Mapping[int, float]) -> list[tuple[float, str]]:
+def _events(history: History, story: Story, marks: Sequence[tuple[int, float]]) -> list[tuple[float, str]]:
     """Return faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
-    events = [(second, f"cause {number}") for number, second in marks.items()]
+    events = [(second, f"cause {number}") for number, second in marks]
     for fault in story.faults:
         if fault.effective != "no":
             events += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]
@@ -66,7 +66,7 @@ def _events(history: History, story: Story, marks: Mapping[int, float]) -> list[
     for row in history.each(Truncate):
         events.append((row.at_s, f"{row.node} cuts its log at {row.position:,}"))
     if len(events) > EVENTS:
-        events.sort(key=lambda event: min((abs(event[0] - second) for second in marks.values()), default=event[0]))
+        events.sort(key=lambda event: min((abs(event[0] - second) for _, second in marks), default=event[0]))
     return [(round(second, 4), _text(words)) for second, words in sorted(events[:EVENTS])]
 
 

@@ -28,16 +28,22 @@ def sentence(cause: Cause) -> str:
         chain = f"{chain}; violations that name both: {_found(cause)}" if chain else _found(cause)
     if cause.faults and not cause.proven:
         during = [_during(fault) for fault in cause.faults[:NAMED]]
-        return f"During {_and([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
+        return f"During {joined([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"
     return chain if cause.change else f"Not tied to a fault: {chain}"
 
 
 def _of_power(cause: Cause, power: FaultLine) -> str:
     """Say what a power cut took, and what is lost since."""
+    return f"{took(power)} → acknowledged before, and given to nobody since: {_found(cause)}"
+
+
+def took(power: FaultLine) -> str:
+    """Say what a power cut took."""
     files, blocks = (sum(lost[part] for lost in power.unsynced.values()) for part in (0, 1))
-    took = _and([_number(number, noun) for number, noun in ((files, "file"), (blocks, "block")) if number])
-    what = f"{_fault(power)} at {power.asked_s:.1f} s took {took} that {_and(list(power.unsynced))} had not synced"
-    return f"{what} → acknowledged before, and given to nobody since: {_found(cause)}"
+    lost = joined([numbered(number, noun) for number, noun in ((files, "file"), (blocks, "block")) if number])
+    return (
+        f"{named_fault(power)} at {power.asked_s:.1f} s took {lost} that {joined(list(power.unsynced))} had not synced"
+    )
 
 
 def _found(cause: Cause) -> str:
@@ -51,7 +57,7 @@ def title(cause: Cause) -> str:
     """Return a cause in a few words."""
     change = cause.change
     if change is None:
-        return _and(dict.fromkeys(kind.name for kind in cause.kinds))
+        return joined(dict.fromkeys(kind.name for kind in cause.kinds))
     return title_of(change)
 
 
@@ -74,13 +80,13 @@ def _links(cause: Cause) -> Iterable[str]:
     """Yield what rows link, one after the other: the fault, the change of masters and the lost ends of logs by time,
     the outcome."""
     if cause.faults and cause.proven:
-        yield f"{_fault(cause.faults[0])} at {cause.faults[0].asked_s:.1f} s"
+        yield f"{named_fault(cause.faults[0])} at {cause.faults[0].asked_s:.1f} s"
     steps = [] if cause.change is None else [(cause.change.at_s, _change(cause.change))]
     for cut, words in ((False, "came back without {} of its log"), (True, "cut {} off its log")):
         tails = [tail for tail in cause.tails if tail.cut == cut]
         if tails:
-            nodes = [f"{t.node} {words.format(_number(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]]
-            steps.append((tails[0].at_s, _and([*nodes, *_more(len(tails) - NAMED, "node")])))
+            nodes = [f"{t.node} {words.format(numbered(t.records, 'record'))} at {t.at_s:.1f} s" for t in tails[:NAMED]]
+            steps.append((tails[0].at_s, joined([*nodes, *_more(len(tails) - NAMED, "node")])))
     yield from (text for _, text in sorted(steps, key=lambda step: step[0]))
     if cause.tails:
         yield gone(cause)
@@ -106,7 +112,7 @@ def kinds(cause: Cause) -> str:
         f"at least {kind.here:,} of {kind.whole:,} × {kind.name}" if kind.partly else f"{kind.here:,} × {kind.name}"
         for kind in cause.kinds[:NAMED]
     ]
-    return _and([*counted, *_more(len(cause.kinds) - NAMED, "kind")])
+    return joined([*counted, *_more(len(cause.kinds) - NAMED, "kind")])
 
 
 def ranges(copies: Iterable[Copy]) -> str:
@@ -118,7 +124,7 @@ def ranges(copies: Iterable[Copy]) -> str:
         f"{queue}/{min(found)}" + (f" to {queue}/{max(found)}" if len(found) > 1 else "")
         for queue, found in sorted(by_queue.items())
     ]
-    return _and([*of_queues[:NAMED], *_more(len(of_queues) - NAMED, "queue")])
+    return joined([*of_queues[:NAMED], *_more(len(of_queues) - NAMED, "queue")])
 
 
 def message_name(message: int) -> str:
@@ -130,14 +136,14 @@ def calm(story: Story) -> str:
     """Say what a run without violations went through."""
     effective = [fault for fault in story.faults if fault.effective == "yes"]
     names = list(dict.fromkeys(fault.name for fault in effective))
-    parts = [f"{_number(len(effective), 'fault')} took effect" + (f" ({_and(names)})" if names else "")]
+    parts = [f"{numbered(len(effective), 'fault')} took effect" + (f" ({joined(names)})" if names else "")]
     counts = story.counts
     if "master terms" in counts:
-        parts.append(_number(counts["master terms"], "master term"))
+        parts.append(numbered(counts["master terms"], "master term"))
     if "acknowledged writes" in counts:
-        parts.append(_number(counts["acknowledged writes"], "acknowledged write"))
+        parts.append(numbered(counts["acknowledged writes"], "acknowledged write"))
     elif objects := [counts[name] for name in OBJECT_LABELS.values() if name in counts]:
-        parts.append(f"{_number(sum(objects), 'answered call')} on objects")
+        parts.append(f"{numbered(sum(objects), 'answered call')} on objects")
     return ", ".join(parts)
 
 
@@ -174,18 +180,19 @@ def environment(meta: RunMeta) -> str:
     cores = machine.get("cores")
     parts = [f"{name} {version}" for name, version in meta.versions.items()]
     parts += [str(machine[name]) for name in ("os", "cpu") if machine.get(name)]
-    parts += [_number(cores, "core")] if isinstance(cores, int) else []
+    parts += [numbered(cores, "core")] if isinstance(cores, int) else []
     parts += [f"Java {machine['java']}"] if machine.get("java") else []
     parts += [f"commit {machine['commit']}"] if machine.get("commit") else []
     return ", ".join(parts)
 
 
-def _fault(fault: FaultLine) -> str:
+def named_fault(fault: FaultLine) -> str:
+    """Return a fault with its targets, as a sentence begins."""
     return f"{fault.name[:1].upper()}{fault.name[1:]}{_targets(fault)}"
 
 
 def _targets(fault: FaultLine) -> str:
-    return f" of {_and(fault.targets.split(', '))}" if fault.targets else ""
+    return f" of {joined(fault.targets.split(', '))}" if fault.targets else ""
 
 
 def _during(fault: FaultLine) -> str:
@@ -197,22 +204,25 @@ def _change(change: EpochChange) -> str:
     if before is None or after is None:
         return f"{title_of(change)} at {change.at_s:.1f} s"
     if change.two_masters_s > 0:
-        return f"two masters for {_seconds(change.two_masters_s)} ({_in_epoch(before)}, {_in_epoch(after)})"
+        return f"two masters for {seconds(change.two_masters_s)} ({_in_epoch(before)}, {_in_epoch(after)})"
     return f"{_with_epoch(after)} followed {_with_epoch(before)} as master at {change.at_s:.1f} s"
 
 
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+def seconds(lasted: float) -> str:
+    """Return how long something lasted."""
+    return f"{lasted:.1f} s" if lasted >= 0.1 else f"{lasted * 1000:.1f} ms"
 
 
-def _number(number: int, noun: str) -> str:
+def numbered(number: int, noun: str) -> str:
+    """Return so many of a thing, with the right plural."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _more(number: int, noun: str) -> list[str]:
-    return [f"{_number(number, f'more {noun}')}"] if number > 0 else []
+    return [f"{numbered(number, f'more {noun}')}"] if number > 0 else []
 
 
-def _and(words: Iterable[str]) -> str:
+def joined(words: Iterable[str]) -> str:
+    """Return "a, b and c"."""
     parts: Sequence[str] = list(words)
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

@@ -25,8 +25,8 @@ LETTERS, LINES, NAME = 13, 2, 17
 INKS = {Tone.NOTE: SOFT, Tone.STEP: INK, Tone.GOOD: GOOD, Tone.OTHER: OTHER, Tone.BAD: BAD}
 
 
-def draw(strip: Strip, number: int) -> Markup:
-    """Return the SVG element. ``number`` is that of the cause; ids in the page are made of it."""
+def draw(strip: Strip, name: int | str) -> Markup:
+    """Return the SVG element. ``name`` distinguishes it on the page: ids are made of it."""
     xs = [NAMES + COLUMN * place + 14 for place in range(len(strip.events))]
     width = NAMES + COLUMN * len(strip.events) + RIGHT
     rows = {lane: row for row, lane in enumerate(strip.lanes)}
@@ -40,7 +40,7 @@ def draw(strip: Strip, number: int) -> Markup:
         for event, x in zip(strip.events, xs, strict=True)
     ]
     return svg.picture(
-        width, height, f"strip-{number}", f"The way of {strip.subject}", parts, words=described(strip),
+        width, height, f"strip-{name}", f"The way of {strip.subject}", parts, words=described(strip),
         smallest=SMALLEST, class_="strip",
     )  # fmt: skip
 

@@ -237,7 +237,7 @@ def _fault(line: FaultLine) -> str:
 def _sentence(row: Row) -> str:
     """Return a row in words."""
     if row.kind != "fault":
-        return f"{row.lane}: {words(row, ())}"
+        return f"{row.lane}: {words(row, (), '')}"
     named = row.value.get("targets")
     nodes = f" of {', '.join(map(str, named))}" if isinstance(named, list) and named else ""
     ends = {"invoke": "begins", "fail": "has no effect"}

@@ -90,8 +90,11 @@ def _ns(second: float) -> int:
     return round((START + second) * SECOND)
 
 
-def stale_master(history: MadeRun, *, proven: dict[str, list[str]] = ISOLATED, cut: bool = True) -> dict[str, int]:
-    """Returns the rows that laws would name: the two acknowledgements at offset 1, and the drain."""
+def stale_master(
+    history: MadeRun, *, proven: dict[str, list[str]] = ISOLATED, cut: bool = True, confirmed: int | None = None
+) -> dict[str, int]:
+    """Returns the rows that laws would name: the two acknowledgements at offset 1, and the drain. ``confirmed``: what
+    broker-0 reports as confirmed when it acknowledges."""
     history.role(0.0, "broker-0", "master", 1)
     history.role(0.0, "broker-1", "slave", 1)
     history.send(0.5, 0, 0, "broker-0", 1)
@@ -99,6 +102,8 @@ def stale_master(history: MadeRun, *, proven: dict[str, list[str]] = ISOLATED, c
         history.append(0.5, node, 0, 0, 0, 1)
     history.fault(1.0, 5.0, proven=proven)
     history.append(2.0, "broker-0", 1, 1, 100, 1)
+    if confirmed is not None:
+        history.trace(2.05, "broker-0", "acked", position=200, epoch=1, value={"confirm": confirmed})
     lost = history.send(2.0, 1, 1, "broker-0", 1)
     history.role(3.0, "broker-1", "master", 2)
     history.append(4.0, "broker-1", 2, 1, 100, 2)

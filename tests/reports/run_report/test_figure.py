@@ -59,7 +59,7 @@ def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
 
 def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> None:
     rows, story = two_masters(MadeRun(tmp_path))
-    told = json.loads(states(rows, story, axis_of(story), {1: 3.0}))
+    told = json.loads(states(rows, story, axis_of(story), [(1, 3.0)]))
     assert [words for _, words in told["events"]] == [
         "broker-0: master 1",
         "broker-1: master 2",
@@ -78,7 +78,7 @@ def test_what_a_fault_does_to_links_is_in_the_state(tmp_path: Path) -> None:
         history.recorder.record("fault", time_ns=START * 10**9, type=type, f="partition", process="f", value=told)
     history.fault(2.0, 3.0, name="loss", proven={"cuts": ["b"]})
     rows, story = history.close()
-    cut, loss = json.loads(states(rows, story, axis_of(story), {}))["faults"]
+    cut, loss = json.loads(states(rows, story, axis_of(story), []))["faults"]
     assert cut[3:] == [["a"], [[["a"], ["b", "c"]]], []]
     assert loss[3:] == [["b"], [], [["b", "disturbed"]]]
 
@@ -89,7 +89,7 @@ def test_each_message_has_a_dot_until_there_are_too_many(count: int, dots: int, 
         duration_s=20.0, phases=[], faults=[], roles=[], terms=[], outages=[], throughput=[], latency=[], counts={}
     )
     fate = Fate(label="in the final read", sent_s=[20.0 * place / count for place in range(count)])
-    page = draw(story, Figure(marks={}, fates=[fate]))
+    page = draw(story, Figure(marks=[], fates=[fate]))
     (path,) = re.findall(r'<path class="dots kept" d="([^"]*)"', page)
     assert path.count("h0") == dots
     assert abs(path.count("v-") - strokes) <= 0.05 * STROKES
@@ -100,9 +100,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     history.role(0.0, HOSTILE, HOSTILE, 1)
     history.fault(1.0, 2.0, name=HOSTILE, proven={"isolates": [HOSTILE]})
     rows, story = history.close()
-    page = draw(story, Figure(marks={}, lags=[Lag(label=HOSTILE, at_s=[0.0], behind=[1.0])]))
+    page = draw(story, Figure(marks=[], lags=[Lag(label=HOSTILE, at_s=[0.0], behind=[1.0])]))
     assert "<script" not in page
-    assert "<" not in states(rows, story, axis_of(story), {})
+    assert "<" not in states(rows, story, axis_of(story), [])
 
 
 @pytest.mark.parametrize(("left", "right"), [(-1.0, 20.0), (0.0, 0.4), (-2.5, 3_700.0)])
@@ -150,7 +150,7 @@ def test_no_label_of_a_bar_is_cut(tmp_path: Path) -> None:
     history.role(0.0, "broker-2", "master", 1)
     history.phase(20.0, "drain")
     _, story = history.close()
-    page = draw(story, Figure(marks={1: 1.0, 2: 1.01, 3: 1.02}))
+    page = draw(story, Figure(marks=[(1, 1.0), (2, 1.01), (3, 1.02)]))
     written = re.findall(r'<text x="4" y="12" data-labels="([^"]*)">([^<]*)</text>', page)
     assert all(shown in [*offered.split("\n"), ""] for offered, shown in written)
     assert written[0][1] == "b2, c1"

@@ -1,0 +1,89 @@
+"""What a row contradicts: the step at which a promise was broken, where rows themselves show it.
+
+A step that is marked here is a decision that no correct system takes, whatever else happened. What can only be called
+wrong by its outcome is not marked: a wrong reason is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chaos.driver import Profile
+from chaos.history.row import Row
+from chaos.verdict import Anomaly
+
+#: Kinds of violations that are about a decision itself: the last row that their law names is that decision.
+DECISIONS = frozenset((
+    "false-acknowledgement", "confirm-beyond-set", "confirm-beyond-log", "false-sync", "false-ack", "set-not-counted",
+    "too-few-in-sync", "upload-beyond-confirm", "position-misstated", "manifest-epoch-regression", "stale-uploader",
+    "foreign-delete", "successor-judged", "two-masters", "election-outside-set", "duplicate-id", "needless-election",
+    "needless-change", "entry-lost", "term-regression", "old-leader-answered", "leader-deserted", "two-votes",
+    "vote-not-durable", "unelected-leader", "earlier-term-committed", "membership-jump", "wrong-next-offset",
+))  # fmt: skip
+
+
+def contradiction(row: Row, before: Sequence[Row], profile: Profile) -> str:
+    """Return what this row contradicts, as words that follow a comma; "" if it contradicts nothing that is known.
+    ``before``: the rows of the explanation that come before it."""
+    if row.kind == "op" and row.type == "ok":
+        return _answer(row, before)
+    if row.kind != "trace":
+        return ""
+    match row.f:
+        case "acked":
+            return _unconfirmed(row.value, row.position) if str(profile.acks) == "all" else ""
+        case "recovered":
+            return _relapsed(row, before)
+        case "applied":
+            return _outside(row.entry)
+    return ""
+
+
+def decision(anomaly: Anomaly, rows: Sequence[Row]) -> Row | None:
+    """Return the row that is itself what a violation is about: a decision, or the call that no order can place."""
+    named = set(anomaly.rows)
+    if anomaly.name in DECISIONS:
+        own = [row for row in rows if row.index in named and row.node and row.kind in ("trace", "op")]
+        return own[-1] if own else None
+    stuck = [{call for call, _ in end.illegal} for end in anomaly.dead_ends]
+    last = max((row.op for row in rows if row.index in named or row.op in named), default=-1)
+    if last >= 0 and stuck and all(calls == {last} for calls in stuck):
+        return next((row for row in reversed(rows) if row.op == last and row.type == "ok"), None)
+    return None
+
+
+def _unconfirmed(value: Mapping[str, Any], position: int) -> str:
+    confirmed = value.get("confirm")
+    return f"though only {confirmed} is confirmed" if isinstance(confirmed, int) and confirmed < position else ""
+
+
+def _answer(row: Row, before: Sequence[Row]) -> str:
+    """Return who led a newer term when a controller answered as a leader."""
+    mine = [one for one in before if one.f == "raft" and one.node == row.node]
+    leads = [one for one in before if one.f == "raft" and one.value.get("role") == "leader"]
+    if not mine or not leads or mine[-1].value.get("role") != "leader":
+        return ""
+    newer = [one for one in leads if one.epoch > mine[-1].epoch]
+    return f"but {newer[-1].node} leads term {newer[-1].epoch} since row {newer[-1].index}" if newer else ""
+
+
+def _outside(entry: Mapping[str, Any]) -> str:
+    """Return the set that a master was not elected from, where it had to be."""
+    known, master = entry.get("previous_set"), entry.get("master")
+    if entry.get("type") != "elect" or entry.get("unclean") or entry.get("bootstrap") or not isinstance(known, list):
+        return ""
+    return f"though the set was {', '.join(map(str, known))}" if known and master not in known else ""
+
+
+def _relapsed(row: Row, before: Sequence[Row]) -> str:
+    """Return where a node had cut its log, if bytes that it had cut off are there again."""
+    mine = [one for one in before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
+    cuts = [one for one in mine if one.f == "truncate"]
+    if not cuts:
+        return ""
+    cut = cuts[-1]
+    since = [one.end for one in mine if one.f == "append" and one.in_node_order > cut.in_node_order]
+    if row.position <= max([cut.position, *since]):
+        return ""
+    return f"past the {cut.position} to which it was cut in row {cut.index}; epochs {row.value.get('epochs')}"

@@ -1,0 +1,154 @@
+"""What the first screen of a report says, as data: the page, the terminal and ``--json`` show the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.history.run_meta import SIMULATED, RunMeta
+from chaos.verdict import RunVerdict, Validity
+from reports.printable import argument
+from reports.run_report.cause_groups import CauseGroup, began_s
+from reports.run_report.chain import Step
+from reports.run_report.diagnosis import Diagnosis, diagnosis
+from reports.run_report.headlines import headline
+from reports.run_report.judged import JudgedRun
+from reports.run_report.story import numbered, profile_words
+from reports.summary import Story
+
+#: So many further occurrences of a cause are named.
+AGAIN = 4
+#: So many seeds are proposed after one that was VALID.
+SEEDS = "0..19"
+#: Roles of nodes as people write them.
+ROLES = {"objectstore": "object store", "nameserver": "name server"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A command to copy, and what it does in a few words."""
+
+    command: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstScreen:
+    """``title`` says what happened, ``counts`` stand beside the verdict, ``tested`` says what was tested. ``chain``:
+    the steps of the first cause, and ``again`` where else it struck; ``more``: how many other causes there are.
+    ``diagnosis``: of an UNKNOWN run. ``proposals``: what to do next."""
+
+    verdict: Validity
+    title: str
+    counts: Sequence[str]
+    tested: Sequence[str]
+    chain: Sequence[Step] = ()
+    again: Sequence[str] = ()
+    also: Sequence[str] = ()
+    more: int = 0
+    diagnosis: Diagnosis | None = None
+    proposals: Sequence[Proposal] = ()
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The screen as ``--json`` prints it."""
+        return {
+            "title": self.title,
+            "counts": list(self.counts),
+            "tested": list(self.tested),
+            "chain": [step.json for step in self.chain],
+            "again": list(self.again),
+            "also": list(self.also),
+            "more_causes": self.more,
+            "diagnosis": self.diagnosis.json if self.diagnosis else None,
+            "next": [{"command": one.command, "what": one.what} for one in self.proposals],
+        }
+
+
+def first_screen(run: JudgedRun) -> FirstScreen:
+    """Return the first screen of a judged run."""
+    verdict, meta, causes = run.verdict, run.history.meta, run.causes
+    invalid = verdict.validity is Validity.INVALID and causes
+    return FirstScreen(
+        verdict=verdict.validity,
+        title=headline(verdict, run.story),
+        counts=list(_counts(verdict, run.story)),
+        tested=list(_tested(meta, verdict, run.story)),
+        chain=causes[0].chain if invalid else (),
+        again=_again(causes[0]) if invalid else (),
+        also=causes[0].also if invalid else (),
+        more=len(causes) - 1 if invalid else 0,
+        diagnosis=diagnosis(verdict) if verdict.validity is Validity.UNKNOWN else None,
+        proposals=list(_proposals(verdict, meta)),
+    )
+
+
+def _counts(verdict: RunVerdict, story: Story) -> Iterator[str]:
+    judged = [law for law in verdict.laws if law.validity is not Validity.NOT_APPLICABLE]
+    broken = sum(law.validity is Validity.INVALID for law in judged)
+    unknown = sum(law.validity is Validity.UNKNOWN for law in judged)
+    if broken:
+        yield f"{broken} of {numbered(len(judged), 'promise')} broken"
+    if unknown:
+        yield f"{unknown} of {numbered(len(judged), 'promise')} can't be judged"
+    if not broken and not unknown:
+        yield f"{numbered(len(judged), 'promise')} kept"
+    if story.faults:
+        effective = sum(fault.effective == "yes" for fault in story.faults)
+        yield f"{effective} of {numbered(len(story.faults), 'fault')} took effect"
+
+
+def _tested(meta: RunMeta, verdict: RunVerdict, story: Story) -> Iterator[str]:
+    """Yield what was tested: the system in its version, a planted bug, its size, the load, its profile, where and
+    when."""
+    version = meta.versions.get(meta.system, "")
+    yield f"{meta.system or 'unknown system'}{f' {version}' if version else ''}"
+    if meta.mutant:
+        yield f"planted bug {meta.mutant}"
+    roles: dict[str, int] = {}
+    for node in meta.nodes:
+        roles[node.role] = roles.get(node.role, 0) + 1
+    if roles:
+        yield ", ".join(numbered(number, ROLES.get(role, role)) for role, number in roles.items())
+    if profile := profile_words(meta):
+        yield profile
+    if meta.duration_s:
+        yield f"{meta.duration_s:g} s of load"
+    if "acknowledged writes" in story.counts:
+        yield numbered(story.counts["acknowledged writes"], "acknowledged write")
+    yield f"seed {verdict.seed}" + (f" on {meta.deployment}" if meta.deployment else "")
+    if meta.started:
+        yield meta.started[:16].replace("T", " ") + (" UTC" if meta.started.endswith("+00:00") else "")
+
+
+def _again(group: CauseGroup) -> list[str]:
+    """Return when the cause struck again."""
+    moments = [f"{at:.1f} s" for cause in group.occurrences if (at := began_s(cause)) is not None]
+    words = [*dict.fromkeys(moments)][1:]
+    return words if len(words) <= AGAIN else [*words[:AGAIN], f"{len(words) - AGAIN} more times"]
+
+
+def _proposals(verdict: RunVerdict, meta: RunMeta) -> Iterator[Proposal]:
+    name = shlex.quote(argument(meta.run or verdict.run))
+    exact = meta.deployment == SIMULATED
+    again = Proposal(
+        command=f"stormproof replay {name}", what="the same run, byte for byte" if exact else "the same schedule again"
+    )
+    match verdict.validity:
+        case Validity.INVALID:
+            yield Proposal(command=f"stormproof explain {name}", what="the events behind it")
+            yield Proposal(command=f"stormproof shrink {name}", what="the smallest failing run")
+            yield again
+            yield Proposal(command=f"stormproof finding {name}", what="a page for an issue")
+        case Validity.VALID:
+            seed = f"--seed {verdict.seed}"
+            if exact and meta.replay_command.startswith("stormproof run ") and seed in meta.replay_command:
+                more = meta.replay_command.replace(seed, f"--seeds {SEEDS}", 1)
+                yield Proposal(command=more, what="twenty other histories")
+            yield again
+        case _:
+            yield Proposal(command=again.command, what="record it again")
+            yield Proposal(command=f"stormproof check {name}", what="judge it again")
+            yield Proposal(command="stormproof doctor", what="what this machine can do")
