@@ -7,6 +7,7 @@ wrong by its outcome is not marked: a wrong reason is worse than none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from chaos.driver import Profile
@@ -19,22 +20,39 @@ DECISIONS = frozenset((
     "too-few-in-sync", "upload-beyond-confirm", "position-misstated", "manifest-epoch-regression", "stale-uploader",
     "foreign-delete", "successor-judged", "two-masters", "election-outside-set", "duplicate-id", "needless-election",
     "needless-change", "entry-lost", "term-regression", "old-leader-answered", "leader-deserted", "two-votes",
-    "vote-not-durable", "unelected-leader", "earlier-term-committed", "membership-jump", "wrong-next-offset",
+    "vote-not-durable", "early-retention", "unelected-leader", "earlier-term-committed", "membership-jump",
+    "wrong-next-offset",
 ))  # fmt: skip
 
 
-def contradiction(row: Row, before: Sequence[Row], profile: Profile) -> str:
-    """Return what this row contradicts, as words that follow a comma; "" if it contradicts nothing that is known.
-    ``before``: the rows of the explanation that come before it."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside a row: ``rows`` are all that may matter, in their order; ``before`` those of the explanation
+    that come before it; ``profile`` is what the system promises, ``one_clock`` whether rows of different nodes stand in
+    their order, ``confirms`` whether nodes report what they confirm."""
+
+    rows: Sequence[Row]
+    before: Sequence[Row]
+    profile: Profile
+    one_clock: bool
+    confirms: bool
+
+
+def contradiction(row: Row, known: Known) -> str:
+    """Return what this row contradicts, as words that follow a comma; "" if it contradicts nothing that is known."""
+    if row.f == "delivered":
+        return _unconfirmed_read(row, known) if known.confirms else ""
     if row.kind == "op" and row.type == "ok":
-        return _answer(row, before)
+        return _answer(row, known.before)
     if row.kind != "trace":
         return ""
     match row.f:
         case "acked":
-            return _unconfirmed(row.value, row.position) if str(profile.acks) == "all" else ""
+            return _unconfirmed(row, known)
+        case "confirm":
+            return _uncounted(row, known) if known.one_clock else ""
         case "recovered":
-            return _relapsed(row, before)
+            return _relapsed(row, known.before)
         case "applied":
             return _outside(row.entry)
     return ""
@@ -53,9 +71,57 @@ def decision(anomaly: Anomaly, rows: Sequence[Row]) -> Row | None:
     return None
 
 
-def _unconfirmed(value: Mapping[str, Any], position: int) -> str:
-    confirmed = value.get("confirm")
-    return f"though only {confirmed} is confirmed" if isinstance(confirmed, int) and confirmed < position else ""
+def _unconfirmed(row: Row, known: Known) -> str:
+    """Return what an acknowledgement came too early for: the copies, or the disk."""
+    confirmed = row.value.get("confirm")
+    if str(known.profile.acks) == "all" and isinstance(confirmed, int) and confirmed < row.position:
+        return f"though only {confirmed} is confirmed"
+    mine = [one for one in known.before if one.node == row.node and one.incarnation == row.incarnation]
+    stored = [one for one in mine if one.f == "append" and 0 <= one.end <= row.position and one.epoch == row.epoch]
+    synced = [one.position for one in known.rows if one.f == "synced" and _lived_before(one, row)]
+    if known.profile.flush == "sync" and stored and _reports_syncs(row.node, known):
+        return "" if max(synced, default=-1) >= stored[0].end else f"though it is not durable at {row.node} yet"
+    return ""
+
+
+def _reports_syncs(node: str, known: Known) -> bool:
+    return any(one.f == "synced" and one.node == node for one in known.rows)
+
+
+def _lived_before(one: Row, other: Row) -> bool:
+    """Return whether a node lived one row before the other, in one incarnation."""
+    same = one.node == other.node and one.incarnation == other.incarnation
+    return same and one.in_node_order < other.in_node_order
+
+
+def _unconfirmed_read(row: Row, known: Known) -> str:
+    """Return that a reader was given what its node had not confirmed. Of each record the first row by which its node
+    had confirmed it in that epoch is among those that may matter."""
+    stored = [
+        one
+        for one in known.before
+        if one.f == "append" and one.node == row.node and (one.queue, one.offset) == (row.queue, row.offset)
+    ]
+    if not stored or (stored[-1].epoch, stored[-1].incarnation) != (row.epoch, row.incarnation):
+        return ""
+    record = stored[-1]
+    confirmed = [
+        one for one in known.rows if one.f == "confirm" and one.node == row.node and one.position >= record.end
+    ]
+    if any(one.index < row.index for one in confirmed):
+        return ""
+    return f"though {row.node} has not confirmed it"
+
+
+def _uncounted(row: Row, known: Known) -> str:
+    """Return members of the set that a master did not count on when it confirmed."""
+    counted, proposed = (row.value.get(name) for name in ("set", "proposed"))
+    agreed = [one for one in known.before if one.f == "applied" and one.entry.get("master_epoch") == row.epoch]
+    members = agreed[-1].entry.get("set") if agreed else None
+    if not isinstance(counted, list) or not isinstance(members, list):
+        return ""
+    others = [str(one) for one in members if one not in counted and one not in (proposed or ())]
+    return f"though {', '.join(others)} {'is' if len(others) == 1 else 'are'} in the set, too" if others else ""
 
 
 def _answer(row: Row, before: Sequence[Row]) -> str:

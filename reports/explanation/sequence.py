@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos.driver import Evidence
 from chaos.errors import BadInput, DamagedHistory
 from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.verdict import Anomaly, Validity
-from reports.explanation.contradictions import contradiction, decision
+from reports.explanation.contradictions import Known, contradiction, decision
 from reports.explanation.happens_before import happens_before
 from reports.explanation.selection import selection
 from reports.explanation.subject import subject
@@ -147,8 +148,14 @@ def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
     sliced = [row for row in chosen if row.index in kept]
     if not history.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
-    profile, decided = history.meta.promises, decision(anomaly, sliced)
-    against = [contradiction(row, sliced[:place], profile) for place, row in enumerate(sliced)]
+    meta, decided = history.meta, decision(anomaly, sliced)
+    against = [
+        contradiction(
+            row,
+            Known(chosen, sliced[:place], meta.promises, history.one_clock, Evidence.CONFIRM in meta.reported),
+        )
+        for place, row in enumerate(sliced)
+    ]
     drawn = [
         replace(_arrow(row, sliced[:place], graph, row.index in named, why), wrong=bool(why) or row is decided)
         for place, (row, why) in enumerate(zip(sliced, against, strict=True))

@@ -43,7 +43,7 @@ def _operation(row: Row, before: Sequence[Row], against: str) -> str:
     elif row.queue >= 0:
         name += f" of queue {row.queue}"
     if row.f == "delivered":
-        return f"is given {message_name(row.message)} at offset {row.offset}"
+        return f"is given {message_name(row.message)} at offset {row.offset}" + (f", {against}" if against else "")
     if row.type == "invoke":
         return name
     ends = {"ok": "ok", "fail": "refused", "info": "result unknown"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from chaos.ops import DELIVERED
 from chaos.verdict import Anomaly
 from reports.explanation.contradictions import DECISIONS
 from reports.explanation.sequence import Arrow, Explanation
@@ -77,8 +78,9 @@ def why_of(cause: Cause, explanation: Explanation | None) -> Step | None:
 
 
 def _who(arrow: Arrow) -> str:
-    """Return who did it: a node that answers somebody else does it itself."""
-    return arrow.source if arrow.what.partition(" ")[2] == "ok" else arrow.target
+    """Return who did it: a node that answers somebody does it itself, and a reader is given something."""
+    answers = arrow.what.partition(" ")[2] == "ok" and not arrow.what.startswith(DELIVERED)
+    return arrow.source if answers else arrow.target
 
 
 def shown(text: str) -> str:

@@ -95,3 +95,21 @@ def test_long_numbers_are_grouped_and_names_are_not() -> None:
     assert shown("up to 106785 of 0/106785 in 20261129T114527, at 12345.678 s") == (
         "up to 106,785 of 0/106785 in 20261129T114527, at 12345.678 s"
     )
+
+
+def test_a_read_that_its_node_had_not_confirmed_is_the_reason(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path)
+    rows = stale_master(run)
+    early = run.op(
+        2.5, "c-0.0", "delivered", "ok", queue=0, message=1, offset=1, node="broker-0", epoch=1, incarnation=1
+    )
+    run.close()
+    write_meta(tmp_path, {"run": "r", "seed": 1, "decided_by": {"delivered": ["Broker.readable_end"]}})
+    gone = Anomaly(
+        law=L.NO_ROLLBACK, name=A.ROLLBACK, explanation="0/1 was read.", rows=(early, rows["drain"]), queue=0, offset=1,
+        message=1,
+    )  # fmt: skip
+    write_verdict(tmp_path, verdict(gone))
+    (why,) = [step for step in first_screen(tmp_path).chain if step.kind is StepKind.WHY]
+    assert why.text == "c-0 is given 0/1 at offset 1, though broker-0 has not confirmed it"
+    assert (why.decided, why.row) == (("Broker.readable_end",), early)
