@@ -13,7 +13,6 @@ from reports.run_report import strip_svg
 from reports.run_report.cause_groups import CauseGroup, began_s
 from reports.run_report.causes import Cause
 from reports.run_report.explained import WORDS
-from reports.run_report.headlines import of_violations
 from reports.run_report.judged import STRIPS, WITNESS_ROWS, JudgedRun
 from reports.run_report.story import message_name, sentence, title
 from reports.run_report.strip import strip
@@ -48,7 +47,7 @@ def _card(number: int, group: CauseGroup, run: JudgedRun, curves: Mapping[int, C
     places = [one.place + 1 for cause in members for one in cause.violations]
     return {
         "number": number,
-        "title": of_violations({kind.name: kind.whole for kind in group.kinds}) if group.kinds else title(group.first),
+        "title": group.title,
         "chain": group.chain,
         "kinds": group.kinds,
         "also": group.also,

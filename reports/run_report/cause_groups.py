@@ -13,7 +13,8 @@ from functools import cached_property
 from reports.explanation.sequence import Explanation
 from reports.run_report.causes import Cause, Kind
 from reports.run_report.chain import Step, chain, why_of
-from reports.run_report.headlines import worst
+from reports.run_report.headlines import of_violations, worst
+from reports.run_report.story import title
 
 #: How a cause came about, as far as rows link it: two that are alike here are explained once.
 _Way = tuple[object, ...]
@@ -51,6 +52,11 @@ class CauseGroup:
             known = here.get((kind.law, kind.name))
             here[kind.law, kind.name] = replace(kind, here=kind.here + known.here) if known else kind
         return list(here.values())
+
+    @property
+    def title(self) -> str:
+        """What this cause did, with the numbers of the run."""
+        return of_violations(_names(self.kinds)) if self.kinds else title(self.first)
 
     @property
     def also(self) -> list[str]:

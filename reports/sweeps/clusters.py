@@ -1,8 +1,8 @@
 """Failures that are alike, and what came before them.
 
-A cluster is a set of failing runs: those with one signature. Signatures that just the same runs have are one cluster,
-for one bug often breaks several laws. An event counts as having preceded a failure if it came first; in a run without
-this failure it counts if it came at all.
+A cluster is a set of failing runs: those in which one decision broke promises, or else those with one signature.
+Signatures that just the same runs have are one cluster, for one bug often breaks several laws. An event counts as
+having preceded a failure if it came first; in a run without this failure it counts if it came at all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ USUAL = 0.5
 
 Key = tuple[int, int]
 Signature = tuple[str, tuple[str, ...], str]
+#: What failures have in common: the methods that decided them, or else their signature.
+_Alike = str | Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ class Candidate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """``signatures``: (law, anomalies, origin); for runs that were not INVALID the law is the verdict, and the origin
-    the reason. ``runs``: by file and seed. ``faultless``: how many failed before any fault had an effect.
+    the reason. ``cause``: the methods that decided it, "" where that is not known; ``title``: what it did in the
+    example. ``runs``: by file and seed. ``faultless``: how many failed before any fault had an effect.
     ``example``: the run with the fewest faults before it failed, the earliest of these. ``overall``: the failures of
     this cluster among all runs of its experiments, with which the candidates are to be compared."""
 
@@ -52,19 +55,22 @@ class Cluster:
     example: Key
     overall: Share
     candidates: Sequence[Candidate]
+    cause: str = ""
+    title: str = ""
 
 
 def clusters(rows: Sequence[Row]) -> list[Cluster]:
     """Return the clusters: those with failures without any fault first, then the largest."""
-    held: dict[Signature, dict[Key, Failure | None]] = {}
+    held: dict[_Alike, dict[Key, list[tuple[Signature, Failure | None]]]] = {}
     for row in rows:
         for signature, failure in _failures(row):
-            held.setdefault(signature, {}).setdefault(row.key, failure)
-    same: dict[tuple[Key, ...], list[Signature]] = {}
-    for signature, runs in held.items():
-        same.setdefault(tuple(sorted(runs)), []).append(signature)
+            alike = failure.cause if failure and failure.cause else signature
+            held.setdefault(alike, {}).setdefault(row.key, []).append((signature, failure))
+    same: dict[object, list[_Alike]] = {}
+    for alike, runs in held.items():
+        same.setdefault(alike if isinstance(alike, str) else tuple(sorted(runs)), []).append(alike)
     by_key = {row.key: row for row in rows}
-    found = [_cluster(sorted(names), runs, held, by_key) for runs, names in same.items()]
+    found = [_cluster([held[one] for one in names], by_key) for names in same.values()]
     return sorted(found, key=lambda one: (not one.faultless, -len(one.runs), one.signatures))
 
 
@@ -79,23 +85,24 @@ def _failures(row: Row) -> Iterable[tuple[Signature, Failure | None]]:
 
 
 def _cluster(
-    signatures: Sequence[Signature],
-    runs: Sequence[Key],
-    held: Mapping[Signature, Mapping[Key, Failure | None]],
-    by_key: Mapping[Key, Row],
+    held: Sequence[Mapping[Key, Sequence[tuple[Signature, Failure | None]]]], by_key: Mapping[Key, Row]
 ) -> Cluster:
-    first = {key: _first([held[one].get(key) for one in signatures]) for key in runs}
-    known = {key: failure for key, failure in first.items() if failure is not None}
+    runs = sorted({key for one in held for key in one})
+    failures = {key: [pair for one in held for pair in one.get(key, ())] for key in runs}
+    known = {key: first for key in runs if (first := _first(failure for _, failure in failures[key])) is not None}
     example = min(runs, key=lambda key: (known[key].faults, known[key].at_s, key) if key in known else (0, 0.0, key))
     files = {file for file, _ in runs}
     among = [row for row in by_key.values() if row.file in files]
+    shown = next((failure for _, failure in failures[example] if failure is not None), None)
     return Cluster(
-        signatures=signatures,
-        runs=runs,
+        signatures=sorted({signature for pairs in failures.values() for signature, _ in pairs}),
+        runs=tuple(runs),
         faultless=sum(not failure.faults for failure in known.values()),
         example=example,
         overall=Share(hits=len(runs), tries=len(among)),
         candidates=_candidates(known, among),
+        cause=shown.cause if shown else "",
+        title=shown.title if shown else "",
     )
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from chaos import guarded
 from chaos.verdict import Validity
+from reports.run_report.html import coded
 from reports.run_report.shrunk import SUMMARY
 from reports.sweeps import PAGE
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
 from reports.sweeps.saturation import STEP
-from reports.sweeps.table import Table, words
+from reports.sweeps.table import Table, causes, words
 from reports.templates import REPORT, link, style, template
 
 #: The experiment that a run was shrunk to (docs/explain.md).
@@ -40,6 +41,8 @@ def page(directory: Path, table: Table) -> str:
         moments=[str(one) for one in Moment],
         step=STEP,
         words=words,
+        causes=causes(table),
+        coded=coded,
     )
 
 

@@ -20,13 +20,16 @@ ERROR = "ERROR"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One way in which a run failed, as :mod:`stormproof.shrinking.signature` finds it. ``at_s``: when, in seconds
-    since the load began; ``faults``: how many faults had had an effect before that."""
+    since the load began; ``faults``: how many faults had had an effect before that. ``cause``: what decided it, as the
+    report's card of that cause says, and ``title`` the card's title; "" where no row shows what decided."""
 
     law: str
     anomalies: tuple[str, ...]
     origin: str
     at_s: float
     faults: int
+    cause: str = ""
+    title: str = ""
 
     @property
     def signature(self) -> tuple[str, tuple[str, ...], str]:

@@ -130,8 +130,17 @@ def as_object(table: Table) -> dict[str, Any]:
     }
 
 
+def causes(table: Table) -> str:
+    """Return in how many of the runs how many causes showed, as a sentence begins; "" where no run failed."""
+    failed = {key for one in table.clusters for key in one.runs}
+    number = len(table.clusters)
+    return f"{number} cause{'' if number == 1 else 's'} in {len(failed)} of {len(table.rows)} runs" if failed else ""
+
+
 def _cluster(cluster: Cluster) -> dict[str, Any]:
     return {
+        "title": cluster.title,
+        "decided_by": cluster.cause,
         "signatures": [
             {"law": law, "anomalies": list(anomalies), "cause": origin} for law, anomalies, origin in cluster.signatures
         ],

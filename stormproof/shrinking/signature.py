@@ -6,7 +6,7 @@ astray. And all rows would be too much: no smaller run has the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,16 +47,10 @@ class Signature:
 def signatures(history: History, verdict: RunVerdict) -> tuple[Signature, ...]:
     """Return all failures of a run: for each cause, in the order of the report, each law that is broken by it. None for
     a run that isn't INVALID."""
-    return tuple(dict.fromkeys(signature for signature, _ in failing(history, verdict)))
-
-
-def failing(history: History, verdict: RunVerdict) -> Iterator[tuple[Signature, Cause]]:
-    """Yield each failure of a run with its cause, in the order of the report; one signature may come with several
-    causes."""
     if not verdict.violations:
-        return
-    for cause in group(history, fault_lines(history), verdict.violations):
-        yield from ((signature, cause) for signature in of_cause(cause))
+        return ()
+    causes = group(history, fault_lines(history), verdict.violations)
+    return tuple(dict.fromkeys(signature for cause in causes for signature in of_cause(cause)))
 
 
 def of_cause(cause: Cause) -> Sequence[Signature]:

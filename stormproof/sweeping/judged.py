@@ -20,12 +20,13 @@ from chaos.judging.outcome import judge, violation
 from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
+from reports.run_report.judged import JudgedRun, judged_run
 from reports.sweeps.observed import faults_before, first_row_s, observe
 from reports.sweeps.row import ERROR, Failure, Row, Seen, write
 from stormproof import launch
 from stormproof.launch import SIM, Launch
 from stormproof.outcome import ExitCode, error_object, exit_code
-from stormproof.shrinking.signature import Signature, failing
+from stormproof.shrinking.signature import Signature, of_cause
 from stormproof.sweeping.plan import RUNS, Asked, Plan, read
 
 
@@ -127,25 +128,33 @@ def _observed(run: ExaminedRun, verdict: RunVerdict) -> tuple[tuple[Failure, ...
     """Return how a run failed and what it went through; nothing of one that can't be read."""
     if run.damage:
         return (), Seen()
-    history = History.open(run.directory)
-    return _failures(history, verdict), observe(history)
+    if not verdict.violations:
+        return (), observe(History.open(run.directory))
+    judged = judged_run(run.directory, verdict)
+    return _failures(judged), observe(judged.all_rows)
 
 
-def _failures(history: History, verdict: RunVerdict) -> tuple[Failure, ...]:
+def _failures(run: JudgedRun) -> tuple[Failure, ...]:
+    """Return each failure once, as it came first."""
     found: dict[Signature, Failure] = {}
-    for signature, cause in failing(history, verdict):
-        lost_s = [tail.at_s for tail in cause.tails]
-        shown = [one.anomaly.rows for one in cause.violations if one.law == signature.law]
-        at_s = min(lost_s) if lost_s else first_row_s(history, shown)
-        failure = Failure(
-            law=signature.law,
-            anomalies=signature.anomalies,
-            origin=str(signature.origin),
-            at_s=round(at_s, 6),
-            faults=faults_before(history, at_s),
-        )
-        if signature not in found or failure.at_s < found[signature].at_s:
-            found[signature] = failure
+    history = run.all_rows
+    for group in run.causes:
+        for cause in (*group.occurrences, *group.signs):
+            for signature in of_cause(cause):
+                lost_s = [tail.at_s for tail in cause.tails]
+                shown = [one.anomaly.rows for one in cause.violations if one.law == signature.law]
+                at_s = min(lost_s) if lost_s else first_row_s(history, shown)
+                failure = Failure(
+                    law=signature.law,
+                    anomalies=signature.anomalies,
+                    origin=str(signature.origin),
+                    at_s=round(at_s, 6),
+                    faults=faults_before(history, at_s),
+                    cause=" or ".join(group.decided),
+                    title=group.title,
+                )
+                if signature not in found or failure.at_s < found[signature].at_s:
+                    found[signature] = failure
     return tuple(found.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ from chaos.errors import DamagedHistory
 from reports.sweeps import html
 from reports.sweeps.row import Failure, Row, Seen, read, write
 from reports.sweeps.saturation import saturation
-from reports.sweeps.table import as_object, tabulate
+from reports.sweeps.table import as_object, causes, tabulate
 
 LOST = Failure(law="durability", anomalies=("lost",), origin="a log was cut", at_s=5.0, faults=1)
 READ = Failure(law="agreement", anomalies=("differs",), origin="a log was cut", at_s=6.0, faults=1)
@@ -150,3 +151,14 @@ def test_the_page_shows_all_of_it_escapes_values_and_links_to_reports(tmp_path: 
         (small / name).write_text("")
     text = html.write(tmp_path, tabulate([failed, row(2)], ["storm"], "", 5)).read_text()
     assert 'href="runs/0-1/storm%20%26%20co-shrunk/storm-1/report.html"' in text and "co-shrunk/minimal.yaml" in text
+
+
+def test_what_one_decision_broke_is_one_cause_however_it_showed() -> None:
+    acked = {"cause": "Replication.acknowledged_end", "title": "9 acknowledged messages were lost"}
+    rows = [row(1, replace(LOST, **acked), replace(READ, **acked)), row(2, replace(EARLY, **acked)), row(3, READ)]
+    told = table_of(*rows, row(4))
+    one, other = told.clusters
+    assert (one.cause, one.title, len(one.runs), len(one.signatures)) == (*acked.values(), 2, 3)
+    assert (other.cause, other.runs) == ("", ((0, 3),))
+    assert causes(told) == "2 causes in 3 of 4 runs"
+    assert as_object(told)["clusters"][0]["decided_by"] == "Replication.acknowledged_end"
