@@ -121,10 +121,11 @@ class Use(StrEnum):
 
 
 class Workload(Protocol):
-    """A workload may declare two things besides, as attributes. ``uses``: what it operates on, a sequence of
+    """A workload may declare three things besides, as attributes. ``uses``: what it operates on, a sequence of
     :class:`Use`; queues unless it says otherwise. ``needs``: the optional powers that its driver must have, as
     protocols of :mod:`chaos.driver` (:class:`~chaos.services.CanHoldObjects` for objects); an experiment with another
-    driver is refused before anything starts."""
+    driver is refused before anything starts. ``sends_per_s``: how many messages it is to send each second; a run in
+    which less than a tenth of that was acknowledged shows too little to be VALID."""
 
     async def run(self, load: Load) -> None:
         """Generate load until ``load.stopping``; return within a few seconds of it."""

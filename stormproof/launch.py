@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import os
 import platform
 import shlex
@@ -40,6 +41,8 @@ SIM = "sim"
 SSH = "ssh"
 #: Where the traceback stands when the harness itself has a bug.
 ERROR = "error.txt"
+#: Of the messages that the load is to send so large a share must be acknowledged in a run that may be VALID.
+ENOUGH = 0.1
 #: Simulated runs can be repeated, so their rows needn't reach the disk at once.
 SIM_BATCH_ROWS = 8_192
 
@@ -299,9 +302,19 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "bounds": dataclasses.asdict(experiment.bounds),
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
+        "min_acked": least_acked(experiment),
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def least_acked(experiment: Experiment) -> int:
+    """Return how many messages must be acknowledged in a run that may be VALID: as many as the experiment says, or a
+    tenth of those that its workloads are to send."""
+    if experiment.min_acked is not None:
+        return experiment.min_acked
+    asked = sum(getattr(use.build(), "sends_per_s", 0.0) for use in experiment.workloads) * experiment.duration_s
+    return math.ceil(ENOUGH * asked)
 
 
 def _exposure(driver: Driver) -> dict[str, Any]:

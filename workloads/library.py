@@ -95,6 +95,11 @@ class Library:
     _places: dict[int, int] = field(default_factory=dict)
     _reached: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def sends_per_s(self) -> float:
+        """How many messages, or batches, the producers send together each second."""
+        return self.options.rate_per_s if self.options.producers else 0.0
+
     async def run(self, load: Load) -> None:
         options = self.options
         orders = {

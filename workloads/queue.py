@@ -49,6 +49,11 @@ class Queue:
     options: Options
     _owned: dict[tuple[str, int], _Position] = field(default_factory=dict)
 
+    @property
+    def sends_per_s(self) -> float:
+        """How many messages the producers send together each second."""
+        return self.options.rate_per_s if self.options.producers else 0.0
+
     async def run(self, load: Load) -> None:
         groups = [f"group-{number}" for number in range(self.options.groups)]
         await load.gather(

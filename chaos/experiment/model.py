@@ -401,7 +401,8 @@ class File(Form):
     """What an experiment's file says. ``promises``: what the system is set up to promise. In the last ``quiet`` of the
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
     names the goals that the storm is for: a verdict names those that a run did not reach. ``simulation`` concerns the
-    simulator alone."""
+    simulator alone. ``min_acked``: with fewer acknowledged messages a run is not VALID (None: a tenth of those that the
+    load is to send)."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     promises: Annotated[Promises, Promised(), Field(alias="profile")] = field(default_factory=Promises)
@@ -416,6 +417,7 @@ class File(Form):
     attach: Attach = field(default_factory=Attach)
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
     reach: Listed[GoalName] = ()
+    min_acked: Annotated[Whole, Within(range(LARGEST))] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

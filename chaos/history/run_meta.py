@@ -66,6 +66,7 @@ class RunMeta:
       ``skipped_faults`` those that its deployment can't do.
     * ``brokers`` is None where nobody lists them. ``decided_by``: which methods of the system's code decide a step.
     * ``bounds`` are in seconds by name, ``versions`` and ``machine`` say on what it ran, ``drawn`` what the seed drew.
+    * ``min_acked``: how many messages must be acknowledged in a run that may be VALID.
     * ``trimmed``: only the verdict was kept.
     * ``json`` is all of the file, with what later versions may add.
     """
@@ -106,6 +107,7 @@ class RunMeta:
     bounds: Mapping[str, float] = field(default_factory=dict)
     laws: tuple[str, ...] = ()
     reach: tuple[str, ...] = ()
+    min_acked: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Json = field(default_factory=dict)
     rows: int | None = None
@@ -185,7 +187,7 @@ _AS_IT_STANDS = (
         "replay",
     ),
     *("no_loss_by_policy", "loss_window_s", "decided_by", "drawn", "duration_s", "jitter_s", "bounds", "versions"),
-    *("machine", "rows", "trimmed", "addresses"),
+    *("machine", "rows", "trimmed", "addresses", "min_acked"),
 )
 _LISTS = ("brokers", "controllers", "workloads", "faults", "drawn_faults", "skipped_faults", "laws", "reach")
 _SETS = {"uses": "uses", "evidence": "tells"}
@@ -315,7 +317,7 @@ def _whole(value: object, allowed: range) -> bool:
 
 _JSON_NAMES = {int: "whole number", str: "string", list: "array", dict: "object", bool: "true or false"}
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("seed", "rows", "pid"), int),
+    **dict.fromkeys(("seed", "rows", "pid", "min_acked"), int),
     **dict.fromkeys(
         ("queues", "nodes", "workloads", "uses", "faults", "drawn_faults", "skipped_faults", "tells"), list
     ),
@@ -329,6 +331,7 @@ _TYPES: Mapping[str, type] = {
 _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "seed": _range(range(MOST_SEED + 1)),
     "rows": _range(range(2**63)),
+    "min_acked": _range(range(2**63)),
     "pid": _range(range(1, 2**31)),
     "state": lambda state: "" if state in STATES else f"unknown {state!r:.50}",
     "profile": _profile,

@@ -15,6 +15,9 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine, Permitted, RunVerdict, Validity, Verdict, worst
 
+#: Under this name laws count the messages that were acknowledged.
+ACKED = "acked"
+
 
 def judge(
     runs: Sequence[ExaminedRun], *, engine: Engine, write: bool = True, no_loss_by_policy: bool = False
@@ -130,6 +133,10 @@ def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
     of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
     if not judged & of_clients:
         why.append("no law judged what clients did")
+    acked = [law.counts[ACKED] for law in laws if ACKED in law.counts]
+    if acked and max(acked) < meta.min_acked:
+        was = "write of a workload was" if max(acked) == 1 else "writes of workloads were"
+        why.append(f"only {max(acked)} {was} acknowledged, and {meta.min_acked} are the least that show anything")
     return why
 
 

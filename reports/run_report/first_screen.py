@@ -16,12 +16,14 @@ from reports.run_report.diagnosis import Diagnosis, diagnosis
 from reports.run_report.headlines import headline
 from reports.run_report.judged import JudgedRun
 from reports.run_report.story import numbered, profile_words
-from reports.summary import Story
+from reports.summary import OBJECT_LABELS, Story
 
 #: So many further occurrences of a cause are named.
 AGAIN = 4
 #: So many seeds are proposed after one that was VALID.
 SEEDS = "0..19"
+#: With fewer operations, or without a fault, what was kept says little.
+FEW = 100
 #: Roles of nodes as people write them.
 ROLES = {"objectstore": "object store", "nameserver": "name server"}
 
@@ -38,7 +40,7 @@ class Proposal:
 class FirstScreen:
     """``title`` says what happened, ``counts`` stand beside the verdict, ``tested`` says what was tested. ``chain``:
     the steps of the first cause, and ``again`` where else it struck; ``more``: how many other causes there are.
-    ``diagnosis``: of an UNKNOWN run. ``proposals``: what to do next."""
+    ``strength``: on how much a VALID rests. ``diagnosis``: of an UNKNOWN run. ``proposals``: what to do next."""
 
     verdict: Validity
     title: str
@@ -48,6 +50,7 @@ class FirstScreen:
     again: Sequence[str] = ()
     also: Sequence[str] = ()
     more: int = 0
+    strength: str = ""
     diagnosis: Diagnosis | None = None
     proposals: Sequence[Proposal] = ()
 
@@ -62,6 +65,7 @@ class FirstScreen:
             "again": list(self.again),
             "also": list(self.also),
             "more_causes": self.more,
+            "strength": self.strength,
             "diagnosis": self.diagnosis.json if self.diagnosis else None,
             "next": [{"command": one.command, "what": one.what} for one in self.proposals],
         }
@@ -80,6 +84,7 @@ def first_screen(run: JudgedRun) -> FirstScreen:
         again=_again(causes[0]) if invalid else (),
         also=causes[0].also if invalid else (),
         more=len(causes) - 1 if invalid else 0,
+        strength=_strength(run.story) if verdict.validity is Validity.VALID else "",
         diagnosis=diagnosis(verdict) if verdict.validity is Validity.UNKNOWN else None,
         proposals=list(_proposals(verdict, meta)),
     )
@@ -98,6 +103,17 @@ def _counts(verdict: RunVerdict, story: Story) -> Iterator[str]:
     if story.faults:
         effective = sum(fault.effective == "yes" for fault in story.faults)
         yield f"{effective} of {numbered(len(story.faults), 'fault')} took effect"
+
+
+def _strength(story: Story) -> str:
+    """Return on how much a VALID rests, and that it is weak where that is little."""
+    counts = story.counts
+    operations = counts.get("acknowledged writes", sum(counts.get(name, 0) for name in OBJECT_LABELS.values()))
+    noun = "write" if "acknowledged writes" in counts else "answered call"
+    faults, masters = counts.get("effective faults", 0), counts.get("master terms", 0)
+    parts = [numbered(operations, noun), numbered(faults, "fault"), *([numbered(masters, "master")] if masters else [])]
+    weak = operations < FEW or not faults
+    return f"{'weak: ' if weak else ''}{', '.join(parts)}"
 
 
 def _tested(meta: RunMeta, verdict: RunVerdict, story: Story) -> Iterator[str]:
