@@ -51,7 +51,7 @@ class LatencyGrid:
     def add(self, second: Floats, latency_ms: Floats) -> None:
         """Add some acknowledged sends: when, and after how many ms."""
         self._least = min(self._least, float(np.min(latency_ms, where=latency_ms > 0, initial=np.inf)))
-        bins = _bins(latency_ms)
+        bins = bins_of(latency_ms)
         piece = np.floor(second / self.piece_s).astype(np.int64)
         order = np.argsort(piece, kind="stable")
         pieces, begins = np.unique(piece[order], return_index=True)
@@ -80,15 +80,7 @@ class LatencyGrid:
         return [(label, x, [self._quantile(piece, share) for piece in found]) for label, share in QUANTILES]
 
     def _quantile(self, piece: int, share: float) -> float:
-        """Return a quantile as ``numpy.quantile`` does: between the two neighbours of the place by a straight line."""
-        counts, lowest, highest = self._pieces[piece]
-        if share == 1.0:
-            return highest
-        up_to = np.cumsum(counts)
-        place = share * (int(up_to[-1]) - 1)
-        low, high = np.searchsorted(up_to, [math.floor(place), math.ceil(place)], side="right")
-        ends = np.clip(_values(np.array([low, high])), lowest, highest)
-        return float(ends[0] + (place - math.floor(place)) * (ends[1] - ends[0]))
+        return quantile(*self._pieces[piece], share)
 
     def dots(self) -> tuple[Floats, Floats]:
         """When, and after how many ms: a send for each place of the picture that has any."""
@@ -100,7 +92,20 @@ class LatencyGrid:
         return x, y
 
 
-def _bins(latency_ms: Floats) -> Ints:
+def quantile(counts: Ints, lowest: float, highest: float, share: float) -> float:
+    """Return a quantile of latencies of which each bin has so many, as ``numpy.quantile`` does: between the two
+    neighbours of the place by a straight line."""
+    if share == 1.0:
+        return highest
+    up_to = np.cumsum(counts)
+    place = share * (int(up_to[-1]) - 1)
+    low, high = np.searchsorted(up_to, [math.floor(place), math.ceil(place)], side="right")
+    ends = np.clip(_values(np.array([low, high])), lowest, highest)
+    return float(ends[0] + (place - math.floor(place)) * (ends[1] - ends[0]))
+
+
+def bins_of(latency_ms: Floats) -> Ints:
+    """Return the bin of each latency."""
     known = np.maximum(latency_ms, LEAST_MS)
     found = 1 + np.floor(np.log(known / LEAST_MS) / math.log(RATIO)).astype(np.int64)
     return np.where(latency_ms < LEAST_MS, 0, np.minimum(found, BINS - 1))

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from chaos.history.history import History
 from reports.drawn import drawn_of
+from reports.fault_latency import FaultLatencies
+from reports.faults import fault_lines
 from reports.latency_grid import LatencyGrid
 from reports.served import Outages, Waits
 
@@ -48,17 +50,20 @@ class SendSummary:
         self._waits.add(sends.client[known], second[known], since, ok[known])
         self.latencies = LatencyGrid(*drawn_of(clock), clock.end_s, DOTS_ACROSS)
         self.latencies.add(second[ok & known], latency_ms[ok & known])
+        self.around_faults = FaultLatencies(fault_lines(clock), self._end_s)
+        self.around_faults.add(second[ok & known], latency_ms[ok & known])
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        return self.latencies.nbytes + self._outages.nbytes + self._waits.nbytes
+        return self.latencies.nbytes + self.around_faults.nbytes + self._outages.nbytes + self._waits.nbytes
 
     def merge(self, other: SendSummary) -> None:
         """Take other sends of the same run."""
         self._outages.merge(other._outages)
         self._waits.merge(other._waits)
         self.latencies.merge(other.latencies)
+        self.around_faults.merge(other.around_faults)
 
     def outages(self) -> list[tuple[int, float, float]]:
         """Return (queue, from, to): no send to it was acknowledged for more than a second of the load."""

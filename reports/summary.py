@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.events import RaftRole, Role, StoreCas
-from chaos.fault import Effect
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.history.values import value_of
+from reports.fault_latency import FaultLatencies, FaultLatency
+from reports.faults import FaultLine, fault_lines, shortened
 from reports.operations import OF_OBJECTS, Operations
 from reports.send_summary import Sends, SendSummary
 from reports.served import OUTAGE_S
@@ -57,28 +58,6 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultLine:
-    """One injection as the report's table shows it. ``asked_s``: when it was asked for; ``ended``: the nodes whose
-    lives it ended when it began; ``proven``: which effects took place, and on which nodes; ``cuts``: pairs of sides, of
-    which the first doesn't reach the second while it lasts; ``unsynced``: see :func:`unsynced`."""
-
-    name: str
-    id: str
-    targets: str
-    start_s: float
-    end_s: float
-    effective: str
-    proof: str
-    seen: str = ""
-    restored: str = ""
-    ended: Sequence[str] = ()
-    asked_s: float = 0.0
-    proven: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    cuts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
-    unsynced: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
     """One row behind an anomaly."""
 
@@ -92,9 +71,10 @@ class Witness:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """All that the report draws of one run. ``roles`` are those of the brokers, ``terms`` those of the controllers
-    among themselves; ``outages`` those of queues and of single clients; ``latency`` has quantiles of each second and
-    ``latencies`` every acknowledged send; ``zero_ns`` is the moment from which all times are counted. ``piece_s``: of
-    a run with very many sends and of hours, throughput and quantiles are those of so many seconds each."""
+    among themselves; ``outages`` those of queues and of single clients; ``latency`` has quantiles of each second,
+    ``latencies`` every acknowledged send, and ``fault_latencies`` how long they took around each fault; ``zero_ns`` is
+    the moment from which all times are counted. ``piece_s``: of a run with very many sends and of hours, throughput and
+    quantiles are those of so many seconds each."""
 
     duration_s: float
     phases: Sequence[Bar]
@@ -106,6 +86,7 @@ class Story:
     latency: Sequence[Curve]
     counts: Mapping[str, int]
     latencies: Curve | None = None
+    fault_latencies: Sequence[FaultLatency] = ()
     piece_s: int = 1
     witnesses: Mapping[int, Witness] = field(default_factory=dict)
     zero_ns: int = 0
@@ -117,16 +98,18 @@ def summarise(history: History, witness_rows: Iterable[int], operations: Operati
     operations = operations or Operations.of(history)
     sends = operations.sends
     curves, points = _latency(sends)
+    faults = fault_lines(history)
     return Story(
         duration_s=history.end_s,
         phases=_phases(history),
-        faults=fault_lines(history),
+        faults=faults,
         roles=_roles(history, Role),
         terms=_roles(history, RaftRole),
         outages=_all_outages(sends, _load_end(history)),
         throughput=_throughput(operations, _piece_s(sends)),
         latency=curves,
         latencies=points,
+        fault_latencies=_around_faults(sends, faults, history.load_end_s),
         piece_s=_piece_s(sends),
         counts=_counts(history, operations),
         witnesses=_witnesses(history, sorted(set(witness_rows))),
@@ -194,106 +177,6 @@ def _ends(changes: Sequence[tuple[Any, ...]], history: History) -> list[float]:
     return [change[0] for change in changes[1:]] + [history.end_s][: len(changes)]
 
 
-def fault_lines(history: History) -> list[FaultLine]:
-    """Return all injections of a run, in the order in which they were asked for."""
-    injections: dict[str, dict[str, Any]] = {}
-    for row in history.each("fault"):
-        at, value = row.at_s, row.value
-        known = injections.setdefault(row.process, {"name": row.f, "start": at, "asked": at, "proven": {}})
-        for effect, nodes in _mapping(value.get("proven")).items():
-            known["proven"].setdefault(effect, []).extend(map(str, _list(nodes)))
-        if row.type == "invoke":
-            known["targets"] = _list(value.get("targets"))
-            known["effects"] = _mapping(value.get("effects"))
-            known["cuts"] = list(_cuts(_mapping(value.get("detail")).get("cuts")))
-        elif row.type == "fail":
-            known.update(end=at, effective="no", proof=value.get("reason", ""))
-        elif value.get("phase") == "undo":
-            known.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
-            restored = value.get("restored")
-            known["restored"] = "yes" if restored is True else "no" if restored is False else ""
-            known["proof"] = {**_mapping(known.get("proof")), **_mapping(value.get("proof"))}
-        else:
-            known.update(start=at, proof=value.get("proof", {}), effective="yes", during=value.get("probe"))
-            known["ended"] = _ended(known.get("effects", {}), _mapping(value.get("proven")))
-    return [
-        FaultLine(
-            name=str(known["name"]),
-            id=name,
-            targets=", ".join(map(str, known.get("targets", []))),
-            start_s=known["start"],
-            end_s=known.get("end", history.end_s),
-            effective=known.get("effective", "unproven"),
-            proof=_short(known.get("proof", "")),
-            seen=_short("; then ".join(filter(None, (_seen(known.get("during")), _seen(known.get("after"))))), 240),
-            restored=known.get("restored", ""),
-            ended=known.get("ended", ()),
-            asked_s=known["asked"],
-            proven={effect: tuple(dict.fromkeys(nodes)) for effect, nodes in known["proven"].items()},
-            cuts=known.get("cuts", ()),
-            unsynced=unsynced(known.get("proof")),
-        )
-        for name, known in injections.items()
-    ]
-
-
-def unsynced(proof: object) -> dict[str, tuple[int, int]]:
-    """Return what a power cut took from programs of others that they had not synced: files and blocks, by node, of
-    those that lost any. A program that is only killed loses nothing that it wrote to the kernel."""
-    found = {}
-    for node, losses in _mapping(proof).items():
-        files, blocks = (_mapping(losses).get(name, 0) for name in ("files_lost", "blocks_lost"))
-        if isinstance(files, int) and isinstance(blocks, int) and files + blocks > 0:
-            found[node] = (files, blocks)
-    return found
-
-
-def _cuts(detail: object) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield sides of a fault's detail, as far as they are what they should be."""
-    for pair in detail if isinstance(detail, list) else ():
-        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(side, list) for side in pair):
-            yield [str(node) for node in pair[0]], [str(node) for node in pair[1]]
-
-
-def _ended(effects: Mapping[str, Any], proven: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return who was taken down by something that ends processes; one that only stands still keeps its role."""
-    may_crash = [str(node) for node in _list(effects.get(Effect.MAY_CRASH))]
-    return tuple(node for node in map(str, _list(proven.get(Effect.TAKES_DOWN))) if node in may_crash)
-
-
-#: A connection through a cut, and one that no rule was seen to stop.
-_FAILS = ("fails", "fails, but no rule was seen to stop it")
-
-
-def _seen(probe: object) -> str:
-    """Say what was seen from outside, in words."""
-    seen = _mapping(probe)
-    answers, ways = _mapping(seen.get("answers")), [*_mapping(seen.get("across")).items()]
-    words = [f"{node} {'answers' if answer else 'is silent'}" for node, answer in answers.items()]
-    words += [f"{way} {'works' if works else _FAILS[works is None]}" for way, works in ways]
-    broken = [way for way, works in _mapping(seen.get("within")).items() if not works]
-    words += [f"{way}, on one side, fails too" for way in broken] or (["within the sides all works"] if ways else [])
-    others = {key: value for key, value in seen.items() if key not in ("effect", "answers", "across", "within")}
-    return ", ".join([*words, *([_short(others)] if others else [])])
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _short(value: object, limit: int = 160) -> str:
-    text = value if isinstance(value, str) else ", ".join(f"{k}: {_plain(v)}" for k, v in _mapping(value).items())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
-
-
 def _roles(history: History, event: type[Role | RaftRole]) -> list[Bar]:
     """Return one bar per (node, role, epoch) from these events; a node that was killed has a gap until its
     next life."""
@@ -353,6 +236,15 @@ def _latency(sends: Sends | SendSummary) -> tuple[list[Curve], Curve | None]:
     return curves, Curve(label="each send", x=x, y=y) if len(x) else None
 
 
+def _around_faults(sends: Sends | SendSummary, faults: Sequence[FaultLine], load_end_s: float) -> list[FaultLatency]:
+    if isinstance(sends, SendSummary):
+        return sends.around_faults.lines()
+    found = FaultLatencies(faults, load_end_s)
+    if (every := _latencies(sends)) is not None:
+        found.add(np.asarray(every.x), np.asarray(every.y))
+    return found.lines()
+
+
 def _quantiles(sends: Sends) -> list[Curve]:
     every_send = _latencies(sends)
     if every_send is None:
@@ -405,7 +297,7 @@ def _witnesses(history: History, wanted: Sequence[int]) -> dict[int, Witness]:
         if row.node and row.kind == "op":
             numbers.append(f"answered by {row.node} (life {row.incarnation})")
         numbers += [
-            f"{key} {_short(item if isinstance(item, str) else json.dumps(item), 80)}"
+            f"{key} {shortened(item if isinstance(item, str) else json.dumps(item), 80)}"
             for key, item in row.value.items()
         ]
         found[row.index] = Witness(

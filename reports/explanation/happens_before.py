@@ -14,7 +14,7 @@ from chaos.history.history import History
 from chaos.history.row import Row
 from reports.explanation.selection import took_away
 from reports.explanation.subject import Subject
-from reports.summary import unsynced
+from reports.faults import unsynced
 
 if TYPE_CHECKING:
     import networkx

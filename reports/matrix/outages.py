@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from chaos.experiment.model import Experiment, FaultSpec
 from chaos.history.history import History
 from reports.comparison.measures import PROBE, WRITES
-from reports.summary import FaultLine, fault_lines
+from reports.faults import FaultLine, fault_lines
 
 #: From when on a client waited for service, and until when, in seconds since the load began.
 Gap = tuple[float, float]

@@ -25,9 +25,9 @@ from chaos.fault import Effect
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.verdict import Anomaly
+from reports.faults import FaultLine
 from reports.run_report.lost_tails import Copy, LostTail, LostTails, lost_tails
 from reports.run_report.master_terms import EpochChange, MasterTerm, change_after, change_to, master_terms
-from reports.summary import FaultLine
 
 #: So many rows of one anomaly are looked at.
 ROWS = 12

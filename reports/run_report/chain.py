@@ -13,10 +13,10 @@ from chaos.ops import DELIVERED
 from chaos.verdict import Anomaly
 from reports.explanation.contradictions import DECISIONS
 from reports.explanation.sequence import Arrow, Explanation
+from reports.faults import FaultLine
 from reports.run_report.causes import Cause
 from reports.run_report.master_terms import EpochChange, MasterTerm
 from reports.run_report.story import gone, joined, named_fault, numbered, seconds, took
-from reports.summary import FaultLine
 
 #: What stands in the place of a reason that no row shows.
 NOT_KNOWN = "not known; see `stormproof explain`"

@@ -9,6 +9,7 @@ from typing import Any
 
 from chaos.history.run_meta import SIMULATED, RunMeta
 from chaos.verdict import RunVerdict, Validity
+from reports.fault_latency import FaultLatency
 from reports.printable import argument
 from reports.run_report.cause_groups import CauseGroup, began_s
 from reports.run_report.chain import Step
@@ -40,7 +41,8 @@ class Proposal:
 class FirstScreen:
     """``title`` says what happened, ``counts`` stand beside the verdict, ``tested`` says what was tested. ``chain``:
     the steps of the first cause, and ``again`` where else it struck; ``more``: how many other causes there are.
-    ``strength``: on how much a VALID rests. ``diagnosis``: of an UNKNOWN run. ``proposals``: what to do next."""
+    ``strength``: on how much a VALID rests. ``diagnosis``: of an UNKNOWN run. ``proposals``: what to do next.
+    ``latencies``: of acknowledged sends around each fault."""
 
     verdict: Validity
     title: str
@@ -53,6 +55,7 @@ class FirstScreen:
     strength: str = ""
     diagnosis: Diagnosis | None = None
     proposals: Sequence[Proposal] = ()
+    latencies: Sequence[FaultLatency] = ()
 
     @property
     def json(self) -> dict[str, Any]:
@@ -68,6 +71,7 @@ class FirstScreen:
             "strength": self.strength,
             "diagnosis": self.diagnosis.json if self.diagnosis else None,
             "next": [{"command": one.command, "what": one.what} for one in self.proposals],
+            "latency": [one.json for one in self.latencies],
         }
 
 
@@ -87,6 +91,7 @@ def first_screen(run: JudgedRun) -> FirstScreen:
         strength=_strength(run.story) if verdict.validity is Validity.VALID else "",
         diagnosis=diagnosis(verdict) if verdict.validity is Validity.UNKNOWN else None,
         proposals=list(_proposals(verdict, meta)),
+        latencies=run.story.fault_latencies,
     )
 
 

@@ -28,13 +28,13 @@ from chaos.ops import DELIVERED, SEQUENCE_BITS
 from chaos.verdict import Anomaly
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
 from reports.explanation.subject import Subject
+from reports.faults import fault_lines
 from reports.operations import Operations
 from reports.run_report.causes import Cause
 from reports.run_report.fates import Fates, fates
 from reports.run_report.log_rows import after_the_end, lost_records
 from reports.run_report.run_summary import RunSummary, Summarised
 from reports.run_report.thinned import drawn
-from reports.summary import fault_lines
 from reports.timeline.from_run import NOT_LINEARIZABLE
 
 Flags = npt.NDArray[np.bool_]

@@ -10,12 +10,13 @@ from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.verdict import RunVerdict
 from reports.explanation.subject import WITNESSES
+from reports.faults import fault_lines
 from reports.run_report.cause_groups import CauseGroup, grouped
 from reports.run_report.causes import group
 from reports.run_report.explained import DRAWN, Explained, explanations, subjects
 from reports.run_report.gathered import Gathered, gather, with_details
 from reports.run_report.run_summary import Summarised
-from reports.summary import Story, fault_lines, summarise
+from reports.summary import Story, summarise
 from reports.timeline.from_run import timelines
 from reports.timeline.model import ObjectTimeline
 

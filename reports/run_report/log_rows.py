@@ -16,9 +16,9 @@ from chaos.history.history import History
 from chaos.history.parted.words import among
 from chaos.history.row import Row
 from chaos.ops import OpType
+from reports.faults import FaultLine, fault_lines
 from reports.run_report.master_terms import MasterTerm, master_terms
 from reports.run_report.notes import Notes
-from reports.summary import FaultLine, fault_lines
 
 
 def lost_records(whole: History, shown: History, notes: Notes) -> list[pa.Table]:

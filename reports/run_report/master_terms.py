@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chaos.events import Role
 from chaos.history.history import History
-from reports.summary import FaultLine
+from reports.faults import FaultLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,7 @@ class _Asked:
 
 def _clock(rows: pa.Table) -> History:
     """Return those of the rows that are drawn that show moments."""
-    found = among(rows, "kind", (str(Kind.HARNESS), str(Kind.OP)))
+    found = among(rows, "kind", (str(Kind.HARNESS), str(Kind.OP), str(Kind.FAULT)))
     if len(found):
         found[[0, int(np.argmax(rows["time_ns"].to_numpy()))]] = True
     return History.of(rows.filter(pa.array(found)))

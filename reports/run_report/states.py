@@ -11,8 +11,9 @@ import numpy as np
 from chaos.events import Truncate
 from chaos.fault import Effect
 from chaos.history.history import History
+from reports.faults import FaultLine
 from reports.run_report.axis import Axis
-from reports.summary import Bar, FaultLine, Story
+from reports.summary import Bar, Story
 from reports.svg import cut
 
 #: Events that one can step to, and polls of one node that the page holds.

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from chaos.history.run_meta import RunMeta
 from chaos.ops import SEQUENCE_BITS
+from reports.faults import FaultLine
 from reports.run_report.causes import Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import EpochChange, MasterTerm
-from reports.summary import OBJECT_LABELS, FaultLine, Story
+from reports.summary import OBJECT_LABELS, Story
 
 #: So many of a kind are named: queues, nodes, faults, violations.
 NAMED = 3

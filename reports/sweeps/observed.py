@@ -21,7 +21,7 @@ from chaos.fault import Effect
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.history.run_meta import RunMeta
-from reports.summary import FaultLine, fault_lines
+from reports.faults import FaultLine, fault_lines
 from reports.sweeps.row import Seen
 
 #: So long after an election a fault counts as one that came right after it.

@@ -22,9 +22,9 @@ from chaos.history.row import Row
 from chaos.verdict import Anomaly
 from reports.explanation.sequence import number_of, violations
 from reports.explanation.words import words
+from reports.faults import FaultLine, fault_lines
 from reports.moments.curve import Curve, Moment, largest_jump, overlap
 from reports.run_report.causes import group
-from reports.summary import FaultLine, fault_lines
 from reports.sweeps.chances import Share
 from stormproof.campaign.workers import died, executor
 from stormproof.launch import Renewal

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from chaos.history.history import History
 from chaos.verdict import RunVerdict
+from reports.faults import fault_lines
 from reports.run_report.causes import Cause, group
-from reports.summary import fault_lines
 
 
 class Origin(StrEnum):

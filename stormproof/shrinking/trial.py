@@ -19,7 +19,7 @@ from chaos.judging.evidence import PROBE
 from chaos.judging.outcome import judge, violation
 from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine
-from reports.summary import fault_lines
+from reports.faults import fault_lines
 from stormproof.launch import SIM, Launch, start
 from stormproof.shrinking.signature import Signature, signatures
 
