@@ -196,16 +196,15 @@ def _roles(history: History, event: type[Role | RaftRole]) -> list[Bar]:
 
 def _throughput(operations: Operations, piece_s: int) -> list[Curve]:
     """Return curves until the end of the load: the final reading is no load. Where several seconds are drawn together,
-    they show the mean. Operations on objects are drawn where nothing was sent."""
+    they show the mean."""
     first = int(np.floor(min(0.0, operations.first_s)))
     span = int(np.ceil(operations.load_end_s)) - first
     piece_s = max(piece_s, -(-span // MOST_PIECES))
     begins = np.arange(0, span, piece_s)
     lasts = np.diff(begins, append=span)
     curves = []
-    sent = any(ended for (f, _), ended in operations.by_second.items() if f == "send")
     for (f, kind), ended in operations.by_second.items():
-        if ended and span > 0 and not (sent and f in OF_OBJECTS):
+        if ended and span > 0:
             counts = np.zeros(len(begins))
             for second, count in ended.items():
                 counts[min(second - first, span - 1) // piece_s] += count

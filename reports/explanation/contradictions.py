@@ -58,17 +58,19 @@ def contradiction(row: Row, known: Known) -> str:
     return ""
 
 
-def decision(anomaly: Anomaly, rows: Sequence[Row]) -> Row | None:
-    """Return the row that is itself what a violation is about: a decision, or the call that no order can place."""
+def decision(anomaly: Anomaly, rows: Sequence[Row]) -> tuple[Row | None, str]:
+    """Return the row that is itself what a violation is about, a decision, or the call that no order can place; and why
+    that is so, "" where the law's own sentence says it."""
     named = set(anomaly.rows)
     if anomaly.name in DECISIONS:
         own = [row for row in rows if row.index in named and row.node and row.kind in ("trace", "op")]
-        return own[-1] if own else None
+        return (own[-1] if own else None), ""
     stuck = [{call for call, _ in end.illegal} for end in anomaly.dead_ends]
     last = max((row.op for row in rows if row.index in named or row.op in named), default=-1)
     if last >= 0 and stuck and all(calls == {last} for calls in stuck):
-        return next((row for row in reversed(rows) if row.op == last and row.type == "ok"), None)
-    return None
+        placed = next((row for row in reversed(rows) if row.op == last and row.type == "ok"), None)
+        return placed, next((why for end in anomaly.dead_ends for _, why in end.illegal), "")
+    return None, ""
 
 
 def _unconfirmed(row: Row, known: Known) -> str:

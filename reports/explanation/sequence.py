@@ -148,7 +148,7 @@ def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
     sliced = [row for row in chosen if row.index in kept]
     if not history.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
-    meta, decided = history.meta, decision(anomaly, sliced)
+    meta, (decided, reason) = history.meta, decision(anomaly, sliced)
     against = [
         contradiction(
             row,
@@ -159,6 +159,10 @@ def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
     drawn = [
         replace(_arrow(row, sliced[:place], graph, row.index in named, why), wrong=bool(why) or row is decided)
         for place, (row, why) in enumerate(zip(sliced, against, strict=True))
+    ]
+    drawn = [
+        replace(arrow, text=f"{arrow.text}; {reason}") if reason and row is decided else arrow
+        for arrow, row in zip(drawn, sliced, strict=True)
     ]
     deciders = [_deciders(row, history.meta.decided_by) for row in sliced]
     return fold([replace(arrow, decided=methods) for arrow, methods in zip(drawn, deciders, strict=True)])

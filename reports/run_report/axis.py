@@ -7,9 +7,10 @@ inner SVGs of their own whose units are milliseconds and thousandths of the heig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,8 @@ class Axis:
 class Panel:
     """``names`` of the lanes from top to bottom with a ``notes`` entry each at their right; ``height`` in pixels.
     ``content`` is drawn over the shaded faults. ``words`` say for those who don't see it what the picture shows.
-    ``legend``: (class of the colour, label) of what lies in the panel."""
+    ``legend``: (class of the colour, label) of what lies in the panel. ``name``: the panel in a word, ``folded``: it is
+    shown when somebody asks for it."""
 
     title: str
     height: int
@@ -84,6 +86,8 @@ class Panel:
     notes: Sequence[str] = ()
     legend: Sequence[tuple[str, str]] = ()
     scale: Sequence[tuple[float, str]] = ()
+    name: str = ""
+    folded: bool = False
 
 
 def bar(axis: Axis, lane: int, start_s: float, end_s: float, kind: str, labels: Sequence[str]) -> Markup:
@@ -118,6 +122,14 @@ def _class(kind: str) -> str:
 def shade(axis: Axis, start_s: float, end_s: float) -> Markup:
     return svg.element(
         "rect", class_="shade", x=axis.share(start_s), width=axis.width(start_s, end_s), height="100%"
+    )  # fmt: skip
+
+
+def grid(axis: Axis) -> Markup:
+    """Draw a line through all lanes at each round second."""
+    return svg.element(
+        "g", *(svg.element("line", x1=axis.share(at), x2=axis.share(at), y1=0, y2="100%") for at in axis.ticks()),
+        class_="grid",
     )  # fmt: skip
 
 
@@ -169,9 +181,11 @@ def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:
     return svg.element("path", class_=f"ticks {kind}", d="".join(f"M{at} 150v700" for at in places))
 
 
-def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: float | None = None) -> Markup:
+def line(
+    axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: float | None = None, gap_s: float = math.inf
+) -> Markup:
     """Draw a curve through seconds and heights from 0 (bottom) to 1 (top); filled down to ``area`` where that is
-    given."""
+    given. Where points lie further apart than ``gap_s`` there is no data, and no line."""
     points = [(axis.ms(at), round(HIGH * (1 - min(max(high, 0.0), 1.0)))) for at, high in zip(x, heights, strict=True)]
     points = [point for place, point in enumerate(points) if place == 0 or point != points[place - 1]]
     if not points:
@@ -179,7 +193,10 @@ def line(axis: Axis, x: Numbers, heights: Sequence[float], kind: str, *, area: f
     if area is not None:
         base = round(HIGH * (1 - area))
         points = [(points[0][0], base), *points, (points[-1][0], base)]
-    return svg.element("polyline", class_=f"line {kind}", points=svg.points(points))
+    breaks = [place for place in range(1, len(points)) if points[place][0] - points[place - 1][0] > 1000 * gap_s]
+    parts = [points[begin:end] for begin, end in pairwise([0, *breaks, len(points)])]
+    drawn = [part if len(part) > 1 else [part[0], (part[0][0] + 1, part[0][1])] for part in parts]
+    return svg.element("path", class_=f"line {kind}", d="".join(f"M{svg.points(part)}" for part in drawn))
 
 
 def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:

@@ -71,9 +71,9 @@ def _occurrence(name: str, cause: Cause, run: JudgedRun, with_strip: bool) -> Ca
     alone = next((run.objects[one.place] for one in cause.violations if one.place in run.objects), None)
     drawn = strip(cause, run.history) if with_strip and alone is None else None
     rows = [row for one in cause.violations for row in one.anomaly.rows[-1:] if row in run.story.witnesses]
-    at_s = began_s(cause) if cause.change is None else cause.change.at_s
+    acted_s = run.story.witnesses[rows[0]].at_s if rows else began_s(cause)
     return {
-        "at_s": run.story.witnesses[rows[0]].at_s if at_s is None and rows else at_s,
+        "at_s": acted_s if cause.change is None else cause.change.at_s,
         "title": title(cause),
         "sentence": sentence(cause),
         "example": message_name(cause.example[0]) if cause.example is not None else "",

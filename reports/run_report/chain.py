@@ -89,6 +89,13 @@ def shown(text: str) -> str:
     return grouped if len(grouped) <= WORDS else grouped[: WORDS - 1] + "…"
 
 
+def _briefly(text: str) -> str:
+    """Return what a law says; of a long story its beginning and its last event."""
+    head, colon, told = text.partition(": ")
+    last = told.rpartition("; then ")[2]
+    return f"{head}: … then {last}" if colon and len(text) > WORDS and len(last) < len(told) else text
+
+
 def _faults(cause: Cause) -> Iterator[Step]:
     if cause.power is not None:
         yield Step(kind=StepKind.FAULT, at_s=cause.power.asked_s, text=took(cause.power))
@@ -139,7 +146,7 @@ def _outcome(cause: Cause, explanation: Explanation | None, why: Step | None) ->
         text = explanation.text
     else:
         text = found.explanation if found else ""
-    text = shown(text.rstrip("."))
+    text = shown(_briefly(text.rstrip(".")))
     if text and (why is None or text != why.text):
         named = [arrow.at_s for arrow in explanation.arrows if arrow.named] if explanation else []
         yield Step(kind=StepKind.OUTCOME, at_s=max(named, default=None), text=text)

@@ -1,4 +1,4 @@
-"""The time axis of a report: faults, roles, fates, throughput, latency and lags, one under the other.
+"""The time axis of a report, on top: below it faults, roles, fates and throughput; latency and lags on demand.
 
 What stands here is a picture that needs no script; ``report_axis.js`` adds zoom and cursor to it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,18 @@ from markupsafe import Markup
 
 from reports import svg
 from reports.drawn import drawn_s
+from reports.faults import FaultLine
 from reports.run_report import axis as draw_axis
 from reports.run_report import labels
 from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, dots, line, mark, moments, shade, stretched, ticks
 from reports.run_report.fates import Fate, ReplicaFate
 from reports.run_report.lags import Lag
-from reports.summary import Bar, Curve, Story
+from reports.summary import Bar, Curve, Numbers, Story
 
 #: Height of a panel with curves, in pixels.
 CURVES = 88
+#: A curve ends so far below the upper edge that its highest point is seen.
+HEADROOM = 1.06
 #: Lanes of one panel; of more, the first ones are drawn.
 LANES = 24
 #: Lanes of queues and clients without service.
@@ -39,15 +42,17 @@ COLOURS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
-    ``found``: for each anomaly its name, how often it was found, and the seconds of those that are listed one by one;
-    ``controllers_first``: the run is about what the controllers agreed on."""
+    ``found``: for each kind of violation its name, how often it was found, and the seconds at which those were done of
+    which that is known; ``controllers_first``: the run is about what the controllers agreed on; ``opened``: a broken
+    promise is about what is folded else."""
 
     marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
-    found: Sequence[tuple[str, int, Sequence[float]]] = ()
+    found: Sequence[tuple[str, int, Numbers]] = ()
     controllers_first: bool = False
+    opened: bool = False
 
 
 def axis_of(story: Story) -> Axis:
@@ -60,19 +65,34 @@ def axis_of(story: Story) -> Axis:
 def draw(story: Story, figure: Figure) -> Markup:
     """Return the panels as HTML."""
     axis = axis_of(story)
-    behind = [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
+    behind = [
+        draw_axis.grid(axis),
+        *(shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"),
+    ]
     behind += [mark(axis, second) for _, second in figure.marks]
     panels = list(_panels(axis, story, figure))
     if not panels:
         return svg.element("p", "Nothing was recorded")
+    panels.sort(key=lambda panel: panel.folded)
     drawn = [draw_axis.draw(axis, panel, number, behind) for number, panel in enumerate(panels)]
-    return _causes(axis, figure.marks) + Markup("").join(drawn) + _seconds(axis)
+    shown = sum(not panel.folded for panel in panels)
+    head = svg.element("div", _causes(axis, figure.marks), _seconds(axis), class_="axis-head")
+    return head + Markup("").join(drawn[:shown]) + _more(panels[shown:], drawn[shown:], figure.opened)
+
+
+def _more(panels: Sequence[Panel], drawn: Sequence[Markup], opened: bool) -> Markup:
+    """Fold what is looked at for some questions only."""
+    if not panels:
+        return Markup("")
+    names = " · ".join(dict.fromkeys(panel.name for panel in panels))
+    number = f"{len(panels)} more panel{'' if len(panels) == 1 else 's'}: {names}"
+    return svg.element("details", svg.element("summary", number), *drawn, class_="more", open="" if opened else None)
 
 
 def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     """Yield each panel that has something to show, from top to bottom."""
     faults = [
-        Bar(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=fault.targets, kind="fault")
+        Bar(lane=fault.name, start_s=fault.start_s, end_s=fault.end_s, label=_masters_first(fault, story), kind="fault")
         for fault in story.faults
     ]
     if faults:
@@ -83,22 +103,36 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     if story.roles:
         yield _bars(axis, "Roles and master epochs", story.roles, labels.of_role)
     if figure.fates:
-        yield _fates(axis, figure.fates)
-    if figure.replicas:
-        yield _replicas(axis, figure.replicas)
+        yield replace(_fates(axis, figure.fates), name="messages", folded=figure.controllers_first)
     if figure.found:
         yield _found(axis, figure.found)
     if story.throughput:
         yield _throughput(axis, story.throughput, _each(story, "means"))
+    yield from (replace(panel, folded=True) for panel in _others(axis, story, figure))
+
+
+def _others(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
+    """Yield the panels that some questions need only."""
     if story.latency:
-        yield _latency(axis, story.latency, story.latencies, _each(story, "quantiles"))
+        yield _latency(axis, story.latency, story.latencies, _each(story, "quantiles"), story.piece_s)
     if story.outages:
         title = "Without an acknowledged send for more than a second"
-        yield _bars(axis, title, story.outages, lambda outage: (outage.label,), most=OUTAGES)
+        outages = _bars(axis, title, story.outages, lambda outage: (outage.label,), most=OUTAGES)
+        yield replace(outages, name="outages")
+    if figure.replicas:
+        yield _replicas(axis, figure.replicas)
     if story.terms and not figure.controllers_first:
-        yield _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
+        terms = _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
+        yield replace(terms, name="controllers")
     if figure.lags:
         yield _lags(axis, figure.lags)
+
+
+def _masters_first(fault: FaultLine, story: Story) -> str:
+    """Return the targets of a fault, those before the others that were master when it began: what has little room names
+    them."""
+    masters = {bar.lane for bar in story.roles if bar.kind == "master" and bar.start_s < fault.start_s <= bar.end_s}
+    return ", ".join(sorted(fault.targets.split(", "), key=lambda node: node not in masters))
 
 
 def _bars(
@@ -131,7 +165,7 @@ def _fates(axis: Axis, fates: Sequence[Fate]) -> Panel:
         for place, (fate, kind) in enumerate(zip(fates, kinds, strict=True))
     ]
     return Panel(
-        title="Every message when it was first sent, by its fate" + _missing(fates),
+        title="Every message of the load when it was first sent, by its fate" + _missing(fates),
         height=LANE * len(fates),
         names=[fate.label for fate in fates],
         notes=[f"{fate.count:,}" for fate in fates],
@@ -161,7 +195,8 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
         for place, one in enumerate(shown)
     ]
     return Panel(
-        title="The same by who acknowledged it",
+        title="Messages by who acknowledged them",
+        name="messages by node",
         height=LANE * len(shown),
         names=[one.node for one in shown],
         notes=[f"{one.lost:,} of {one.count:,}" for one in shown],
@@ -171,13 +206,16 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     )
 
 
-def _found(axis: Axis, found: Sequence[tuple[str, int, Sequence[float]]]) -> Panel:
+def _found(axis: Axis, found: Sequence[tuple[str, int, Numbers]]) -> Panel:
     shown = found[:LANES]
+    partly = any(len(seconds) < count for _, count, seconds in shown)
     return Panel(
-        title="Violations that the verdict lists one by one, when the last row behind each was written",
+        title="Violations, at the moment of the act" + (" (the first of each kind)" if partly else ""),
         height=LANE * len(shown),
         names=[name for name, _, _ in shown],
-        notes=[f"{count:,} in all" for _, count, _ in shown],
+        notes=[
+            f"{len(seconds):,} of {count:,}" if len(seconds) < count else f"{count:,}" for _, count, seconds in shown
+        ],
         content=Markup("").join(
             stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, seconds) in enumerate(shown)
         ),
@@ -190,7 +228,8 @@ def _each(story: Story, what: str) -> str:
 
 
 def _throughput(axis: Axis, curves: Sequence[Curve], means: str) -> Panel:
-    top = max(1.0, *(max(curve.y) for curve in curves))
+    most = max(1.0, *(max(curve.y) for curve in curves))
+    top = HEADROOM * most
     drawn = [
         line(axis, curve.x, [y / top for y in curve.y], f"k{place % COLOURS}") for place, curve in enumerate(curves)
     ]
@@ -199,12 +238,12 @@ def _throughput(axis: Axis, curves: Sequence[Curve], means: str) -> Panel:
         height=CURVES,
         content=_scaled(axis, drawn, low=0, high=top),
         legend=[(f"k{place % COLOURS}", curve.label) for place, curve in enumerate(curves)],
-        scale=[(0.0, "0"), (1.0, f"{top:,.0f}")],
+        scale=[(0.0, "0"), *((tick / top, f"{tick:,.0f}") for tick in svg.ticks(most / 8, most, 3) if tick >= 1)],
         words="; ".join(f"{curve.label}: at most {max(curve.y):,.0f} a second" for curve in curves),
     )
 
 
-def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: str) -> Panel:
+def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: str, piece_s: int) -> Panel:
     """Draw every latency as a dot, quantiles of each second as lines, on a logarithmic axis."""
     every = [np.asarray(curve.y, float) for curve in [*curves, *([points] if points else [])]]
     least = min(float(np.min(y, where=y > 0, initial=np.inf)) for y in every)
@@ -217,10 +256,14 @@ def _latency(axis: Axis, curves: Sequence[Curve], points: Curve | None, means: s
         return (np.log10(found) - low) / (high - low)
 
     drawn = [dots(axis, points.x, heights(points), "raw")] if points else []
-    drawn += [line(axis, curve.x, heights(curve).tolist(), f"k{place}") for place, curve in enumerate(curves)]
+    drawn += [
+        line(axis, curve.x, heights(curve).tolist(), f"k{place}", gap_s=1.5 * piece_s)
+        for place, curve in enumerate(curves)
+    ]
     decades = range(low, high + 1)
     return Panel(
         title="Latency of acknowledged sends, ms (logarithmic)" + means,
+        name="latency",
         height=CURVES + 24,
         content=_scaled(axis, drawn, low=low, high=high, log=True),
         legend=[(f"k{place}", curve.label) for place, curve in enumerate(curves)] + [("raw", "each send")],
@@ -244,6 +287,7 @@ def _lags(axis: Axis, lags: Sequence[Lag]) -> Panel:
     ahead = " (downwards: ahead of it)" if bottom else ""
     return Panel(
         title=f"Behind the end of the master's log, KiB{ahead}",
+        name="replica lag",
         height=LANE * len(shown),
         names=[lag.label for lag in shown],
         notes=[f"≤ {max(lag.behind) / 1024:,.0f}" for lag in shown],

@@ -12,8 +12,10 @@ from markupsafe import Markup, escape
 from chaos import guarded
 from chaos.history.directory import EXPERIMENT
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import Anomaly, RunVerdict
+from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.moments.kept import kept
+from reports.parts import Parts
+from reports.run_report.acts import acts
 from reports.run_report.cards import cards
 from reports.run_report.diagnosis import Diagnosis
 from reports.run_report.figure import Figure, axis_of, draw
@@ -32,6 +34,8 @@ from reports.timeline.page import digest, part
 
 #: Calls of the timeline that one page holds; each takes about 50 bytes of it.
 CALLS = 2_500
+#: Promises about when something happens: the panels that show that are open when one is broken.
+ABOUT_TIME = {"availability", "progress", "controllers"}
 #: The parts of the page's script.
 SCRIPTS = ("report_axis.js", "report_strips.js")
 
@@ -116,22 +120,17 @@ def coded(text: str) -> Markup:
 
 
 def _figure(run: JudgedRun, marks: Sequence[tuple[int, float]]) -> Markup:
-    broken, story = run.verdict.violations, run.story
-    found: dict[str, list[Anomaly]] = {}
-    for anomaly in broken:
-        found.setdefault(anomaly.name, []).append(anomaly)
-    seconds = {
-        name: [story.witnesses[row].at_s for one in each for row in one.rows[-1:] if row in story.witnesses]
-        for name, each in found.items()
-    }
+    story, axis = run.story, axis_of(run.story)
     overall, replicas = run.found.fates
+    broken = {law.law for law in run.verdict.laws if law.validity is Validity.INVALID}
     figure = Figure(
         marks=marks,
         fates=overall,
         replicas=replicas,
         lags=lags(run.history, master_terms(run.history, story.faults)),
-        found=[(name, sum(one.count for one in each), seconds[name]) for name, each in found.items()],
+        found=acts(run.verdict.violations, story, overall, Parts(axis.left_s, axis.right_s)),
         controllers_first=bool(run.objects),
+        opened=bool(broken & ABOUT_TIME),
     )
     return draw(story, figure)
 

@@ -127,7 +127,7 @@ def test_the_page_of_a_large_run_is_that_of_its_rows(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(RowFiles, "recorded_blocks", None)
         page = reports.render(tmp_path).read_text("utf-8")
-    assert "The same by who acknowledged it" in page and "Latency of acknowledged sends" in page
+    assert "Messages by who acknowledged them" in page and "Latency of acknowledged sends" in page
     make_large(monkeypatch, 1 << 20, 50)
     assert gather(tmp_path, ()).summarised is None
     assert in_large(reports.render(tmp_path).read_text("utf-8")) == in_large(page)

@@ -130,5 +130,5 @@ def rest(law: str, name: str, count: int) -> Anomaly:
 
 def in_large(page: str) -> str:
     """A page without what a large run's tells less exactly: the panel of latencies, and the places of dots."""
-    page = re.sub(r'<h3 id="panel-\d">Latency of.*?(?=<div class="panel">|<div class="lanes seconds">)', "", page)
+    page = re.sub(r'<h3 id="panel-\d">Latency of.*?(?=<div class="panel">|</details>)', "", page)
     return re.sub(r'<path class="dots [^>]*>', "", page)

@@ -125,7 +125,7 @@ def test_the_cursor_tells_each_node_before_and_after_an_event(chromium: Browser,
     rows, changed, at = chromium.run(act)
     assert rows == [
         ["broker-0", "master", "1", "200", "190", "100", "0", "cut off", "partition"],
-        ["broker-1", "slave → master", "1 → 2", "100", "90", "100", "0", "whole", ""],
+        ["broker-1", "slave → master", "1 → 2", "100", "90", "100", "0", "intact", ""],
     ]
     assert changed == ["slave → master", "1 → 2"]
     assert at == "3.000 s, 0.000 s after “cause 1”"
@@ -138,9 +138,8 @@ def test_the_axis_zooms_and_the_keyboard_moves_the_cursor(chromium: Browser, pag
     assert chromium.run(width) == "100%"
     chromium.run("document.querySelector('[aria-label=\"zoom in\"]').click()")
     assert float(chromium.run(width).rstrip("%")) == pytest.approx(140)
-    chromium.run(
-        "document.querySelector('[aria-label=\"whole run\"]').click(); document.querySelector('.axis input').focus()"
-    )
+    chromium.run("document.querySelector('[aria-label=\"fit the whole run\"]').click()")
+    chromium.run("document.querySelector('.axis input').focus()")
     assert chromium.run(width) == "100%"
     before = chromium.run("document.querySelector('.at').textContent")
     chromium.call(
@@ -148,6 +147,56 @@ def test_the_axis_zooms_and_the_keyboard_moves_the_cursor(chromium: Browser, pag
     )
     after = chromium.run("document.querySelector('.at').textContent")
     assert (before != after, bool(re.match(r"-?\d+\.\d{3} s", after))) == (True, True)
+
+
+@needs_browser
+def test_keys_zoom_pan_and_step_and_escape_closes_the_dock(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.loss)
+    stage = "document.querySelector('.panel .stage')"
+    state = f"[Math.round(parseFloat({stage}.getAttribute('width'))), {stage}.getAttribute('x').startsWith('0')]"
+    assert chromium.run(state) == [100, True]
+    chromium.press("w")
+    chromium.press("d")
+    assert chromium.run(state) == [140, False]
+    chromium.press("f")
+    assert chromium.run(state) == [100, True]
+    dock = "document.querySelector('.dock').hidden"
+    top = "document.querySelector('.panel').getBoundingClientRect().y"
+    before = chromium.run(top)
+    chromium.press("ArrowRight")
+    assert (chromium.run(dock), chromium.run(top)) == (False, before), "it is there, and nothing has moved"
+    chromium.press("Escape")
+    assert chromium.run(dock)
+
+
+@needs_browser
+def test_a_drag_selects_a_range_and_a_double_click_shows_all_again(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.loss)
+    chromium.run("document.querySelector('.panel .plot').scrollIntoView({block: 'center'})")
+    box = "const { x, y, width } = document.querySelector('.panel .plot').getBoundingClientRect(); [x, y, width]"
+    x, y, width = chromium.run(f"eval({box!r})")
+    for kind, share, buttons in (("mousePressed", 0.25, 1), ("mouseMoved", 0.5, 1), ("mouseReleased", 0.5, 0)):
+        at = {"x": x + share * width, "y": y + 5, "button": "left", "clickCount": 1, "buttons": buttons}
+        chromium.call("Input.dispatchMouseEvent", type=kind, **at)
+    zoomed = "parseFloat(document.querySelector('.panel .stage').getAttribute('width'))"
+    assert chromium.run(zoomed) == pytest.approx(400, abs=8)
+    assert chromium.run("document.querySelector('.dock').hidden"), "a drag is no click"
+    chromium.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + 9, y=y + 5)
+    assert chromium.run("document.querySelector('.tip').textContent").endswith("”")
+    for count in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            chromium.call("Input.dispatchMouseEvent", type=kind, x=x + 9, y=y + 5, button="left", clickCount=count)
+    assert chromium.run(zoomed) == 100
+
+
+@needs_browser
+def test_the_seconds_stay_on_top_and_have_lines_in_every_panel(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.loss, height=500)
+    chromium.run("document.querySelectorAll('.panel')[1].scrollIntoView()")
+    top = chromium.run("document.querySelector('.axis-head').getBoundingClientRect().top")
+    assert top == pytest.approx(chromium.run("document.querySelector('.top').getBoundingClientRect().height"), abs=2)
+    lines = chromium.run("[...document.querySelectorAll('.grid')].map((grid) => grid.childElementCount)")
+    assert len(set(lines)) == 1 and lines[0] >= 4
 
 
 @needs_browser
