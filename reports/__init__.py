@@ -27,10 +27,15 @@ def render(run: Path, summarised: Any = None) -> Path:
     from chaos.errors import MachineError
     from chaos.history.directory import read_meta, read_verdict
     from reports.run_report import html, junit
+    from reports.run_report.first_screen import first_screen
+    from reports.run_report.judged import judged_run
 
     verdict, meta = read_verdict(run), read_meta(run)
     try:
-        junit.write(run, verdict, meta)
-        return html.write(run, verdict, meta, summarised)
+        junit.write(run, verdict, meta)  # a server shows the verdict, whatever becomes of the page
+        judged = judged_run(run, verdict, summarised)
+        screen = first_screen(judged)
+        junit.write(run, verdict, meta, screen)
+        return html.write(run, judged, screen)
     except OSError as error:
         raise MachineError(f"cannot write the report in {run}: {error.strerror or error}") from error

@@ -22,9 +22,9 @@ from reports.printable import printable
 #: Texts, less important ones, lines between things, and the background.
 INK, SOFT, LINE, PAPER = "#1b1f24", "#545d68", "#d1d9e0", "#ffffff"
 #: What breaks a law or proves that it holds; another message, or the message itself; faults; the time of a master.
-BAD, GOOD, OTHER, MINE, FAULT, MASTER = "#b00020", "#116329", "#8a4600", "#0b6bb8", "#d55e00", "#cfe3f5"
+BAD, GOOD, OTHER, MINE, FAULT, MASTER = "#c8102e", "#116329", "#475569", "#1d63c4", "#a04800", "#dbe8f9"
 #: Calls on an object, and the wrong ones, as the timeline's script paints them; the box around a wrong one.
-CALL, BAD_CALL, BAD_BOX = "#005b96", "#b84300", "#fbe3d6"
+CALL, BAD_CALL, BAD_BOX = "#1d63c4", "#c8102e", "#fdeef0"
 #: Areas of one colour: a law that held, was not decided, or is not visible.
 HELD, OPEN, ABSENT = "#3a9a5b", "#e0a100", "#d8dde3"
 #: Things of one kind beside one another, repeated after the last.

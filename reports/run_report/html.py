@@ -11,7 +11,6 @@ from markupsafe import Markup, escape
 
 from chaos import guarded
 from chaos.history.directory import EXPERIMENT
-from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.moments.kept import kept
 from reports.parts import Parts
@@ -19,12 +18,11 @@ from reports.run_report.acts import acts
 from reports.run_report.cards import cards
 from reports.run_report.diagnosis import Diagnosis
 from reports.run_report.figure import Figure, axis_of, draw
-from reports.run_report.first_screen import first_screen
-from reports.run_report.judged import JudgedRun, judged_run
+from reports.run_report.first_screen import FirstScreen
+from reports.run_report.judged import JudgedRun
 from reports.run_report.lags import lags
 from reports.run_report.master_terms import master_terms
 from reports.run_report.promises import promises
-from reports.run_report.run_summary import Summarised
 from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
 from reports.run_report.story import environment
@@ -40,15 +38,13 @@ ABOUT_TIME = {"availability", "progress", "controllers"}
 SCRIPTS = ("report_axis.js", "report_strips.js")
 
 
-def write(run: Path, verdict: RunVerdict, meta: RunMeta, summarised: Summarised | None = None) -> Path:
-    """Write ``report.html`` into the run directory and return its path. ``summarised``: what a large run came to when
-    it was judged."""
-    judged = judged_run(run, verdict, summarised)
-    story, broken, objects = judged.story, verdict.violations, judged.objects
+def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
+    """Write ``report.html`` into the run directory and return its path. ``screen``: what stands first."""
+    verdict, meta, story, objects = judged.verdict, judged.history.meta, judged.story, judged.objects
+    broken = verdict.violations
     shown = cards(judged, kept(run, broken))
     marks = [(card["number"], one["at_s"]) for card in shown for one in card["occurrences"] if one["at_s"] is not None]
     script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
-    screen = first_screen(judged)
     page = template("run_report/report.html.j2").render(
         verdict=verdict,
         screen=screen,

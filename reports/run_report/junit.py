@@ -14,13 +14,15 @@ from chaos import guarded
 from chaos.history.run_meta import RunMeta
 from chaos.history.verdict_json import verdict_json, verdict_of
 from chaos.verdict import RunVerdict, Validity, Verdict
+from reports.run_report.first_screen import FirstScreen
 from reports.run_report.story import profile_words
 
 
-def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
+def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | None = None) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
-    profile permits it is a property, and the output of the law's case and of ``run``.
+    profile permits it is a property, and the output of the law's case and of ``run``. The output of ``run`` begins with
+    what happened, and the steps that led to it, as the ``screen`` of the report says where there is one.
 
     The names of the cases stay the same from run to run, so that servers can show how each went before: the class is
     ``stormproof.EXPERIMENT.DEPLOYMENT``, the cases are the laws, and ``run`` for what concerns all of them. Seed,
@@ -41,8 +43,9 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
             case.system_out = by_policy
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=verdict.seconds)
-    if verdict.qualifiers:
-        whole.system_out = verdict.line
+    told = [_printable(line) for line in _told(screen)] if screen else []
+    if lines := [*told, *([verdict.line] if verdict.qualifiers else [])]:
+        whole.system_out = "\n".join(lines)
     if verdict.why:
         whole.result = [Error("; ".join(verdict.why), type_=str(verdict.validity))]
     suite.add_testcase(whole)
@@ -53,6 +56,15 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta) -> Path:
     report.write(text, pretty=True)
     guarded.replace(path, text.getvalue())
     return path
+
+
+def _told(screen: FirstScreen) -> Iterator[str]:
+    """Yield the title, and a line for each step."""
+    yield screen.title
+    for step in screen.chain:
+        at = "" if step.at_s is None else f"{step.at_s:.3f} s "
+        decided = f" (decided by {' or '.join(step.decided)})" if step.decided else ""
+        yield f"{at}{step.kind}: {step.text}{decided}"
 
 
 def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[str, str]]:

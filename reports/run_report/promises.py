@@ -100,6 +100,7 @@ def _words(law: Verdict, reasons: Sequence[str]) -> Iterator[str]:
     if len(found) > NAMED:
         yield f"and {len(found) - NAMED} more kinds"
     yield from reasons
-    counted = [(COUNTED.get(name, name.replace("_", " ")), number) for name, number in law.counts.items() if number]
+    telling = law.counts if not found else {name: law.counts[name] for name in law.counts if name in COUNTED}
+    counted = [(COUNTED.get(name, name.replace("_", " ")), number) for name, number in telling.items() if number]
     if shown := [f"{number:,} {words}" for words, number in counted if words]:
         yield ", ".join(shown[:NAMED])

@@ -138,7 +138,7 @@ class TimeAxis {
         this.select(begun.at, second(event));
       } else if (event.pointerType !== "touch") {
         if (!this.held) this.moveTo(second(event), false);
-        this.showTip(event);
+        this.showTip(event, this.words(second(event)));
       }
     });
     plot.addEventListener("pointerup", (event) => {
@@ -190,9 +190,9 @@ class TimeAxis {
     this.range.hidden = false;
   }
 
-  /** Show at the pointer what the readout says. */
-  showTip(event) {
-    this.tip.textContent = this.readout.textContent;
+  /** Show at the pointer where it points, whether the cursor is held elsewhere or not. */
+  showTip(event, words) {
+    this.tip.textContent = words;
     this.tip.hidden = false;
     const box = this.tip.getBoundingClientRect();
     const x = Math.min(event.clientX + 14, innerWidth - box.width - 8), y = event.clientY + 18;
@@ -249,8 +249,13 @@ class TimeAxis {
     Object.assign(this.line.style, { left: plot.x - root.x + ((this.cursor - from) / (to - from)) * plot.width + "px", top: head.height + "px" });
     this.slider.value = (1000 * (this.cursor - from)) / (to - from);
     for (const reading of this.readings) if (reading.place) reading.place.textContent = this.valueOf(reading);
-    const last = this.events[lastUpTo(this.events, this.cursor + 1e-6, (event) => event[0])];
-    this.readout.textContent = `${this.cursor.toFixed(3)} s` + (last ? `, ${(this.cursor - last[0]).toFixed(3)} s after “${last[1]}”` : "");
+    this.readout.textContent = this.words(this.cursor);
+  }
+
+  /** A second, and how long after which event it is. */
+  words(second) {
+    const last = this.events[lastUpTo(this.events, second + 1e-6, (event) => event[0])];
+    return `${second.toFixed(3)} s` + (last ? `, ${(second - last[0]).toFixed(3)} s after “${last[1]}”` : "");
   }
 
   valueOf({ points, low, high, log, usual }) {

@@ -42,7 +42,8 @@ class Tone(IntEnum):
     OTHER = 1  # another message has its place
     STEP = 2
     GOOD = 3
-    BAD = 4
+    FAULT = 4
+    BAD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,10 +239,10 @@ def _masters(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
     begin_s, end_s = _span(events)
     if after is not None and after.start_s <= end_s:
         text = f"becomes master of epoch {after.epoch}"
-        yield Event(at_s=after.start_s, row=-1, part=Part.REPLICAS, lane=after.node, text=text, tone=Tone.BAD)
+        yield Event(at_s=after.start_s, row=-1, part=Part.REPLICAS, lane=after.node, text=text, tone=Tone.STEP)
     if before is not None and begin_s <= before.end_s <= end_s:
         text = "loses the role"
-        yield Event(at_s=before.end_s, row=-1, part=Part.REPLICAS, lane=before.node, text=text, tone=Tone.BAD)
+        yield Event(at_s=before.end_s, row=-1, part=Part.REPLICAS, lane=before.node, text=text, tone=Tone.STEP)
 
 
 def _faults(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
@@ -249,7 +250,7 @@ def _faults(cause: Cause, events: Sequence[Event]) -> Iterator[Event]:
     for fault in cause.faults[:NAMED]:
         for at_s, text in ((fault.asked_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")):
             if at_s <= end_s:
-                yield Event(at_s=at_s, row=-1, part=Part.FAULTS, lane="faults", text=text, tone=Tone.BAD)
+                yield Event(at_s=at_s, row=-1, part=Part.FAULTS, lane="faults", text=text, tone=Tone.FAULT)
 
 
 def _span(events: Sequence[Event]) -> tuple[float, float]:

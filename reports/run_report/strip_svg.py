@@ -22,7 +22,7 @@ RIGHT = 10
 SMALLEST = 704
 #: Letters in a line of a label for each column that it may fill, and lines of a label; letters of a lane's name.
 LETTERS, LINES, NAME = 13, 2, 17
-INKS = {Tone.NOTE: SOFT, Tone.STEP: INK, Tone.GOOD: GOOD, Tone.OTHER: OTHER, Tone.BAD: BAD}
+INKS = {Tone.NOTE: SOFT, Tone.STEP: INK, Tone.GOOD: GOOD, Tone.OTHER: OTHER, Tone.FAULT: FAULT, Tone.BAD: BAD}
 
 
 def draw(strip: Strip, name: int | str) -> Markup:

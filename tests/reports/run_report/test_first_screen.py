@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from chaos.history.directory import write_meta, write_verdict
 from chaos.judging.registry import registry
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from reports import render
 from reports.in_words import first_screen
 from reports.run_report.chain import NOT_KNOWN, StepKind, shown
 from reports.run_report.diagnosis import diagnosis
@@ -54,6 +56,10 @@ def test_the_chain_of_a_loss_holds_the_decision_that_contradicted_a_promise(
     assert [one.get("decided_by") for one in told if one["kind"] == "why"] == (
         [["Replication.acknowledged_end"]] if confirmed == 100 else [[]]
     )
+    render(tmp_path)
+    (out,) = ElementTree.parse(tmp_path / "junit.xml").iter("system-out")
+    told_there = (out.text or "").splitlines()
+    assert told_there[0] == screen.title and f": {why}" in "".join(told_there)
     assert [one.command for one in screen.proposals][:2] == ["stormproof explain r", "stormproof shrink r"]
 
 
