@@ -103,7 +103,8 @@ def _faults(cause: Cause) -> Iterator[Step]:
         fault = cause.faults[0]
         yield Step(kind=StepKind.FAULT, at_s=fault.asked_s, text=_deed(fault, cause.change))
     elif cause.faults:
-        texts = [f"{named_fault(one)} (to {one.end_s:.1f} s)" for one in cause.faults[:NAMED]]
+        first, *others = [f"{named_fault(one)} (to {one.end_s:.1f} s)" for one in cause.faults[:NAMED]]
+        texts = [first, *(other[0].lower() + other[1:] for other in others)]
         more = len(cause.faults) - NAMED
         text = joined([*texts, *([numbered(more, "more fault")] if more > 0 else [])])
         yield Step(kind=StepKind.MEANWHILE, at_s=cause.faults[0].asked_s, text=text)

@@ -30,7 +30,7 @@ from tests.reference.golden import REWRITE
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE, PICTURES = DOCS / "runs.md", DOCS / "gallery"
 #: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
-WIDTH, HEIGHT, COLOURS, MOST = 1000, 800, 48, 80_000
+WIDTH, HEIGHT, COLOURS, MOST = 1440, 900, 80, 100_000
 #: A page's size in bytes, and on paper.
 PAGE_BYTES, SHEETS = 500_000, 6
 
@@ -65,8 +65,8 @@ EXHIBITS = (
         scenario="unreplicated_tail",
         law="agreement",
         title="Two replicas disagree for good",
-        remark="The replica that came back kept records that its group had never agreed on. The report says “during”, "
-        "not “→”, since no row proves that the partition made it keep them.",
+        remark="The replica that came back kept records that its group had never agreed on. The report says "
+        "“meanwhile”, since no row proves that the partition made it keep them.",
     ),
     Exhibit(
         mutant="offset-before-confirm",
@@ -96,8 +96,8 @@ EXHIBITS = (
         scenario="register",
         law="linearizable",
         title="A controller answers with an old value",
-        remark="The first sentence is of the law `controllers`, which needs no wrong value for it. Below it each "
-        "object has a picture of the few calls that contradict each other, and a timeline of all.",
+        remark="Below the first screen each object has a picture of the few calls that contradict each other, and a "
+        "timeline of all.",
     ),
 )
 
@@ -141,10 +141,16 @@ def sheets(page: Path) -> int:
 
 
 def story(page: str) -> str:
-    """The first sentence of a report."""
-    found = re.search(r'<p class="story">(.*?)</p>', page, re.S)
-    assert found
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", found.group(1))).split())
+    """The title of a report, and its steps."""
+    title = re.search(r"<h1>(.*?)</h1>", page, re.S)
+    steps = re.search(r'<ol class="chain">(.*?)</ol>', page, re.S)
+    assert title and steps
+    return "\n> ".join([f"**{_text(title[1])}**", *(f"* {_text(one)}" for one in steps[1].split("</li>")[:-1])])
+
+
+def _text(part: str) -> str:
+    part = part.replace("</small>", ":").replace(' <span class="decided">', ", ")
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", part)).replace("\u200b", "").split())
 
 
 def section(exhibit: Exhibit, told: str) -> str:
