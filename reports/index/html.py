@@ -12,11 +12,21 @@ from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Validity
 from reports.index.overview import RunLine, readable, sweeps
+from reports.run_report.headlines import of_violations
 from reports.templates import REPORT, link, style, template
 
 PAGE = "index.html"
+#: So many experiments can be chosen.
+FILTERS = 12
 #: How our own pages begin; what begins otherwise is somebody else's, and stays.
 OURS = b'<!doctype html>\n<html lang="en" data-page="stormproof-runs">'
+
+
+def _story(run: RunLine) -> str:
+    """Say what happened in a run: of many laws the worst violation."""
+    if not run.anomalies:
+        return run.found
+    return "; ".join(filter(None, (of_violations(run.anomalies), run.by_policy)))
 
 
 def write(parent: Path, lines: Sequence[RunLine]) -> Path:
@@ -34,13 +44,17 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
 def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
     """Return the page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their
     folders)."""
-    verdicts = Counter(one.verdict for one in lines)
+    verdicts = sorted(Counter(one.verdict for one in lines).items())
+    experiments = Counter(one.experiment for one in lines if one.experiment).most_common(FILTERS)
     return template("index/index.html.j2").render(
         title=title,
         style=style(),
-        runs=[(one, link(one.directory.parent, one.directory / REPORT)) for one in reversed(lines)],
+        runs=[(one, link(one.directory.parent, one.directory / REPORT), _story(one)) for one in reversed(lines)],
         sweeps=[(readable(name), f"{quote(os.fsencode(name), safe='')}/{PAGE}") for name in reversed(swept)],
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
-        verdicts=sorted(verdicts.items()),
+        chips=[
+            ("verdict", {name: (place, count) for place, (name, count) in enumerate(verdicts)}),
+            ("experiment", {name: (place, count) for place, (name, count) in enumerate(experiments)}),
+        ],
         violated=Counter(law for one in lines for law in one.violated).most_common(),
     )

@@ -107,6 +107,15 @@ def test_the_page_links_to_reports_and_takes_values_for_text(tmp_path: Path) -> 
     assert "script" not in found.tags and {"table", "style"} <= found.tags
 
 
+def test_the_page_says_what_happened_and_is_filtered_without_a_script(tmp_path: Path) -> None:
+    judged(made(tmp_path, "a"), Validity.INVALID)
+    judged(made(tmp_path, "b", name="calm"), Validity.VALID)
+    text = html.write(tmp_path, overview(tmp_path)).read_text("utf-8")
+    assert "<td>7 acknowledged messages were lost</td>" in text
+    assert text.count('name="verdict"') == text.count('name="experiment"') == 3
+    assert 'main:has(#verdict-0:checked) tr[data-verdict]:not([data-verdict="0"])' in text
+
+
 def test_the_page_replaces_its_own_kind_only(tmp_path: Path) -> None:
     assert html.write(tmp_path, []) == html.write(tmp_path, [])
     (tmp_path / "index.html").write_text("<h1>my site</h1>")
