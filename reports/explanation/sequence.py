@@ -35,7 +35,7 @@ class Arrow:
     """Who did what to whom, in seconds since the load began; ``source`` is ``target`` where a node did it by itself.
     ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows.
     ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known. ``wrong``: it
-    contradicts a promise by itself."""
+    contradicts a promise by itself; ``by_rows``: other rows show that, and not only its outcome."""
 
     at_s: float
     source: str
@@ -47,6 +47,7 @@ class Arrow:
     decided: tuple[str, ...] = ()
     count: int = 1
     wrong: bool = False
+    by_rows: bool = False
 
     @property
     def phrase(self) -> str:
@@ -157,7 +158,11 @@ def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
         for place, row in enumerate(sliced)
     ]
     drawn = [
-        replace(_arrow(row, sliced[:place], graph, row.index in named, why), wrong=bool(why) or row is decided)
+        replace(
+            _arrow(row, sliced[:place], graph, row.index in named, why),
+            wrong=bool(why) or row is decided,
+            by_rows=bool(why),
+        )
         for place, (row, why) in enumerate(zip(sliced, against, strict=True))
     ]
     drawn = [

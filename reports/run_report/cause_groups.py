@@ -12,7 +12,7 @@ from functools import cached_property
 
 from reports.explanation.sequence import Explanation
 from reports.run_report.causes import Cause, Kind
-from reports.run_report.chain import Step, chain, why_of
+from reports.run_report.chain import Step, chain, wrong_of
 from reports.run_report.headlines import of_violations, worst
 from reports.run_report.story import title
 
@@ -40,9 +40,9 @@ class CauseGroup:
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The methods that took the decision, where that is known."""
-        why = why_of(self.first, self.explanation)
-        return why.decided if why else ()
+        """The methods behind the event that contradicts a promise, where that is known."""
+        wrong = wrong_of(self.explanation)
+        return wrong.decided if wrong else ()
 
     @cached_property
     def kinds(self) -> list[Kind]:
@@ -97,8 +97,8 @@ def grouped(causes: Sequence[Cause], explanations: Mapping[int, Explanation]) ->
     joined: dict[object, list[tuple[Cause, Explanation | None]]] = {}
     for cause in causes:
         explanation = by_way.get(way_of(cause))
-        why = why_of(cause, explanation)
-        key = why.decided if why and why.decided else way_of(cause)
+        wrong = wrong_of(explanation)
+        key = wrong.decided if wrong and wrong.decided else way_of(cause)
         joined.setdefault(key, []).append((cause, explanation))
     found = [_group(members) for members in joined.values()]
     ranked = {kind: place for place, kind in enumerate(_worst_first(found))}

@@ -58,7 +58,7 @@ def chain(cause: Cause, explanation: Explanation | None) -> list[Step]:
     """Return the steps of a cause in their order. ``explanation``: of one of its violations, if any has one. A step
     :attr:`StepKind.WHY` is always there; without a reason that rows show it says so."""
     faults = list(_faults(cause))
-    why = why_of(cause, explanation)
+    why = why_of(explanation)
     known = [*_reaction(cause.change), *_outcome(cause, explanation, why)]
     unknown = [] if why else [Step(kind=StepKind.WHY, at_s=None, text=NOT_KNOWN)]
     known += [why] if why else []
@@ -67,14 +67,20 @@ def chain(cause: Cause, explanation: Explanation | None) -> list[Step]:
     return [*faults, *known[:at], *unknown, *known[at:]]
 
 
-def why_of(cause: Cause, explanation: Explanation | None) -> Step | None:
+def why_of(explanation: Explanation | None) -> Step | None:
     """Return the first step of a sequence that contradicts a promise by itself; None where there is none."""
-    wrong = next((arrow for arrow in explanation.arrows if arrow.wrong), None) if explanation else None
+    wrong = wrong_of(explanation)
     if wrong is None or explanation is None:
         return None
     own = explanation.name in DECISIONS and wrong.named
     text = shown(explanation.text.rstrip(".")) if own else shown(f"{_who(wrong)} {wrong.phrase}")
-    return Step(kind=StepKind.WHY, at_s=wrong.at_s, text=text, decided=wrong.decided, row=wrong.rows[0])
+    decided = wrong.decided if own or wrong.by_rows else ()
+    return Step(kind=StepKind.WHY, at_s=wrong.at_s, text=text, decided=decided, row=wrong.rows[0])
+
+
+def wrong_of(explanation: Explanation | None) -> Arrow | None:
+    """Return the first event that contradicts a promise by itself."""
+    return next((arrow for arrow in explanation.arrows if arrow.wrong), None) if explanation else None
 
 
 def _who(arrow: Arrow) -> str:
