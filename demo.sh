@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 stormproof=.venv/bin/stormproof
 
 echo "== The correct system, on processes, under faults =="
-$stormproof run examples/start/quickstart.yaml --on process --seed 1
+$stormproof run examples/start/quickstart.yaml --on process --seed 1 --engine spark
 
 echo
 echo "== The same system with a planted bug, in the simulator: this run must be judged INVALID =="

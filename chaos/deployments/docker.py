@@ -7,20 +7,29 @@ Clients stand behind a proxy in the harness, which knows them apart, so that rul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from chaos.deployment import CanLimitDescriptors, CanLimitMemory
+from chaos.machines.docker.engine import connect_for
 from chaos.machines.docker.fleet import DockerFleet
 from chaos.machines.docker.heal import claimed, heal, heal_all, leftovers
 from chaos.machines.lifecycle.network import NetworkDeployment
 from chaos.machines.real_links import RealLinks
+from chaos.node import NodeSpec
 
-__all__ = ["DockerDeployment", "claimed", "create", "heal", "heal_all", "leftovers"]
+__all__ = ["DockerDeployment", "check", "claimed", "create", "heal", "heal_all", "leftovers"]
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
     return DockerDeployment(run_id, directory.resolve(), seed)
+
+
+def check(nodes: Sequence[NodeSpec]) -> None:
+    """Raise :class:`chaos.errors.MachineError` where nothing could be started: no engine answers, or an image is
+    missing."""
+    connect_for(nodes).close()
 
 
 class DockerDeployment(NetworkDeployment):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chaos.errors import BadInput
+from chaos.errors import BadInput, MachineError
 from chaos.history import directory
 from chaos.history.uris import is_uri
 from stormproof.commands import _console
@@ -49,13 +49,14 @@ def master_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--engine``, ``--master`` and ``--conf`` of a command that judges recorded runs."""
+    """Add ``--engine``, ``--master`` and ``--conf`` of a command that judges."""
     engine = click.option(
         "--engine",
         type=click.Choice([AUTO, SPARK, LOCAL]),
         default=AUTO,
         show_default=True,
-        help="Where the checkers run; local needs no Java, auto takes Spark for large histories.",
+        help="Where the checkers run: in this process (local) or on Spark, which needs Java; auto takes Spark for"
+        " histories of 300 MB or more, and with --master or --conf.",
     )
     return engine(master_options(command))
 
@@ -99,26 +100,24 @@ def refuse(engine: str, master: str, conf: Sequence[str]) -> None:
 
 @contextmanager
 def engine_for(
-    runs: Sequence[Path], engine: str, master: str = "", conf: Sequence[str] = ()
+    runs: Sequence[Path], engine: str, master: str = "", conf: Sequence[str] = (), *, ready: Session | None = None
 ) -> Iterator[tuple[str, Session | None]]:
-    """Yield where these runs are to be judged: ``spark``, with a session that starts meanwhile, or ``local``; and say
-    which, where that was left to us. Raises :class:`BadInput` for a master or a setting that is none."""
-    from chaos.judging import masters
-
+    """Yield where these runs are to be judged: ``spark``, with a session that starts meanwhile (or the one that is
+    ``ready``, which stays open), or ``local``; and say so where Spark was not asked for. Raises :class:`BadInput` for a
+    master or a setting that is none, :class:`chaos.errors.MachineError` where Spark was asked for and has no Java."""
     refuse(engine, master, conf)
-    wanted, settings = masters.parse(master), masters.parse_conf(conf)
-    chosen = engine
-    if engine == AUTO:
-        size = sum(_row_bytes(run) for run in runs)
-        chosen = SPARK if master or conf or size >= SPARK_BYTES else LOCAL
-        where = f"Spark ({wanted.url})" if chosen == SPARK else "this process"
-        _console.err().print(f"judging {_counted(len(runs))} ({size / 1e6:,.0f} MB of rows) in {where}", markup=False)
-    if chosen == LOCAL:
+    if ready is not None:
+        yield SPARK, ready
+        return
+    if _is_local(runs, engine, asked=bool(master or conf)):
         yield LOCAL, None
         return
+    from chaos.judging import masters
+    from chaos.judging.class_archive import find_java
     from chaos.judging.spark import Session
 
-    session = Session(wanted, conf=settings)
+    find_java()
+    session = Session(masters.parse(master), conf=masters.parse_conf(conf))
     try:
         yield SPARK, session
     except KeyboardInterrupt:  # its JVM ends with this process; nobody waits for a start or a stop any more
@@ -127,6 +126,26 @@ def engine_for(
         session.close()
         raise
     session.close()
+
+
+def _is_local(runs: Sequence[Path], engine: str, *, asked: bool) -> bool:
+    """Return whether this process judges these runs. Where nobody ``asked`` for Spark, it also judges large ones on a
+    machine without Java."""
+    if engine != AUTO or asked:
+        return engine == LOCAL
+    size = sum(_row_bytes(run) for run in runs)
+    if size < SPARK_BYTES:
+        return True
+    from chaos.judging.class_archive import find_java
+
+    local, where = False, "on Spark, with all cores"
+    try:
+        find_java()
+    except MachineError:
+        local, where = True, "in this process: Spark, which would use all cores, needs Java 17 or newer"
+    what = f"judging {_counted(len(runs))} ({size / 1e6:,.0f} MB of rows)"
+    _console.err().print(f"{what} {where}", markup=False)
+    return local
 
 
 def _row_bytes(run: Path) -> int:

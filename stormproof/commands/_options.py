@@ -22,13 +22,6 @@ class ExperimentFile(click.Path):
         return path if path.suffix or path.exists() else shipped.experiments().get(path.as_posix(), path)
 
 
-engine_option = click.option(
-    "--engine",
-    type=click.Choice(["spark", "local"]),
-    default="spark",
-    show_default=True,
-    help="Where the checkers run; local needs no Java.",
-)
 out_option = click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import Engine, RunVerdict
-from stormproof.commands import _console, _progress
+from stormproof.commands import _console, _judging, _progress
 from stormproof.outcome import ExitCode, error_object, exit_code, in_words, worst_code
 
 if TYPE_CHECKING:
@@ -24,27 +25,29 @@ Compare = Callable[[Path], "Repetition"]
 
 def refuse_unjudgeable(launch: Launch) -> None:
     """Raise :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
-    evidence."""
+    evidence; and what :func:`stormproof.launch.build` raises, before a word is said of the run."""
     from chaos.driver import evidence_of
     from chaos.judging.evidence import unjudgeable
     from chaos.judging.goals import unseen
     from stormproof.launch import build, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
-    reported = evidence_of(build(launch)) if laws or goals else frozenset()
+    reported = evidence_of(build(launch))
     why = unjudgeable(laws, reported, used(launch.experiment)) if laws else []
     if why := [*why, *unseen(goals, reported)]:
         raise BadInput("; ".join(why))
 
 
-def spark(master: str = "", conf: Sequence[str] = ()) -> Session:
-    """Return Spark, which starts in the background while the experiment runs. Where a ``master`` or a setting is named
-    it is waited for: better now than after the run somebody learns that none listens there, or that it wants another
-    secret.
+def spark(engine: str, master: str = "", conf: Sequence[str] = ()) -> AbstractContextManager[Session | None]:
+    """Return Spark, if it is asked for; it starts in the background while the experiment runs. Where a ``master`` or a
+    setting is named it is waited for: better now than after the run somebody learns that none listens there, or that it
+    wants another secret.
 
     Raises :class:`BadInput` for a master or a setting that is none, :class:`chaos.errors.MachineError` at once when
     there is no Java, or when Spark does not start as it was asked to.
     """
+    if engine != _judging.SPARK and not master and not conf:
+        return nullcontext()
     from chaos.judging import masters
     from chaos.judging.class_archive import find_java
     from chaos.judging.engine import Session
@@ -112,14 +115,15 @@ def report(verdict: RunVerdict, examined: ExaminedRun) -> int:
 
 def single(
     launch: Launch,
-    engine: Engine,
+    engine: str,
     session: Session | None,
     as_json: bool,
     *,
     must_reach: bool = False,
     compare: Compare | None = None,
 ) -> int:
-    """Run, judge and report; returns the exit code. ``compare`` looks at the finished run's directory."""
+    """Run, judge and report; returns the exit code. ``engine``, ``session``: as :func:`_judging.engine_for` takes them.
+    ``compare`` looks at the finished run's directory."""
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs
     from reports import page_summary
@@ -131,8 +135,9 @@ def single(
     try:
         with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
-        (examined,) = examine_runs([directory], session=session, summary=page_summary)
-        verdict = judge([examined], engine=engine)[0]
+        with _judging.engine_for([directory], engine, ready=session) as (chosen, spark):
+            (examined,) = examine_runs([directory], session=spark, summary=page_summary)
+        verdict = judge([examined], engine=Engine(chosen))[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise

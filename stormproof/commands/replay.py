@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import click
 
 from chaos.history import directory, opening
-from chaos.verdict import Engine
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import engine_option, json_option, out_option, state_option
+from stormproof.commands._options import json_option, out_option, state_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
 
 
@@ -20,8 +18,7 @@ from stormproof.commands._single import refuse_unjudgeable, single, spark
 @click.argument("run", default=directory.LATEST)
 @click.option("--on", "deployment", default="", metavar="NAME", help="Where; needed if RUN was not simulated.")
 @inventory_option
-@engine_option
-@_judging.master_options
+@_judging.spark_options
 @out_option
 @state_option
 @json_option
@@ -52,7 +49,6 @@ def replay(
     for note in recorded.notes:
         _console.err().print(f"note: {note}", markup=False)
     compare = partial(repeating.compared, recorded, deployment=where)
-    with ExitStack() as stack:
-        session = stack.enter_context(spark(master, conf)) if engine == Engine.SPARK else None
-        code = single(launch, Engine(engine), session, as_json, compare=compare)
+    with spark(engine, master, conf) as session:
+        code = single(launch, engine, session, as_json, compare=compare)
     click.get_current_context().exit(code)

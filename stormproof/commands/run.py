@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import click
 from rich.markup import escape
 
 from chaos.errors import BadInput
-from chaos.verdict import Engine
 from reports.sweeps import PAGE
 from reports.sweeps.row import reached
 from stormproof.commands import _console, _judging
@@ -20,7 +18,6 @@ from stormproof.commands._campaign import drive
 from stormproof.commands._hosts import hosts_of, inventory_option
 from stormproof.commands._options import (
     ExperimentFile,
-    engine_option,
     json_option,
     no_loss_option,
     out_option,
@@ -80,8 +77,7 @@ class SeedRange(click.ParamType):
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
 @inventory_option
-@engine_option
-@_judging.master_options
+@_judging.spark_options
 @out_option
 @json_option
 @click.option(
@@ -170,13 +166,9 @@ def run(
         store=_ready(store),
     )
     refuse_unjudgeable(launch)
-    # Each seed is judged by the process that ran it, so that many of them need Spark only where it is asked for.
-    asked = click.get_current_context().get_parameter_source("engine") is not click.core.ParameterSource.DEFAULT
-    with ExitStack() as stack:
-        on_spark = engine == Engine.SPARK and (seeds is None or asked)
-        session = stack.enter_context(spark(master, conf)) if on_spark else None
+    with spark(engine, master, conf) as session:
         if seeds is None:
-            code = single(launch, Engine(engine), session, as_json, must_reach=must_reach)
+            code = single(launch, engine, session, as_json, must_reach=must_reach)
         else:
             code = _many(
                 launch,

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.judging import class_archive
 from chaos.judging.standalone import Cluster
 from stormproof import cli
+from stormproof.commands import _judging
 from tests.stormproof.small_runs import EXPERIMENT
 
 
@@ -38,6 +40,38 @@ def test_a_wrong_master_costs_no_run(
     assert lines[-1].startswith("error: ") and said in lines[-1]
     assert not any("Traceback" in line for line in lines)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(["--engine", "spark"], "Spark needs Java 17 or newer"), (["--on", "docker"], "no Docker engine: ")],
+)
+def test_what_this_machine_lacks_is_said_before_anything_is_written(
+    more: list[str],
+    said: str,
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(class_archive, "_version", lambda java: -1)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+    assert cli._run([*words, *more]) == cli.ERROR
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and err.startswith(f"error: {said}")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_small_runs_need_no_java(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "_version", lambda java: -1)
+    assert cli._run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == "local"
+    monkeypatch.setattr(_judging, "SPARK_BYTES", 1)
+    assert cli._run(["check", "latest", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["engine"] == "local" and "in this process: Spark" in err
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.errors import DeploymentError, MachineError
 from chaos.fault import NotNow
 from chaos.machines.node_package import node_wheel
+from chaos.node import NodeSpec
 from chaos.version import VERSION
 
 if TYPE_CHECKING:
@@ -158,6 +159,20 @@ def image_problem(client: DockerClient, foreign: Mapping[str, str] = MappingProx
             except ImageNotFound:
                 return f"the image {image} of node {node} is not there: `docker pull {shlex.quote(image)}`, or build it"
     return ""
+
+
+def connect_for(nodes: Iterable[NodeSpec]) -> DockerClient:
+    """Return a client of an engine that can start these nodes. Raises :class:`MachineError` where it can't, as
+    :func:`connect` does."""
+    client = connect()
+    try:
+        images = {node.name: node.program.image for node in nodes if node.program and node.program.image}
+        if problem := image_problem(client, images):
+            raise MachineError(problem)
+    except BaseException:
+        client.close()
+        raise
+    return client
 
 
 def held_packages(client: DockerClient) -> Mapping[str, str]:

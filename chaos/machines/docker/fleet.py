@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from chaos.driver import ClusterSpec
-from chaos.errors import DeploymentError, MachineError
+from chaos.errors import DeploymentError
 from chaos.machines.docker.engine import (
     DIRECTORY,
     HARNESS_PROCESS,
     RUN,
     THREADS,
     USER,
-    connect,
+    connect_for,
     engine_errors,
     held_packages,
-    image_problem,
 )
 from chaos.machines.docker.heal import clear
 from chaos.machines.docker.machine import ContainerMachine
@@ -63,11 +62,7 @@ class DockerFleet:
         return await self.off(self._machines[machine].run_as_root, command, given)
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
-        self._client = client = await self.off(connect)
-        images = {spec.name: spec.program.image for spec in cluster.nodes if spec.program and spec.program.image}
-        problem = await self.off(image_problem, client, images)
-        if problem:
-            raise MachineError(problem)
+        self._client = client = await self.off(connect_for, cluster.nodes)
         self._placement = await self.off(self._place, client, clocks)
         seats = await gather(*(self.add(spec) for spec in cluster.nodes))
         if clocks:
