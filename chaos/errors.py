@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class ChaosError(Exception):
     """Base of all errors that end a command with exit code 3 and one clear message instead of a traceback."""
@@ -42,3 +45,9 @@ class DamagedHistory(ChaosError):
 
 class Overtaken(DamagedHistory):
     """What was read of a run that goes on became a segment meanwhile, or was put elsewhere: read again, it is there."""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a misspelt name: the nearest known one; "" when none is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else ""

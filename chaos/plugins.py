@@ -7,7 +7,6 @@ who doesn't use it.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import importlib.metadata
 import pkgutil
@@ -24,6 +23,7 @@ from typing import Any
 
 from chaos.driver import ALIASES, CREATE, DECIDED_BY, OPTIONS, Mutant, NoOptions
 from chaos.errors import BadInput
+from chaos.errors import meant as meant
 from chaos.packages import hidden
 
 
@@ -166,12 +166,6 @@ def resolve(kind: PluginKind, name: str) -> Alias:
     if name in names(kind):
         return Alias(plugin=name, options={})
     return aliases(kind).get(name, Alias(plugin=name, options={}))
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a misspelt name: the nearest known one; "" when none is near."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from chaos.packages import hidden
 from chaos.version import VERSION
 from stormproof import commands, stores
 from stormproof.commands import _console
+from stormproof.commands._groups import GROUPS, HIDDEN, REST
 from stormproof.outcome import lacking
 
 #: Bad input and trouble of the machine or the harness.
@@ -39,6 +40,30 @@ class Commands(click.Group):
             return None
         module = import_module(f"{commands.__name__}.{name}")
         return next(value for value in vars(module).values() if isinstance(value, click.Command))
+
+    def resolve_command(
+        self, context: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = [name for name in self.list_commands(context) if name not in HIDDEN]
+        if words[0] not in (*known, *HIDDEN):
+            hint = plugins.meant(words[0], known)
+            raise click.UsageError(f"there is no command {words[0]!r}{hint and '; '}{hint}", context)
+        return super().resolve_command(context, words)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups, each in a line that stands in a table: none is imported for it."""
+        known = self.list_commands(context)
+        grouped = {name for group in GROUPS.values() for name in group}
+        for title, group in GROUPS.items():
+            lines = [(name, words) for name, words in group.items() if name in known]
+            if title == REST:
+                lines += [(name, self._short_help(context, name)) for name in known if name not in {*grouped, *HIDDEN}]
+            with formatter.section(title):
+                formatter.write_dl(lines)
+
+    def _short_help(self, context: click.Context, name: str) -> str:
+        command = self.get_command(context, name)
+        return command.get_short_help_str(limit=66) if command is not None else ""
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -76,8 +101,8 @@ def _run(arguments: list[str]) -> int:
         click.echo(error.format_message(), err=True)  # the command's help
         return ERROR
     except click.UsageError as error:
-        usage = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
-        return _say(error.format_message().rstrip(".") + usage)
+        text, usage = error.format_message().rstrip("."), f"see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _say(text if not usage else f"{text} S{usage[1:]}" if text.endswith("?") else f"{text}; {usage}")
     except click.ClickException as error:
         return _say(error.format_message())
     except (KeyboardInterrupt, click.Abort):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos import guarded
-from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError
+from chaos.errors import BadInput, ChaosError, DamagedHistory, MachineError, meant
 from chaos.history import manifest
 from chaos.history.format import UnknownFormat, refuse_unknown
 from chaos.history.manifest import Manifest, Sealed, sum_of
@@ -214,7 +214,10 @@ def resolve(word: str, parent: Path) -> Path:
     for path in (Path(word), parent / word):
         if (path / META).is_file() or (path.is_dir() and (path / SHARDS).is_dir()):
             return path
-    raise BadInput(f"{word}: is not a run directory (it has no {META})")
+    if any(path.exists() for path in (Path(word), parent / word)):
+        raise BadInput(f"{word}: is not a run directory (it has no {META})")
+    hint = meant(word, (LATEST, *(run.name for run in runs(parent))))
+    raise BadInput(f"there is no run {word}, here or in {parent}{hint and '; '}{hint}")
 
 
 def trim(run: Path) -> None:

@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos.errors import BadInput
 from chaos.history.columns import INTEGERS, REPEATED, VALUE, WORDS
+from stormproof.commands import _console
 
 if TYPE_CHECKING:
     from chaos.history.row import Row
 
 #: Columns that stand at the beginning of a line, or that people don't read.
 LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node", *REPEATED)
+#: One row, or from one to another, both included.
+RANGE = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", re.ASCII)
+
+
+def show_rows(run: str, out: Path, which: Sequence[str], *, as_json: bool) -> None:
+    """Print the rows of a run that have these numbers, in their order. Raises :class:`BadInput` where it has none of
+    them."""
+    import numpy as np
+    import pyarrow as pa
+
+    from chaos.history.history import History
+
+    ranges = [_range(word) for word in which]
+    history = History.open(run, out)
+    for problem in history.damage:
+        _console.err().print(f"note: {problem}", markup=False)
+    index = history.table["index"].to_numpy()
+    chosen = np.any([(first <= index) & (index <= last) for first, last in ranges], axis=0)
+    found = history.of_table(history.table.filter(pa.array(chosen)))
+    if not found:
+        raise BadInput(f"{run} has no such row; it has {history.num_rows}, numbered from 0 on")
+    if as_json:
+        _console.print_json([row_object(row) for row in found])
+        return
+    for line in row_lines(found):
+        _console.say(line)
+
+
+def _range(word: str) -> tuple[int, int]:
+    match = RANGE.fullmatch(word)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if first > last:
+        raise BadInput(f"{word!r} is no row, and no range of rows from A to B such as 10..20")
+    return first, last
 
 
 def row_object(row: Row) -> dict[str, Any]:

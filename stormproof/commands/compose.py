@@ -13,7 +13,7 @@ from stormproof.commands import _console
 from stormproof.commands._options import ExperimentFile
 
 
-@click.command()
+@click.command(hidden=True)
 @click.argument("file", type=ExperimentFile())
 @click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
 def compose(file: Path, mutant: str) -> None:

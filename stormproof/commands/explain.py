@@ -12,6 +12,7 @@ from chaos.errors import BadInput
 from chaos.history import directory, opening
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
+from stormproof.commands._rows import show_rows
 
 if TYPE_CHECKING:
     from reports.moments.curve import Curve
@@ -26,14 +27,15 @@ FEWEST = 3
 @click.option("--moments", type=click.IntRange(FEWEST), metavar="N",
               help="Replay a simulated run to at most N moments: when did it become inevitable?")  # fmt: skip
 @click.option("--tries", type=click.IntRange(1), metavar="K", help="With --moments: so many tries at each (10).")
+@click.option("--rows", metavar="N|A..B,…", help="Print these rows of the history instead, of any run.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown, with a command for each arrow.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write it as a picture, and print where it is.")  # fmt: skip
 @out_option
 @json_option
 def explain(
-    run: str, anomaly: str, moments: int | None, tries: int | None, as_markdown: bool, svg: Path | None, out: Path,
-    as_json: bool,
+    run: str, anomaly: str, moments: int | None, tries: int | None, rows: str | None, as_markdown: bool,
+    svg: Path | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show what caused one violation of an INVALID RUN (default: the latest), as a sequence.
 
@@ -42,11 +44,18 @@ def explain(
     crashes and faults, as far as rows link them; each line names its rows, and the method of the nodes' code that
     decided it, where that is known. With --moments, a simulated run is instead replayed to several moments, and goes
     on from each with fresh randomness: how often the violation comes again shows when it became inevitable. The curve
-    is kept in the run, and its report shows it. Exit
-    codes: 0, or 3 for bad input.
+    is kept in the run, and its report shows it.
+
+    With --rows it prints rows of the history by their numbers, as reports name them; times are seconds since the load
+    began. Exit codes: 0, or 3 for bad input.
     """
     if sum((as_markdown, as_json, svg is not None)) > 1:
         raise BadInput("only one of --markdown, --json and --svg can be asked for")
+    if rows is not None:
+        if as_markdown or svg is not None or moments is not None:
+            raise BadInput("--rows prints rows: leave out --markdown, --svg and --moments")
+        show_rows(run, out, rows.split(","), as_json=as_json)
+        return
     path = opening.resolve_one(run, out)
     if moments is None:
         if tries is not None:

@@ -1,4 +1,4 @@
-"""``stormproof export``: a run in the format of another program."""
+"""``stormproof export``: an older name of ``stormproof report --as``, for the formats of other programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from chaos.history import directory, opening
-from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
+from stormproof.commands.report import show_export
 
 
 class Format(click.ParamType):
@@ -24,28 +24,11 @@ class Format(click.ParamType):
         return str(value)
 
 
-class _Command(click.Command):
-    """Names the formats at the end of its help."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from reports import exports
-
-        with formatter.section("Formats"):
-            formatter.write_dl([(name, exports.about(name)) for name in exports.formats()])
-
-
-@click.command(cls=_Command)
+@click.command(hidden=True)
 @click.argument("run", default=directory.LATEST)
-@click.option("--to", "to", type=Format(), required=True, metavar="FORMAT", help="One of the formats below.")
+@click.option("--to", "to", type=Format(), required=True, metavar="FORMAT", help="The format, such as perfetto.")
 @out_option
 @json_option
 def export(run: str, to: str, out: Path, as_json: bool) -> None:
-    """Write a RUN (default: the latest) in the format of another program, into its directory; print where it is."""
-    from reports import exports
-
-    written = [(found, exports.write(found, to)) for found in opening.resolve(run, out)]
-    if as_json:
-        _console.print_json([{"run": str(found), "file": str(file)} for found, file in written])
-        return
-    for _, file in written:
-        _console.say(file)
+    """Write a RUN (default: the latest) in the format of another program, as `report --as` does."""
+    show_export(opening.resolve(run, out), to, as_json=as_json)

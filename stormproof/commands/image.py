@@ -7,7 +7,7 @@ import click
 from stormproof.commands import _console
 
 
-@click.command()
+@click.command(hidden=True)
 @click.option(
     "--base", default="", metavar="IMAGE", help="Build upon this image instead of the default for this machine."
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
@@ -32,8 +33,23 @@ INDENTED = (0, 0, 0, 2)
 KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
 
 
+class Kind(click.ParamType):
+    """One of the kinds that can be listed."""
+
+    name = "kind"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        kinds = (*KINDS, EXPERIMENTS, MUTANTS)
+        if value not in kinds:
+            self.fail(f"{value!r} can't be listed; {plugins.nearest(value, kinds)}", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(kind) for kind in (*KINDS, EXPERIMENTS, MUTANTS) if kind.startswith(incomplete)]
+
+
 @click.command(name="list")
-@click.argument("kind", required=False, type=click.Choice([*KINDS, EXPERIMENTS, MUTANTS]), metavar="[KIND]")
+@click.argument("kind", required=False, type=Kind())
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
     """List faults, workloads, laws, drivers, deployments, goals, mutants or the experiments that

@@ -7,7 +7,7 @@ import click
 from stormproof.commands import _console
 
 
-@click.command()
+@click.command(hidden=True)
 def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
     from chaos.experiment.schema import schema as describe

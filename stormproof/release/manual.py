@@ -18,7 +18,7 @@ from stormproof.outcome import MEANINGS
 
 
 def write(folder: Path) -> None:
-    """Write ``stormproof.1`` and a ``stormproof-COMMAND.1`` for each command into a new folder."""
+    """Write ``stormproof.1`` and a ``stormproof-COMMAND.1`` for each command that is shown into a new folder."""
     folder.mkdir(parents=True)
     # click-man sees the commands that a group holds, and ours is asked for each.
     whole = click.Group("stormproof", help=stormproof.help, params=stormproof.params)

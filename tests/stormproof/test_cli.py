@@ -151,7 +151,7 @@ def call(capsys, *words: object) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["rnu"], "No such command"),
+        (["rnu"], "there is no command 'rnu'; did you mean 'run'? See `stormproof --help`"),
         (["run"], "Missing argument"),
         (["run", "none.yaml"], "cannot read none.yaml"),
         (["run", "none.yaml", "--seeds", "5..3"], "A <= B"),
@@ -162,7 +162,15 @@ def call(capsys, *words: object) -> tuple[int, str, str]:
         (["run", "none.yaml", "--seeds", "1..3", "--time-budget", "5"], "expected a duration"),
         (["check", "no-such-run"], "no-such-run"),
         (["report", "no-such-run"], "no-such-run"),
-        (["list", "fautls"], "fautls"),
+        (["list", "fautls"], "'fautls' can't be listed; did you mean 'faults'?"),
+        (["list", "fault"], "did you mean 'faults'?"),
+        (["exlpain"], "did you mean 'explain'?"),
+        (["report", "latst"], "there is no run latst, here or in runs; did you mean 'latest'?"),
+        (["report", "latest", "--as", "isue"], "did you mean 'issue'?"),
+        (["report", "--cause", "2"], "--cause is for"),
+        (["report", "--as", "issue", "--open"], "--open is for pages"),
+        (["explain", "--rows", "1", "--markdown"], "--rows prints rows"),
+        (["explain", ".", "--rows", "1"], "is not a run directory"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_3(capsys, words, reason):

@@ -97,6 +97,8 @@ ASKED = (
     ("explain", "RUN", "--markdown"),
     ("finding", "RUN"),
     ("finding", "RUN", "--markdown"),
+    ("report", "RUN", "--as", "issue"),
+    ("explain", "RUN", "--rows", "0,1..3"),
     ("finding", "RUN", "--json"),
     ("diff", "RUN", "RUN"),
     ("diff", "RUN", "RUN", "--json"),

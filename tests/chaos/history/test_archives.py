@@ -312,5 +312,5 @@ def test_other_words_mean_what_they_always_did(tmp_path: Path, run: Path) -> Non
     assert opening.resolve(str(run), tmp_path) == [run]
     assert opening.resolve(run.name, run.parent) == [run]
     assert opening.resolve("latest", run.parent) == [run]
-    with pytest.raises(BadInput, match="is not a run directory"):
+    with pytest.raises(BadInput, match=r"there is no run nothing\.zip"):
         opening.resolve("nothing.zip", tmp_path)

@@ -113,8 +113,10 @@ def test_a_word_of_a_user_opens_a_directory_an_archive_or_what_is_under_a_uri(tm
         folder = tmp_path / "runs" if number < 3 else tmp_path / str(number)
         history = History.open(word, folder)
         assert history.run == folder / "storm" and history.meta.seed == 5 and history.num_rows == 9
+    with pytest.raises(BadInput, match=r"there is no run latst, here or in .*; did you mean 'latest'\?"):
+        History.open("latst", tmp_path)
     with pytest.raises(BadInput, match="is not a run directory"):
-        History.open("nothing", tmp_path)
+        History.open(str(tmp_path), tmp_path)
 
 
 def test_what_is_damaged_is_read_as_far_as_possible_and_reported(tmp_path: Path) -> None:
