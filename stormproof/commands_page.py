@@ -50,8 +50,13 @@ def _commands(found: Mapping[click.Context, Sequence[Record]], shared: Sequence[
         for paragraph in _paragraphs(command.help or ""):
             yield from (*paragraph, "")
         yield from _table([record for record in records if record not in shared])
-        if names := [f"`{words.split()[0]}`" for words, meaning in records if (words, meaning) in shared]:
+        if names := [_names(words) for words, meaning in records if (words, meaning) in shared]:
             yield from (f"Also {', '.join(names)}.", "")
+
+
+def _names(words: str) -> str:
+    """Return the names of an option, without its value."""
+    return "/".join(f"`{word.rstrip(',')}`" for word in words.split() if word.startswith("-"))
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:

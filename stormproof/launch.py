@@ -36,6 +36,7 @@ from chaos.version import VERSION
 from chaos.workload import uses_of
 from reports.printable import argument
 from stormproof.environment import machine, refuse_few_files
+from stormproof.shipped import word_for
 
 SIM = "sim"
 SSH = "ssh"
@@ -96,7 +97,7 @@ class Launch:
         words = [
             "stormproof",
             "run",
-            argument(self.file),
+            argument(word_for(self.file)),
             "--on",
             self.deployment,
             "--seed",

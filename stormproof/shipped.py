@@ -27,6 +27,11 @@ def experiments(root: Path | None = None) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def word_for(file: Path) -> str:
+    """Return how a command names the file of an experiment: by its name, if it comes with Stormproof."""
+    return next((name for name, path in experiments().items() if path == file), str(file))
+
+
 def of_reference(root: Path | None = None) -> dict[str, Path]:
     """Return those of :func:`experiments` that are for the reference system."""
     return {name: path for name, path in experiments(root).items() if "/" not in name}

@@ -1,4 +1,4 @@
-"""What people see: verdicts as tables. Results go to stdout, all else to stderr.
+"""What people see, and tables of many verdicts. Results go to stdout, all else to stderr.
 
 This is the one place where texts leave for a terminal. They come from the system under test and from files of
 strangers, so here each of them is made printable, whatever part of the program shows it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,8 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from chaos.history.verdict_json import verdict_json
-from chaos.verdict import Anomaly, RunVerdict, Validity
+from chaos.verdict import Validity
 from reports.printable import document, json_text
 from reports.printable import printable as printable
 from reports.sweeps.row import Row, reached
@@ -31,8 +29,6 @@ COLOURS = {
 }
 #: Columns of output that goes to a file or to another program.
 WIDTH = 160
-#: So many kinds of findings of one run are explained on the terminal, one of each; the report has all.
-EXPLAINED = 5
 
 
 class _Screen(Console):
@@ -87,67 +83,8 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
         sys.stdout.flush()
 
 
-def run_object(verdict: RunVerdict) -> dict[str, Any]:
-    """Return a run as ``--json`` prints it: ``verdict.json`` without the details of each law."""
-    return {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
-
-
 def validity(value: Validity) -> str:
     return f"[bold {COLOURS[value]}]{value}[/]"
-
-
-def show_run(verdict: RunVerdict, console: Console) -> None:
-    """Show one run: the laws, the first finding of each kind in words, and where to read on."""
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("law", "verdict", "evidence"):
-        table.add_column(title, overflow="fold")
-    for law in verdict.laws:
-        evidence = ", ".join(f"{name} {count}" for name, count in law.counts.items())
-        if law.validity is Validity.NOT_APPLICABLE:
-            evidence = law.why
-        evidence = "; ".join((*(one.words for one in verdict.permitted if one.law == law.law), evidence))
-        table.add_row(law.law, validity(law.validity), escape(evidence))
-    console.print(table)
-    _show_findings(verdict, console)
-    for why in verdict.why:
-        console.print(f"[yellow]unknown:[/] {escape(why)}")
-    for fault in verdict.skipped_faults:
-        console.print(f"skipped: {escape(fault)} (not supported by this deployment)")
-    by_whom = f"(seed {verdict.seed}, judged by {verdict.engine})"
-    line = f"{validity(verdict.validity)}{_qualified(verdict)}"
-    console.print(f"{line}  {escape(verdict.run)}  {by_whom}{_reach(verdict)}")
-    if verdict.not_judged:
-        console.print(f"not judged: {escape('; '.join(verdict.not_judged))}")
-    report = Path(verdict.run) / "report.html"
-    if report.exists():
-        console.print(f"report: {escape(str(report))}")
-
-
-def _show_findings(verdict: RunVerdict, console: Console) -> None:
-    kinds: dict[tuple[str, str], list[Anomaly]] = {}
-    for law in verdict.laws:
-        for anomaly in law.anomalies:
-            if not anomaly.lawful:
-                kinds.setdefault((law.law, anomaly.name), []).append(anomaly)
-    for (law_name, name), found in list(kinds.items())[:EXPLAINED]:
-        count = sum(anomaly.count for anomaly in found)
-        times = f", the first of {count}" if count > 1 else ""
-        console.print(f"[red]{escape(name)}[/] ({escape(law_name)}{times}): {escape(found[0].explanation)}")
-    left = [name for _, name in kinds][EXPLAINED:]
-    if left:
-        console.print(f"also found: {escape(', '.join(dict.fromkeys(left)))}; the report has all")
-
-
-def _qualified(verdict: RunVerdict) -> str:
-    """Return what has to be said with the verdict, in another colour than a success has."""
-    return "".join(f"; [bold yellow]{escape(words)}[/]" for words in verdict.qualifiers)
-
-
-def _reach(verdict: RunVerdict) -> str:
-    """Return what a run did not reach of its goals, for the verdict's line."""
-    if verdict.not_reached:
-        return f"  [yellow]not reached: {escape(', '.join(verdict.not_reached))}[/]"
-    return f"  all {len(verdict.reached)} goals reached" if verdict.reached else ""
 
 
 def show_sweep(rows: Sequence[Row], errors: Sequence[tuple[int, str]], asked: int, console: Console) -> None:

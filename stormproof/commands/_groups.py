@@ -9,6 +9,7 @@ REST = "More"
 #: Words for each command that fit a line of 80 columns.
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start": {
+        "demo": "See a correct system survive faults, and a planted bug caught",
         "init": "Copy the examples into a folder",
         "list": "Show what an experiment can name: faults, loads, systems, bugs",
         "doctor": "Say what this machine can do, and how to fix the rest",

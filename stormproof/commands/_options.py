@@ -54,4 +54,7 @@ state_option = click.option(
     help="Folder of yours in which runs note what they may leave behind; also STORMPROOF_STATE."
     "  [default: ~/.local/state/stormproof]",
 )
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Show the table of all promises, and what was not judged."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; all else goes to stderr.")

@@ -26,6 +26,8 @@ LOAD = "load"
 STOPPING = "stopping"
 #: Where stderr is no terminal a sweep says so often how far it is, in seconds.
 LINE_S = 30.0
+#: So many characters of faults are shown, of those in force and of all; a shorter one has no end.
+IN_FORCE, FAULTS, INSTANT_S = 34, 150, 0.1
 
 
 class Watcher(Protocol):
@@ -56,8 +58,9 @@ class PhaseLines:
 
 
 class LiveRun:
-    """A bar with the phase and the operations per second, and above it a line for each fault that strikes and ends,
-    in seconds since the load began. ``show`` takes the phase, the seconds of the load, and the rate."""
+    """A bar with the phase, the faults in force and the operations per second; what has no effect is said at once, and
+    :meth:`faults` are all that took effect, in seconds since the load began. ``show`` takes the phase with the faults,
+    the seconds of the load, and the rate."""
 
     def __init__(self, say: Callable[[str], None], show: Callable[[str, float, float], None]) -> None:
         self._say = say
@@ -67,7 +70,15 @@ class LiveRun:
         self._ok = 0
         self._asked: tuple[float, int] = (0.0, 0)
         self._rate = 0.0
-        self._lasting: dict[str, str] = {}
+        self._lasting: dict[str, tuple[str, float]] = {}
+        self._struck: dict[str, list[str]] = {}
+
+    def faults(self) -> str:
+        """Return the faults that took effect, each with when it began and ended: at most as much as fits two lines."""
+        told = [f"{name} {', '.join(times)}" for name, times in self._struck.items()]
+        number = sum(map(len, self._struck.values()))
+        line = f"{number} fault{'' if number == 1 else 's'}: {'; '.join(told)}" if told else ""
+        return line if len(line) <= FAULTS else f"{line[:FAULTS].rpartition(', ')[0]}, …"
 
     def phase(self, phase: str, seconds: float) -> None:
         if phase == LOAD and self._load_s < 0:
@@ -78,7 +89,9 @@ class LiveRun:
         if seconds > then:
             self._rate = (self._ok - ok) / (seconds - then)
             self._asked = (seconds, self._ok)
-        self._show(phase, seconds - self._load_s if self._load_s >= 0 else 0.0, self._rate)
+        now = ", ".join(what for what, _ in self._lasting.values())
+        words = f"{phase}: {now}" if now else phase
+        self._show(words, seconds - self._load_s if self._load_s >= 0 else 0.0, self._rate)
 
     def row(self, kind: str, columns: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
         if kind == "op":
@@ -92,14 +105,18 @@ class LiveRun:
         process, value = columns["process"], columns.get("value") or {}
         at_s = (now_ns - self._load_ns) / 1e9 if self._load_ns >= 0 else 0.0
         if columns["type"] == "invoke":
-            self._lasting[process] = " ".join([columns["f"], *map(str, value.get("targets", ()))])
+            self._lasting[process] = " ".join([columns["f"], *map(str, value.get("targets", ()))]), at_s
             return
-        what = self._lasting.get(process, columns["f"])
-        if columns["type"] == "fail":
-            words = f"has no effect: {value.get('reason', '')}"
+        if columns["type"] != "fail" and value.get("phase") != "undo":
+            return
+        what, began_s = self._lasting.pop(process, (columns["f"], at_s))
+        if columns["type"] == "fail" or not value.get("effective", True):
+            self._say(
+                f"{at_s:7.1f} s  {what} has no effect{': ' if 'reason' in value else ''}{value.get('reason', '')}"
+            )
         else:
-            words = "ends" if value.get("phase") == "undo" else "strikes"
-        self._say(f"{at_s:7.1f} s  {what} {words}")
+            lasted = f"–{at_s:.1f}" if at_s - began_s >= INSTANT_S else ""
+            self._struck.setdefault(columns["f"], []).append(f"{began_s:.1f}{lasted}")
 
 
 @contextmanager
@@ -122,9 +139,13 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
 
         def show(phase: str, load_s: float, rate: float) -> None:
             done = min(load_s, duration_s)
-            progress.update(task, description=escape(phase), completed=done, rate=f"{rate:,.0f} ops/s")
+            words = phase if len(phase) <= IN_FORCE else f"{phase[: IN_FORCE - 1]}…"
+            progress.update(task, description=escape(words), completed=done, rate=f"{rate:,.0f} ops/s")
 
-        yield LiveRun(lambda line: progress.console.print(line, markup=False), show)
+        live = LiveRun(lambda line: progress.console.print(line, markup=False), show)
+        yield live
+    if faults := live.faults():
+        console.print(faults, markup=False)
 
 
 @contextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.errors import BadInput, ChaosError
 from chaos.verdict import Engine, RunVerdict
 from stormproof.commands import _console, _judging, _progress
+from stormproof.commands._verdict import Outcome, View, outcome, run_object, show_replay, show_run
 from stormproof.outcome import ExitCode, error_object, exit_code, in_words, worst_code
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 
 #: What a run is compared with, once it has ended.
 Compare = Callable[[Path], "Repetition"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run ended: the exit code, and what it came to, if it could be judged."""
+
+    code: int
+    outcome: Outcome | None = None
 
 
 def refuse_unjudgeable(launch: Launch) -> None:
@@ -64,11 +74,6 @@ def spark(engine: str, master: str = "", conf: Sequence[str] = ()) -> AbstractCo
         session.close()
         raise
     return session
-
-
-def say_replay(launch: Launch, as_json: bool) -> None:
-    """Print the last line of a failed run; bare, so that it can be copied."""
-    _console.say(launch.replay, err=as_json)
 
 
 def say_profile(launch: Launch, as_json: bool) -> None:
@@ -117,12 +122,12 @@ def single(
     launch: Launch,
     engine: str,
     session: Session | None,
-    as_json: bool,
+    view: View,
     *,
     must_reach: bool = False,
     compare: Compare | None = None,
-) -> int:
-    """Run, judge and report; returns the exit code. ``engine``, ``session``: as :func:`_judging.engine_for` takes them.
+) -> Ended:
+    """Run, judge and report. ``engine``, ``session``: as :func:`_judging.engine_for` takes them.
     ``compare`` looks at the finished run's directory."""
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs
@@ -130,10 +135,10 @@ def single(
     from stormproof.launch import start
 
     begun: list[Path] = []
-    say_profile(launch, as_json)
+    say_profile(launch, view is View.JSON)
     say_unmarked(launch.deployment)
     try:
-        with _progress.run_progress(launch.experiment.duration_s, quiet=as_json) as watcher:
+        with _progress.run_progress(launch.experiment.duration_s, quiet=view is View.JSON) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
         with _judging.engine_for([directory], engine, ready=session) as (chosen, spark):
             (examined,) = examine_runs([directory], session=spark, summary=page_summary)
@@ -141,12 +146,12 @@ def single(
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
             raise
-        return _failed(launch, begun[0], error, as_json)
+        return _failed(launch, begun[0], error, view)
     repetition = compare(directory) if compare is not None else None
-    return _conclude(launch, verdict, examined, as_json, must_reach=must_reach, repetition=repetition)
+    return _conclude(launch, verdict, examined, view, must_reach=must_reach, repetition=repetition)
 
 
-def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) -> int:
+def _failed(launch: Launch, directory: Path, error: Exception, view: View) -> Ended:
     """Report a run that could not go on. What was recorded may show that the system is to blame, which is a verdict."""
     from chaos.history.directory import META
     from chaos.judging.outcome import judge, violation
@@ -155,40 +160,41 @@ def _failed(launch: Launch, directory: Path, error: Exception, as_json: bool) ->
     broken = violation(directory) if directory.exists() else None
     if broken is not None:
         _console.err().print(f"the run could not go on: {text}", markup=False)
-        return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], broken, as_json, must_reach=False)
+        return _conclude(launch, judge([broken], engine=Engine.LOCAL)[0], broken, view, must_reach=False)
     _console.complain_of(text)
     if (directory / META).exists():  # nodes that are being ended may make a folder again that was deleted
         _console.err().print(f"what was recorded is in {directory}", markup=False)
-    if as_json:
+    if view is View.JSON:
         _console.print_json(error_object(launch.seed, text, directory))
-    say_replay(launch, as_json)
-    return ExitCode.ERROR
+    show_replay(launch.replay, err=view is View.JSON)
+    return Ended(code=ExitCode.ERROR)
 
 
 def _conclude(
     launch: Launch,
     verdict: RunVerdict,
     examined: ExaminedRun,
-    as_json: bool,
+    view: View,
     *,
     must_reach: bool,
     repetition: Repetition | None = None,
-) -> int:
+) -> Ended:
     drawn = report(verdict, examined)
     missed = must_reach and not all(verdict.reached.values())
     codes = [exit_code(verdict), drawn, *([ExitCode.NOT_REACHED] if missed else [])]
-    if as_json:
-        _console.print_json(_console.run_object(verdict) | _repetition_object(repetition))
+    found = outcome(verdict, examined.summarised)
+    if view is View.JSON:
+        _console.print_json(run_object(found) | _repetition_object(repetition))
     else:
-        _console.show_run(verdict, _console.out())
+        show_run(found, _console.out(), verbose=view is View.PROMISES)
         if repetition is not None:
             _console.out().print(repetition.sentence, markup=False)
     if repetition is not None and repetition.broken:
         codes.append(ExitCode.ERROR)
     code = worst_code(codes)
     if code != ExitCode.VALID:
-        say_replay(launch, as_json)
-    return code
+        show_replay(launch.replay, err=view is View.JSON)
+    return Ended(code=code, outcome=found)
 
 
 def _repetition_object(repetition: Repetition | None) -> dict[str, object]:

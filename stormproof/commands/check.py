@@ -11,8 +11,9 @@ from chaos.errors import BadInput, ChaosError
 from chaos.history import opening
 from chaos.verdict import Engine
 from stormproof.commands import _console, _judging, _progress
-from stormproof.commands._options import json_option, no_loss_option, out_option
-from stormproof.outcome import exit_code, worst_code
+from stormproof.commands._options import json_option, no_loss_option, out_option, verbose_option
+from stormproof.commands._verdict import Outcome, View, outcome, run_object, show_replay, show_run
+from stormproof.outcome import ExitCode, exit_code, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.run import ExaminedRun
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 )
 @no_loss_option
 @out_option
+@verbose_option
 @json_option
 def check(
     runs: tuple[str, ...],
@@ -45,6 +47,7 @@ def check(
     copies: str,
     no_loss_by_policy: bool,
     out: Path,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Judge recorded runs again, in one job: directories, patterns of them ('runs/*'), names of runs in --out,
@@ -64,9 +67,10 @@ def check(
     if copies and (follow or not master):
         raise BadInput("--copies is for a --master whose executors are on other machines, and not for --follow")
     directories = [run for word in words for run in _resolved(word, out)]
+    view = View.of(as_json=as_json, verbose=verbose)
     if follow:
         click.get_current_context().exit(
-            _follow(directories, engine, master, conf, as_json=as_json, no_loss_by_policy=no_loss_by_policy)
+            _follow(directories, engine, master, conf, view, no_loss_by_policy=no_loss_by_policy)
         )
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
@@ -79,14 +83,16 @@ def check(
                 directories, session=session, on_progress=progress, copies_at=copies, summary=page_summary
             )
         verdicts = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)
-    for one in found:
+    outcomes = []
+    for one, verdict in zip(found, verdicts, strict=True):
         _render(one)
+        outcomes.append(outcome(verdict, one.summarised))
     if as_json:
-        objects = [_console.run_object(verdict) for verdict in verdicts]
+        objects = [run_object(one) for one in outcomes]
         _console.print_json(objects[0] if len(objects) == 1 else objects)
     else:
-        for verdict in verdicts:
-            _console.show_run(verdict, _console.out())
+        for shown in outcomes:
+            _show(shown, view)
     click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
 
 
@@ -101,8 +107,8 @@ def _follow(
     engine: str,
     master: str,
     conf: tuple[str, ...],
+    view: View,
     *,
-    as_json: bool,
     no_loss_by_policy: bool,
 ) -> int:
     """Follow one run to its end, and judge it then; returns the exit code. Where the harness may be judging it too,
@@ -117,7 +123,7 @@ def _follow(
     from reports import page_summary
     from stormproof.commands._following import Followed, conclusion
 
-    interrupted = Followed(run, as_json=as_json).to_its_end()
+    interrupted = Followed(run, as_json=view is View.JSON).to_its_end()
     if interrupted is not None:
         return interrupted
     apart, found = is_at_work(run), []
@@ -129,11 +135,19 @@ def _follow(
             verdict = judge(found, engine=Engine(chosen), no_loss_by_policy=no_loss_by_policy)[0]
     for one in found:
         _render(one)
-    if as_json:
-        conclusion(_console.run_object(verdict))
+    ended = outcome(verdict, found[0].summarised if found else None)
+    if view is View.JSON:
+        conclusion(run_object(ended))
     else:
-        _console.show_run(verdict, _console.out())
+        _show(ended, view)
     return exit_code(verdict)
+
+
+def _show(found: Outcome, view: View) -> None:
+    """Show a run as the command that made it would have."""
+    show_run(found, _console.out(), verbose=view is View.PROMISES)
+    if exit_code(found.verdict) != ExitCode.VALID and found.meta.replay_command:
+        show_replay(found.meta.replay_command)
 
 
 def _render(run: ExaminedRun) -> Path | None:

@@ -10,8 +10,9 @@ import click
 from chaos.history import directory, opening
 from stormproof.commands import _console, _judging
 from stormproof.commands._hosts import hosts_of, inventory_option
-from stormproof.commands._options import json_option, out_option, state_option
+from stormproof.commands._options import json_option, out_option, state_option, verbose_option
 from stormproof.commands._single import refuse_unjudgeable, single, spark
+from stormproof.commands._verdict import View
 
 
 @click.command()
@@ -21,6 +22,7 @@ from stormproof.commands._single import refuse_unjudgeable, single, spark
 @_judging.spark_options
 @out_option
 @state_option
+@verbose_option
 @json_option
 def replay(
     run: str,
@@ -30,6 +32,7 @@ def replay(
     master: str,
     conf: tuple[str, ...],
     out: Path,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Do a recorded RUN (default: the latest) again: its saved experiment, seed, deployment and planted bug. What comes
@@ -50,5 +53,5 @@ def replay(
         _console.err().print(f"note: {note}", markup=False)
     compare = partial(repeating.compared, recorded, deployment=where)
     with spark(engine, master, conf) as session:
-        code = single(launch, engine, session, as_json, compare=compare)
+        code = single(launch, engine, session, View.of(as_json=as_json, verbose=verbose), compare=compare).code
     click.get_current_context().exit(code)

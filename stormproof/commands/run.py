@@ -22,8 +22,10 @@ from stormproof.commands._options import (
     no_loss_option,
     out_option,
     state_option,
+    verbose_option,
 )
-from stormproof.commands._single import refuse_unjudgeable, say_replay, single, spark
+from stormproof.commands._single import refuse_unjudgeable, single, spark
+from stormproof.commands._verdict import View, show_replay
 from stormproof.outcome import ExitCode, error_object, not_run_object, worst_code
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class SeedRange(click.ParamType):
 @inventory_option
 @_judging.spark_options
 @out_option
+@verbose_option
 @json_option
 @click.option(
     "--segments-to",
@@ -112,6 +115,7 @@ def run(
     master: str,
     conf: tuple[str, ...],
     out: Path,
+    verbose: bool,
     as_json: bool,
     store: str,
     time_budget: float | None,
@@ -168,7 +172,9 @@ def run(
     refuse_unjudgeable(launch)
     with spark(engine, master, conf) as session:
         if seeds is None:
-            code = single(launch, engine, session, as_json, must_reach=must_reach)
+            code = single(
+                launch, engine, session, View.of(as_json=as_json, verbose=verbose), must_reach=must_reach
+            ).code
         else:
             code = _many(
                 launch,
@@ -239,6 +245,6 @@ def _many(
     code = worst_code(list(codes.values()))
     if code != ExitCode.VALID and codes:
         worst_seed = min(seed for seed, one in codes.items() if one == code)
-        say_replay(replace(launch, seed=worst_seed), as_json)
+        show_replay(replace(launch, seed=worst_seed).replay, err=as_json)
     missed = must_reach and not all(reached(rows).values())
     return worst_code([code, *([ExitCode.NOT_REACHED] if missed else []), *([] if whole else [ExitCode.ERROR])])

@@ -16,7 +16,7 @@ from chaos.judging.engine import judge_rows
 from chaos.verdict import RunVerdict, Validity
 from reports.run_report import junit
 from reports.summary import summarise
-from stormproof.commands import _console
+from stormproof.commands import _verdict
 from tests.checkers.histories import History
 
 TIME = re.compile(r"\b(?:at|by|from) (-?\d+\.\d+) s\b")
@@ -96,11 +96,12 @@ def test_junit_and_the_command_line_repeat_the_prose(tmp_path: Path) -> None:
     text = junit.write(tmp_path, verdict, RunMeta()).read_text("utf-8").replace("&gt;", ">").replace("&lt;", "<")
     assert all(explanation in text for explanation in said)
     out = io.StringIO()
-    _console.show_run(verdict, Console(file=out, width=1000, highlight=False))
+    found = _verdict.Outcome(verdict=verdict, meta=RunMeta(), trouble="it has no rows")
+    _verdict.show_run(found, Console(file=out, width=1000, highlight=False), verbose=True)
     kinds: dict[tuple[str, str], str] = {}
     for law in verdict.laws:
         for anomaly in law.anomalies:
             if not anomaly.lawful:
                 kinds.setdefault((law.law, anomaly.name), anomaly.explanation)
     told = [line.partition("): ")[2] for line in out.getvalue().splitlines() if "): " in line]
-    assert told == list(kinds.values())[: _console.EXPLAINED], "one finding of each kind"
+    assert told == list(kinds.values())[: _verdict.EXPLAINED], "one finding of each kind"

@@ -30,7 +30,7 @@ faults:
     at: 1500ms
     for: 3s
 """
-LOST = re.compile(r"^VALID; ([\d,]+) lost, as .*allows.*  \S+  \(seed 1, judged by ", re.MULTILINE)
+LOST = re.compile(r"^✓ VALID; ([\d,]+) lost, as .*allows.*  lossy, seed 1, sim$", re.MULTILINE)
 MATRIX = """\
 name: small
 on: sim
@@ -66,7 +66,7 @@ def numbers(run: Path) -> int:
 
 def test_the_run_says_which_profile_holds_and_what_was_lost(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = folder / "lossy.yaml"
-    assert call(folder, "run", str(file), "--on", "sim", "--seed", "1", "--engine", "local") == 0
+    assert call(folder, "run", str(file), "--on", "sim", "--seed", "1", "--engine", "local", "-v") == 0
     told = capfd.readouterr()
     assert f"profile: flush: sync, acks: master, min_in_sync: 1 ({file}:4)" in told.err
     line, run = LOST.search(told.out), last(folder)
@@ -74,7 +74,7 @@ def test_the_run_says_which_profile_holds_and_what_was_lost(folder: Path, capfd:
     law = next(one for one in told.out.splitlines() if one.startswith("durability"))
     assert re.search(rf"VALID +{line[1]} lost, as ", law)
     assert read_meta(run).json["profile_from"] == {"by": "experiment", "line": 4}
-    assert f"<title>VALID; {line[1]} lost, as " in (run / "report.html").read_text("utf-8")
+    assert f"<title>✓ {line[1]} lost, as " in (run / "report.html").read_text("utf-8")
     case = ElementTree.parse(run / "junit.xml").find(".//testcase[@name='run']/system-out")
     assert case is not None and str(case.text).startswith(f"VALID; {line[1]} lost, as ")
     assert cli._run(["runs", str(folder / "runs")]) == 0
@@ -98,7 +98,7 @@ def test_no_loss_by_policy_is_remembered_by_the_run(folder: Path, capfd: pytest.
 
 def test_a_recorded_run_may_be_judged_so_too(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run = min((folder / "runs").glob("lossy-1-*"))
-    for words, code, verdict in ((["--no-loss-by-policy"], 1, "INVALID; "), ([], 0, "VALID; ")):
+    for words, code, verdict in ((["--no-loss-by-policy"], 1, "✕ INVALID; "), ([], 0, "✓ VALID; ")):
         assert call(folder, "check", str(run), "--engine", "local", *words) == code
         lines = capfd.readouterr().out.splitlines()
         assert any(line.startswith(verdict) for line in lines) and read_verdict(run).no_loss_by_policy == bool(code)

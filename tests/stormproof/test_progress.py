@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormproof.commands._progress import LiveRun, PhaseLines
+from stormproof.commands._progress import FAULTS, LiveRun, PhaseLines
 
 SECOND = 1_000_000_000
 
@@ -15,7 +15,7 @@ def test_elsewhere_each_phase_is_a_line_when_it_begins() -> None:
     assert told == ["    0.0 s  setup", "    2.2 s  load, 45 s", "   47.5 s  heal"]
 
 
-def test_on_a_terminal_faults_are_told_as_they_strike_and_end_and_operations_are_counted() -> None:
+def test_on_a_terminal_faults_in_force_are_shown_and_operations_are_counted() -> None:
     told: list[str] = []
     shown: list[tuple[str, float, float]] = []
     live = LiveRun(told.append, lambda *words: shown.append(words))
@@ -34,11 +34,18 @@ def test_on_a_terminal_faults_are_told_as_they_strike_and_end_and_operations_are
     row(3.5, "fault", f="kill", process="kill-0", type="ok", value={"phase": "inject"})
     live.phase("load", 3.0)
     row(7.0, "fault", f="kill", process="kill-0", type="ok", value={"phase": "undo"})
+    row(7.5, "fault", f="pause", process="pause-3", type="invoke", value={"targets": ["broker-1"]})
+    row(7.6, "fault", f="pause", process="pause-3", type="ok", value={"phase": "undo", "effective": False})
     row(8.0, "fault", f="switch", process="switch-1", type="invoke", value={"targets": []})
     row(8.0, "fault", f="switch", process="switch-1", type="fail", value={"reason": "refused"})
     assert told == [
-        "    1.5 s  kill broker-0 broker-1 strikes",
-        "    5.0 s  kill broker-0 broker-1 ends",
+        "    5.6 s  pause broker-1 has no effect",
         "    6.0 s  switch has no effect: refused",
     ]
-    assert shown == [("setup", 0.0, 0.0), ("load", 0.0, 0.0), ("load", 1.0, 2.0)]
+    assert shown == [("setup", 0.0, 0.0), ("load", 0.0, 0.0), ("load: kill broker-0 broker-1", 1.0, 2.0)]
+    assert live.faults() == "1 fault: kill 1.0–5.0"
+    for number in range(60):
+        row(10.0 + number, "fault", f="clock", process=str(number), type="invoke", value={"targets": []})
+        row(10.0 + number, "fault", f="clock", process=str(number), type="ok", value={"phase": "undo"})
+    assert live.faults().startswith("61 faults: kill 1.0–5.0; clock 8.0, 9.0, ") and live.faults().endswith(", …")
+    assert len(live.faults()) <= FAULTS

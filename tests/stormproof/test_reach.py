@@ -48,8 +48,9 @@ def test_what_a_run_did_not_reach_stands_in_its_verdict(tmp_path: Path, capfd: p
     file.write_text(STORM)
     words = ["run", str(file), "--on", "sim", "--engine", "local", "--out", str(tmp_path / "runs")]
     assert cli._run([*words, "--must-reach"]) == ExitCode.NOT_REACHED
-    line = next(line for line in capfd.readouterr().out.splitlines() if line.startswith("VALID"))
-    assert line.endswith("not reached: group silent through a switch, replica damaged")
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].startswith("✓ VALID")
+    assert "  not reached: group silent through a switch, replica damaged" in lines
     (run,) = (tmp_path / "runs").iterdir()
     assert "Not reached: group silent through a switch; replica damaged." in (run / "report.html").read_text("utf-8")
     properties = {one.get("name"): one.get("value") for one in ElementTree.parse(run / "junit.xml").iter("property")}
