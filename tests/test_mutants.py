@@ -76,7 +76,7 @@ def test_the_command_that_the_list_gives_shows_the_bug(
     broken = [one["law"] for one in laws if one["validity"] == "INVALID"]
     assert code in (ExitCode.INVALID, ExitCode.NOT_RECOVERED) and planted.law in broken, (code, broken, err)
     assert "Traceback" not in err and "bug of" not in err
-    assert (run / "report.html").is_file() and "report: " in out
+    assert (run / "report.html").is_file() and "  report   " in out
 
 
 def test_each_law_has_two_mutants_or_more() -> None:

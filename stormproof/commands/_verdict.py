@@ -22,6 +22,7 @@ from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.printable import argument, printable
 from stormproof.commands import _console
 from stormproof.commands._console import COLOURS, validity
+from stormproof.outcome import in_words
 
 if TYPE_CHECKING:
     from reports.run_report.chain import Step
@@ -55,7 +56,7 @@ class View(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A judged run as a command shows it. ``screen`` and ``story`` (a sentence) are those of its report, ``faults``
-    those that took effect; without a screen nothing of its rows can be read, and ``trouble`` says why."""
+    those that took effect; without a screen nothing can be said of its rows, and ``trouble`` says why."""
 
     verdict: RunVerdict
     meta: RunMeta
@@ -78,14 +79,15 @@ def outcome(verdict: RunVerdict, summarised: Summarised | None = None) -> Outcom
         meta = RunMeta()
     try:
         judged = judged_run(run, verdict, summarised)
-    except (ChaosError, OSError) as error:
-        return Outcome(verdict=verdict, meta=meta, trouble=str(error))
+        screen, story = first_screen(judged), story_of(judged)
+    except Exception as error:  # the verdict stands, whatever can be said of it
+        return Outcome(verdict=verdict, meta=meta, trouble=in_words(error))
     faults = [
         {"fault": one.name, "targets": one.targets, "start_s": round(one.start_s, 3), "end_s": round(one.end_s, 3)}
         for one in judged.story.faults
         if one.effective == "yes"
     ]
-    return Outcome(verdict=verdict, meta=meta, screen=first_screen(judged), story=story_of(judged), faults=faults)
+    return Outcome(verdict=verdict, meta=meta, screen=screen, story=story, faults=faults)
 
 
 def run_object(found: Outcome) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def _show_facts(found: Outcome, console: Console, *, verbose: bool) -> None:
     if verbose and verdict.not_judged:
         _paragraph(console, f"not judged: {'; '.join(verdict.not_judged)}")
     if found.trouble:
-        _paragraph(console, f"no report: {found.trouble}", style="yellow")
+        _paragraph(console, f"no story: {found.trouble}", style="yellow")
 
 
 def show_replay(command: str, *, err: bool = False) -> None:

@@ -26,7 +26,7 @@ from stormproof.commands import _console, _progress
 from tests.stormproof import small_runs
 
 #: Clears the screen, and says in green what a run never said, on a line that looks like ours.
-VALID = "VALID  all-is-well  (seed 1, judged by local)"
+VALID = "✓ VALID  all-is-well, seed 1, sim"
 EVIL = f"\x1b[2J\x1b[H\x1b[42;5m\x9b2J\r\n{VALID}\n\x07\x7f\u202e\u2066\u2028\u200b [/] [red]<b>| `x` @team https://it.example"
 #: What this process itself writes, and :data:`EVIL` does not: it colours texts, and draws bars where they were.
 OURS = re.compile(r"\x1b\[[01239]?[0-9]?(?:;[0-9]+)*m|\x1b\[\?25[lh]|\x1b\[1A|\x1b\[2K|\r")
