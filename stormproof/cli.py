@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -51,15 +52,21 @@ class Commands(click.Group):
         return super().resolve_command(context, words)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups, each in a line that stands in a table: none is imported for it."""
+        """Write the commands in groups."""
+        for title, lines in self.groups(context):
+            with formatter.section(title):
+                formatter.write_dl(lines)
+
+    def groups(self, context: click.Context) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Yield the title of each group with its commands, each with a line about it: that stands in a table, so that
+        none is imported for it."""
         known = self.list_commands(context)
         grouped = {name for group in GROUPS.values() for name in group}
         for title, group in GROUPS.items():
             lines = [(name, words) for name, words in group.items() if name in known]
             if title == REST:
                 lines += [(name, self._short_help(context, name)) for name in known if name not in {*grouped, *HIDDEN}]
-            with formatter.section(title):
-                formatter.write_dl(lines)
+            yield title, lines
 
     def _short_help(self, context: click.Context, name: str) -> str:
         command = self.get_command(context, name)

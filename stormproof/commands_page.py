@@ -27,7 +27,12 @@ def write(page: str) -> str:
     found = dict(_records())
     counts = Counter(record for records in found.values() for record in records)
     shared = [record for record, count in counts.items() if count >= SHARED]
-    parts = {"exit codes": _exits(), "shared options": _table(shared), "commands": _commands(found, shared)}
+    parts = {
+        "groups": _groups(),
+        "exit codes": _exits(),
+        "shared options": _table(shared),
+        "commands": _commands(found, shared),
+    }
     return fill(page, parts)
 
 
@@ -40,6 +45,15 @@ def _records() -> Iterator[tuple[click.Context, list[Record]]]:
         context = click.Context(command, parent=parent, info_name=name)
         records = [one.get_help_record(context) for one in command.params if isinstance(one, click.Option)]
         yield context, [record for record in records if record is not None]
+
+
+def _groups() -> Iterator[str]:
+    """Yield a table of the commands in the groups of ``stormproof --help``."""
+    yield from ("| | command | what it does |", "|---|---|---|")
+    for title, lines in stormproof.groups(click.Context(stormproof)):
+        for number, (name, words) in enumerate(lines):
+            yield f"| {'' if number else title} | [`{name}`](#{name}) | {_cell(words)} |"
+    yield ""
 
 
 def _commands(found: Mapping[click.Context, Sequence[Record]], shared: Sequence[Record]) -> Iterator[str]:

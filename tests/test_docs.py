@@ -29,9 +29,13 @@ def test_contributing_quotes_the_real_fault() -> None:
     assert page("nemesis/pause.py").strip() in page("CONTRIBUTING.md")
 
 
-def test_readme_quotes_the_real_quickstart() -> None:
-    quickstart = page("examples/start/quickstart.yaml")
-    assert quickstart[quickstart.index("name:") :].strip() in page("README.md")
+def test_the_figures_of_the_readme_are_those_of_the_tree() -> None:
+    text, findings = page("README.md"), page("docs/rocketmq.md").partition("\n## Findings\n")[2]
+    assert f"{len(MUTANTS)} planted bugs" in text
+    assert "[ten findings](docs/rocketmq.md#findings)" in text
+    assert len(re.findall(r"^\| \[", findings, re.MULTILINE)) == 10
+    assert "| 3 of 3 |" in next(line for line in findings.splitlines() if "lost at a switch" in line)
+    assert len(text.splitlines()) <= 90
 
 
 @pytest.mark.parametrize(

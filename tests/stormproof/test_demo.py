@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ def test_the_demo_needs_no_java_and_ends_with_a_sentence_and_a_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(class_archive, "_version", lambda java: -1)
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert re.findall(r"^stormproof ([^#]+?) *#", readme, re.MULTILINE) == ["demo"], "run each here that it proposes"
     assert cli._run(["demo"]) == 0
     *lines, sentence, page = capsys.readouterr().out.splitlines()
     assert sentence == (

@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import tutorial
+
 COLUMNS, LINES = 80, 24
+README = tutorial.parse((Path(__file__).parents[2] / "README.md").read_text("utf-8"))
+(SHOWN,) = README.commands
 CONTROL = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\r|\n")
 
 
@@ -70,12 +74,12 @@ def typed(folder: Path, *words: str) -> tuple[int, list[str]]:
     ("words", "code", "said"),
     [
         (
-            ("quickstart", "--seed", "7"),
+            ("run", "quickstart", "--on", "sim", "--seed", "7"),
             0,
             ("✓ VALID  quickstart, seed 7, sim", "Nothing was lost: 1,739 acknowledged writes", "  report   runs/"),
         ),
         (
-            ("stale_master", "--seed", "1", "--mutant", "ack-before-replication"),
+            tuple(SHOWN.line.split()[1:]),
             1,
             (
                 *("✕ INVALID  stale-master, seed 1, sim", "720 acknowledged messages were lost", "why: broker-2 "),
@@ -87,9 +91,10 @@ def typed(folder: Path, *words: str) -> tuple[int, list[str]]:
     ids=["green", "red"],
 )
 def test_a_run_fits_on_the_screen(words: tuple[str, ...], code: int, said: tuple[str, ...], tmp_path: Path) -> None:
-    ended, lines = typed(tmp_path, "run", *words, "--on", "sim")
+    ended, lines = typed(tmp_path, *words)
     assert ended == code, lines
     assert len(lines) < LINES and max(map(len, lines)) <= COLUMNS, "\n".join(lines)
     places = [next((at for at, line in enumerate(lines) if one in line), -1) for one in said]
     assert -1 not in places and places == sorted(places), "\n".join(lines)
     assert "law " not in "\n".join(lines), "the table is for -v"
+    assert ended == 0 or tutorial.fits(SHOWN.printed, lines), "the README shows what is printed"

@@ -11,12 +11,13 @@ import pytest
 from chaos.history.directory import read_verdict
 from chaos.verdict import RunVerdict
 from stormproof import cli
+from tests import tutorial
 from tests.chaos.deployments.test_power_cuts import can_cut as can_cut  # a fixture, which skips where it can't be done
 from tests.stormproof.foreign import EXPERIMENT, OUTSIDE, installed
 from tests.stormproof.test_foreign import judged
 
 #: The tutorial's run: a master is cut off from its slaves, and another one is elected.
-TUTORIAL = (Path(__file__).parents[2] / "first.yaml").read_text("utf-8")
+TUTORIAL = tutorial.parse((Path(__file__).parents[2] / "docs/tutorial.md").read_text("utf-8")).files["first.yaml"]
 ALL_CRASH = """\
 name: all-crash
 system:
