@@ -38,6 +38,10 @@ from chaos.experiment.options import Plugin, PluginUse
 from chaos.experiment.profiles import Promised, Promises
 from chaos.plugins import PluginKind, spoken, unspoken
 
+#: Where the file of an experiment may say that it is run; the first, if it says nothing.
+REPLAYED_ON = ("process", "sim")
+#: Seeds are below this.
+SEEDS = 2**63
 #: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when", "after")
 
@@ -103,6 +107,17 @@ class Simulation(Form):
 
     jitter_s: Seconds = 0.0004
     drawn_links: Annotated[tuple[Annotated[str, AfterValidator(checks.link)], ...] | None, WithJsonSchema(LINKS)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay(Form):
+    """What ``stormproof run`` does with the file unless it is told otherwise: where, with which seed, and with which
+    planted bug. A file may come from elsewhere, so no other places can be named: hosts and clusters that run already
+    are the user's to choose."""
+
+    on: Annotated[str, OneOf("deployment for a replay", lambda: REPLAYED_ON)] = REPLAYED_ON[0]
+    seed: Annotated[Whole, Within(range(SEEDS))] = 0
+    bug: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,10 +416,11 @@ class File(Form):
     """What an experiment's file says. ``promises``: what the system is set up to promise. In the last ``quiet`` of the
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
     names the goals that the storm is for: a verdict names those that a run did not reach. ``simulation`` concerns the
-    simulator alone. ``min_acked``: with fewer acknowledged messages a run is not VALID (None: a tenth of those that the
-    load is to send)."""
+    simulator alone; ``replay`` is for a file that is to repeat one run. ``min_acked``: with fewer acknowledged messages
+    a run is not VALID (None: a tenth of those that the load is to send)."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
+    replay: Replay = field(default_factory=Replay)
     promises: Annotated[Promises, Promised(), Field(alias="profile")] = field(default_factory=Promises)
     system: Annotated[PluginUse, Plugin(PluginKind.DRIVER, draws=True), AfterValidator(checks.system)]
     duration_s: Annotated[Positive, Field(alias="duration")]

@@ -5,11 +5,24 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
+from chaos.errors import BadInput
 from chaos.experiment import source as yaml
 from chaos.experiment.checks import Setting, name_of
 from chaos.experiment.forms import validated
-from chaos.experiment.model import Experiment, File
+from chaos.experiment.model import Experiment, File, Replay
 from chaos.experiment.profiles import KEY
+
+
+def replay_of(path: Path) -> Replay:
+    """Return what a file says of the run that it repeats. A mistake in that, or in the file, is left to :func:`load`,
+    which reports it with all others."""
+    try:
+        root = yaml.read(path).root
+        return TypeAdapter(Replay).validate_python(root.get("replay") if isinstance(root, dict) else None)
+    except (BadInput, ValidationError):
+        return Replay()
 
 
 def load(path: Path, *, deployment: str, mutant: str = "", injects: bool = True) -> Experiment:

@@ -68,16 +68,16 @@ class SeedRange(click.ParamType):
 @click.option(
     "--on",
     "deployment",
-    default="process",
-    show_default=True,
     metavar="NAME",
-    help="Deployment (see `stormproof list deployments`).",
+    help="Deployment (see `stormproof list deployments`).  [default: process, or what FILE says in `replay`]",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run; 0 if neither --seed nor --seeds is given."
-)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run.  [default: 0, or what FILE says]")
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
-@click.option("--mutant", default="", metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
+@click.option(
+    "--mutant",
+    metavar="NAME",
+    help="Plant this bug (see `stormproof list mutants`).  [default: none, or what FILE says]",
+)
 @inventory_option
 @_judging.spark_options
 @out_option
@@ -106,10 +106,10 @@ class SeedRange(click.ParamType):
 )
 def run(
     file: Path,
-    deployment: str,
+    deployment: str | None,
     seed: int | None,
     seeds: range | None,
-    mutant: str,
+    mutant: str | None,
     inventory: Path | None,
     engine: str,
     master: str,
@@ -136,9 +136,12 @@ def run(
     --must-reach) a goal that no run reached. Of many runs the worst counts, in the order 1, 4, 3, 5, 2, 0. The last
     line of a failed run is the replay command.
     """
-    from chaos.experiment.reader import load
+    from chaos.experiment.reader import load, replay_of
     from stormproof.launch import SIM, Launch
 
+    said = replay_of(file)
+    deployment = said.on if deployment is None else deployment
+    mutant = said.bug if mutant is None else mutant
     if seed is not None and seeds is not None:
         raise BadInput("--seed and --seeds exclude each other")
     if seeds is None and (time_budget is not None or stop_on_first):
@@ -161,7 +164,7 @@ def run(
         experiment=experiment,
         file=file,
         deployment=deployment,
-        seed=seeds[0] if seeds is not None else seed or 0,
+        seed=seeds[0] if seeds is not None else said.seed if seed is None else seed,
         mutant=mutant,
         out=out,
         inventory=hosts,

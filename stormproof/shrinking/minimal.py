@@ -13,6 +13,7 @@ from typing import Any
 
 from chaos import guarded
 from chaos.errors import MachineError
+from chaos.experiment.model import REPLAYED_ON
 from chaos.experiment.reader import load
 from chaos.judging.run import ExaminedRun
 from chaos.version import VERSION
@@ -81,10 +82,13 @@ def replay(case: Case, seed: int, file: Path) -> str:
 
 
 def write(directory: Path, case: Case, document: Document, trial: Trial, free: Sequence[Free] = ()) -> None:
-    """Write the experiment; an earlier one is there until the new one is. ``free``: numbers that may be any. Raises
-    :class:`MachineError`."""
+    """Write the experiment, which says itself how it is run again; an earlier one is there until the new one is.
+    ``free``: numbers that may be any. Raises :class:`MachineError`."""
     any_ = "".join(f"# any: {one}\n" for one in free)
-    guarded.write(directory / FILE, f"{_head(case, document.get(SEED, case.seed), trial)}{any_}\n{text(document)}")
+    seed = document.get(SEED, case.seed)
+    where = {"on": case.deployment} if case.deployment in REPLAYED_ON else {}
+    again = {**where, "seed": seed, **({"bug": case.mutant} if case.mutant else {})}
+    guarded.write(directory / FILE, f"{_head(case, seed, trial)}{any_}\n{text({**document, 'replay': again})}")
 
 
 def finish(directory: Path, case: Case, best: Best) -> dict[str, Any]:
@@ -168,12 +172,13 @@ def _sameness(case: Case, trial: Trial) -> dict[str, Any]:
 
 def _head(case: Case, seed: int, trial: Trial) -> str:
     """Return what nobody should have to look for elsewhere, as comments."""
+    on = "" if case.deployment in REPLAYED_ON else f" --on {case.deployment}"
     what = f"Seed {seed}{f', mutant {case.mutant}' if case.mutant else ''}, stormproof {VERSION}"
     failed, runs = trial.rate
     lines = (
         f"Shrunk from the run {case.run.name}, which breaks",
         f"{case.wanted}.",
-        f"Replay: {replay(case, seed, Path(FILE))}",
+        f"Replay: stormproof run {FILE}{on}",
         *([f"{what}, digest", trial.digest] if case.often is None else [f"{what}; {failed} of {runs} runs failed so"]),
     )
     return "".join(f"# {line}\n" for line in lines)

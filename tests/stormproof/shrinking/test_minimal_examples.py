@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.experiment.reader import replay_of
 from stormproof.shrinking.trial import Trial, try_out
 from tests.reference.golden import REWRITE
 
@@ -52,7 +53,8 @@ def tried(file: Path, folder: Path) -> Trial:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_it_fails_as_its_head_says(file: Path, tmp_path: Path) -> None:
-    asked, trial = told(file), tried(file, tmp_path)
+    asked, trial, said = told(file), tried(file, tmp_path), replay_of(file)
+    assert (said.on, said.seed, said.bug) == ("sim", asked.seed, asked.mutant), "it runs again by itself"
     assert any(one.law == asked.law and set(one.anomalies) >= asked.anomalies for one in trial.failures), trial
 
 

@@ -20,7 +20,8 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from chaos.errors import BadInput, MachineError
-from chaos.experiment.reader import load
+from chaos.experiment.model import Replay
+from chaos.experiment.reader import load, replay_of
 from chaos.history import directory as store
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine
@@ -331,6 +332,7 @@ def test_all_passes_make_it_small(failing: Path, tmp_path: Path) -> None:
     assert f"This run was made from <b>{failing.name}</b>" in page and "shape: halves" in page
     again = try_out((place / minimal.FILE).read_text("utf-8"), 1, MUTANT, tmp_path / "again")
     assert again.digest == told["digest"]
+    assert replay_of(place / minimal.FILE) == Replay(on="sim", seed=1, bug=MUTANT)
     compile((place / minimal.TEST).read_text("utf-8"), minimal.TEST, "exec")
     assert len(YAML().load(place / minimal.FILE)["faults"]) == 1  # it may be injected twice, until its rules hit
     assert told["after"]["operations"] < told["before"]["operations"] / 5
