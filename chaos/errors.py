@@ -48,6 +48,9 @@ class Overtaken(DamagedHistory):
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a misspelt name: the nearest known one; "" when none is near."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    """Return a hint for a misspelt name: the nearest known one, such as one that it begins; "" when none is near."""
+    names = sorted(known)
+    longer = sorted((one for one in names if name and one.startswith(f"{name}_")), key=len)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.8) or longer
+    close = close or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else ""

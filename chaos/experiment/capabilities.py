@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 from chaos import plugins
 from chaos.effects.links import ACTIONS
 from chaos.errors import BadInput, ChaosError
@@ -38,6 +41,16 @@ def faults_on_links(able: frozenset[type]) -> list[str]:
             continue
         if used and able.issuperset(used):
             found.append(name)
+    return found
+
+
+def deployments_that(can_do: Callable[[type], bool]) -> list[str]:
+    """Return the names of the deployments whose class is able to do something; broken ones are left out."""
+    found = []
+    for name in plugins.names(PluginKind.DEPLOYMENT):
+        with suppress(ChaosError):
+            if can_do(deployment_class(name)):
+                found.append(name)
     return found
 
 

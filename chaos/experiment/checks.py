@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ from chaos import plugins
 from chaos.driver import CanAddBrokers, Driver, TellsEvents
 from chaos.errors import BadInput
 from chaos.experiment import powers, waits
-from chaos.experiment.capabilities import can, deployment_class, faults_on_links, link_actions, link_actions_of, methods
+from chaos.experiment.capabilities import (
+    can,
+    deployment_class,
+    deployments_that,
+    faults_on_links,
+    link_actions,
+    link_actions_of,
+    methods,
+)
 from chaos.experiment.forms import Mistake, at, mistakes
 from chaos.experiment.options import PluginUse
 from chaos.experiment.profiles import KEY, Promises
@@ -315,16 +324,21 @@ def _lacking(setting: Setting, made: Any, host: type, *, clients: bool) -> Itera
         if power.__module__ in OF_DRIVERS:
             yield f"the system's driver can't do it (it lacks {power.__name__}), wherever it runs; take it out"
         else:
-            yield (
-                f"{setting.deployment} can't do it (it lacks {power.__name__});"
-                " say `on: [...]` with the deployments that can, or take it out"
-            )
+            others = deployments_that(partial(can, power=power))
+            yield f"{setting.deployment} can't do it (it lacks {power.__name__}); {_elsewhere(others)}"
     able = link_actions_of(host, clients=clients)
     if lacking := [action.__name__ for action in link_actions(made) if action not in able]:
+        wanted = frozenset(link_actions(made))
+        others = deployments_that(lambda found: wanted <= link_actions_of(found, clients=clients))
         yield (
             f"the links of {setting.deployment} can't do it (they lack {', '.join(lacking)});"
-            f" they can: {', '.join(faults_on_links(able))}; or say `on: [...]` with the deployments that can"
+            f" they can: {', '.join(faults_on_links(able))}; {_elsewhere(others)}"
         )
+
+
+def _elsewhere(able: Sequence[str]) -> str:
+    """Return what to do about a fault that only these deployments can do."""
+    return f"say `on: [{', '.join(able)}]`, or take it out" if able else "no deployment can: take it out"
 
 
 def _no_node(setting: Setting, node: str, words: Sequence[str], key: str) -> list[Mistake]:
