@@ -8,15 +8,36 @@ cd "$(dirname "$0")"
 # Where bytecode is switched off, as in many images, pyspark is installed without any, and each worker compiles it anew.
 unset PYTHONDONTWRITEBYTECODE
 
+began=$(date +%s)
+ticking=
+fresh=
+
+say() { printf 'setup: %s\n' "$1" >&2; }
+
 fail() {
-    printf 'setup: %s\n' "$1" >&2
+    say "$1"
     exit 3
 }
+
+# Say every fifteen seconds that this goes on, and how far it is, until `done_with` or the end.
+tick() {
+    while sleep 15 >/dev/null 2>&1; do
+        say "  $(($(date +%s) - began)) s, .venv has $(du -sm .venv 2>/dev/null | cut -f 1) of about 1,100 MB"
+    done &
+    ticking=$!
+}
+
+done_with() {
+    [ -z "$ticking" ] || kill "$ticking" 2>/dev/null || true
+    ticking=
+}
+trap done_with EXIT
+trap 'exit 130' INT TERM
 
 can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
 apt_install() {
-    printf 'setup: installing %s with apt-get\n' "$*" >&2
+    say "installing $* with apt-get (half a minute or so)"
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } \
         >.cache/apt.log 2>&1 || fail "apt-get could not install $*; see .cache/apt.log"
 }
@@ -91,7 +112,9 @@ make_environment() {
         can_apt || fail "$python has no venv module: install it (Debian/Ubuntu: apt-get install python3-venv)."
         apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
     fi
-    printf 'setup: making .venv from requirements.lock with %s\n' "$python" >&2
+    say "making .venv from requirements.lock with $python: one to three minutes, most of it for Spark"
+    fresh=yes
+    tick
     rm -rf .venv
     "$python" -m venv .venv
     # Spark is the largest by far, and everything else takes as long: each by a pip of its own. Spark is built by
@@ -104,6 +127,7 @@ make_environment() {
     pip_install --no-deps --require-hashes -r .cache/others.lock || fail "pip could not install what requirements.lock names."
     wait $! || fail "pip could not install pyspark."
     pip_install --no-deps --no-build-isolation -e .
+    done_with
     printf '%s\n' "$stamp" >.venv/stormproof.stamp
 }
 
@@ -117,9 +141,11 @@ if ! find_java || ! find_javac; then
     fi
     find_java || fail "Java 17 or newer is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME."
 fi
+[ -z "$fresh" ] || say "building the linearizability checker, and archives for a faster start of Java: about half a minute"
 if find_javac; then
     .venv/bin/python -m checkers.linearizable || fail "the linearizability checker could not be built; the lines above say why."
 else
-    printf 'setup: no javac (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless), so the linearizability checker has no jar; only its --engine python works\n' >&2
+    say "no javac (Debian/Ubuntu: apt-get install openjdk-17-jdk-headless), so the linearizability checker has no jar; only its --engine python works"
 fi
-.venv/bin/python -m chaos.judging.class_archive || printf 'setup: no class-data archive; Spark will start more slowly\n' >&2
+.venv/bin/python -m chaos.judging.class_archive || say "no class-data archive; Spark will start more slowly"
+[ -z "$fresh" ] || say "done in $(($(date +%s) - began)) s. Next: . .venv/bin/activate && stormproof demo"
