@@ -94,14 +94,13 @@ def run_object(found: Outcome) -> dict[str, Any]:
     """Return a run as ``--json`` prints it: ``verdict.json`` without the details of each law, the story, and where to
     read on."""
     told = {name: value for name, value in verdict_json(found.verdict).items() if name != "laws"}
-    report, screen = Path(found.verdict.run) / "report.html", found.screen.json if found.screen else {}
+    report = Path(found.verdict.run) / "report.html"
+    screen = found.screen.json if found.screen else {"title": "", "chain": [], "diagnosis": None}
     return told | {
+        **screen,
         "report": str(report) if report.exists() else None,
         "replay_command": found.meta.replay_command or None,
         "story": found.story,
-        "title": screen.get("title", ""),
-        "chain": screen.get("chain", []),
-        "diagnosis": screen.get("diagnosis"),
         "effective_faults": list(found.faults),
     }
 
@@ -158,7 +157,8 @@ def _show_reasons(found: Outcome, console: Console, *, verbose: bool) -> None:
     """Show why a run is UNKNOWN: each reason once, with the promises that it concerns."""
     from reports.run_report.diagnosis import diagnosis
 
-    reasons = diagnosis(found.verdict).reasons
+    title = found.screen.title if found.screen else ""
+    reasons = [one for one in diagnosis(found.verdict).reasons if one.text.casefold() != title.casefold()]
     shown = reasons if verbose else reasons[:REASONS]
     for reason in shown:
         names = f" ({', '.join(reason.promises)})" if reason.promises else ""
