@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from chaos.errors import BadInput, meant
 from stormproof import shipped
 
 
@@ -19,7 +20,12 @@ class ExperimentFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        return path if path.suffix or path.exists() else shipped.experiments().get(path.as_posix(), path)
+        if path.suffix or path.exists():
+            return path
+        known = shipped.experiments()
+        if path.as_posix() not in known and (hint := meant(path.as_posix(), known)):
+            raise BadInput(f"there is no file and no experiment {path}; {hint}")
+        return known.get(path.as_posix(), path)
 
 
 out_option = click.option(

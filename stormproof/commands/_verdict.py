@@ -147,7 +147,9 @@ def _step(console: Console, at: str, step: Step) -> None:
     decided = f", decided by {' and '.join(step.decided)}" if step.decided else ""
     is_why = step.kind == "why"
     text = printable(f"{'why: ' if is_why else ''}{step.text}{decided}")
-    lines = textwrap.wrap(text, _width(console) - len(at) - 4, max_lines=STEP_LINES, placeholder=" …")
+    lines = textwrap.wrap(
+        text, _width(console) - len(at) - 4, max_lines=STEP_LINES, placeholder=" …", break_on_hyphens=False
+    )
     for number, line in enumerate(lines):
         shown = f"  {at if number == 0 else ' ' * len(at)}  {escape(line)}"
         console.print(f"[red]{shown}[/]" if is_why else shown)
@@ -221,7 +223,9 @@ def _shortest(run: Path) -> str:
 
 
 def _paragraph(console: Console, text: str, *, style: str = "", max_lines: int = 0) -> None:
-    lines = textwrap.wrap(printable(text), _width(console) - 2, max_lines=max_lines or None, placeholder=" …")
+    lines = textwrap.wrap(
+        printable(text), _width(console) - 2, max_lines=max_lines or None, placeholder=" …", break_on_hyphens=False
+    )
     for line in lines:
         console.print(f"  {escape(line)}", style=style or None)
 

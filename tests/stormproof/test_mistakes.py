@@ -52,6 +52,7 @@ TYPED = [
     (["exlpain"], "there is no command 'exlpain'; did you mean 'explain'? See `stormproof --help`"),
     (["list", "fault"], "'fault' can't be listed; did you mean 'faults'?"),
     (["run", "nosuch.yaml"], "cannot read nosuch.yaml: No such file or directory"),
+    (["run", "quikstart"], "there is no file and no experiment quikstart; did you mean 'quickstart'?"),
     (["run", "x.yaml", "--on", "simulator"], "unknown deployment 'simulator'; did you mean 'sim'?"),
     (["run", "x.yaml", "--mutant", "ack-before"], "unknown mutant 'ack-before'; did you mean 'ack-before-fsync'?"),
     (["run", "x.yaml", "--seeds", "0..3"], "--seeds works with --on sim only"),
