@@ -79,10 +79,7 @@ def _print_overview(console: Console) -> None:
     for name, kind in KINDS.items():
         console.print(f"[bold]{name}[/] (options: `stormproof list {name}`)")
         for plugin, summary in plugins.summaries(kind).items():
-            shown = (
-                plugin.replace("_", "-") if kind is PluginKind.LAW else plugin
-            )  # as verdicts and experiments have it
-            words = f"{escape(shown)}  [dim]{escape(summary)}[/]"
+            words = f"{escape(plugin)}  [dim]{escape(summary)}[/]"
             console.print(Padding(words, INDENTED, expand=False))
     console.print(f"[bold]{EXPERIMENTS}[/]: `stormproof list {EXPERIMENTS}` names those that `stormproof run` knows")
     console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
@@ -103,21 +100,7 @@ def _entries(kind: str) -> list[dict[str, Any]]:
 
         broken = registry().broken  # also what loads, but makes no law, or one that another plug-in has already
         descriptions = [dataclasses.replace(one, error=broken.get(one.name, one.error)) for one in descriptions]
-        return [{**_entry(one), "promises": _promises(one.name)} for one in descriptions]
     return [_entry(description) for description in descriptions]
-
-
-def _promises(law: str) -> list[str]:
-    """Return the names that verdicts and experiments have for what a plug-in judges; none where it is broken."""
-    from chaos.judging.registry import registry
-
-    kernels = registry().kernels.items()
-    return list(dict.fromkeys(str(one.promise.name) for (plugin, _), one in kernels if plugin == law))
-
-
-def _shown(entry: Mapping[str, Any]) -> str:
-    """Return the name by which an experiment means it."""
-    return escape(", ".join(entry.get("promises") or [entry["name"]]))
 
 
 def _command(mutant: Any) -> str:
@@ -226,7 +209,7 @@ def _with_default(option: Mapping[str, Any]) -> str:
 def _blocks(kind: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     """Yield lines for narrow terminals: names on lines of their own, all else indented below."""
     for entry in entries:
-        yield f"[bold]{_shown(entry)}[/]"
+        yield f"[bold]{escape(entry['name'])}[/]"
         for line in _lines(kind, entry):
             yield Padding(line, INDENTED, expand=False)
 
@@ -255,7 +238,7 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
         elif kind == EXPERIMENTS:
             table.add_row(entry["name"], escape(entry["summary"]))
         else:
-            table.add_row(_shown(entry), escape(entry["summary"]), escape(_options(entry)))
+            table.add_row(entry["name"], escape(entry["summary"]), escape(_options(entry)))
     return table
 
 

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from chaos import plugins
-from chaos.experiment.model import law_names
 from chaos.plugins import PluginKind
 from stormproof import cli
 from stormproof.commands import _console
@@ -44,12 +43,7 @@ def test_a_list_is_readable_at_60_columns(
     if kind == "mutants":
         known = [mutant.name for driver in NAMES[PluginKind.DRIVER] for mutant in plugins.mutants(driver)]
     else:
-        known = [
-            name.replace("_", "-") if one is PluginKind.LAW else name
-            for one, names in NAMES.items()
-            if kind in ("", f"{one}s")
-            for name in names
-        ]
+        known = [name for one, names in NAMES.items() if kind in ("", f"{one}s") for name in names]
     assert set(known) <= {line.split()[0] for line in lines if line}
 
 
@@ -66,11 +60,3 @@ def test_a_broken_plugin_says_once_that_it_is_broken() -> None:
     entry = {"name": "kafka", "error": "driver 'kafka' is broken: kafka.py: KeyError: 'x is broken: y'"}
     assert _lines("drivers", entry) == ["[red]broken[/]: kafka.py: KeyError: 'x is broken: y'"]
     assert _lines("drivers", {"name": "kafka", "error": "nobody knows"}) == ["[red]broken[/]: nobody knows"]
-
-
-def test_a_law_is_listed_as_an_experiment_names_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli._run(["list", "laws", "--json"]) == 0
-    listed = [name for entry in json.loads(capsys.readouterr().out) for name in entry["promises"]]
-    assert set(listed) == set(law_names())
-    assert cli._run(["list", "laws"]) == 0
-    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(law_names())
