@@ -235,9 +235,9 @@ def _width(console: Console) -> int:
 
 
 def _show_laws(verdict: RunVerdict, console: Console) -> None:
-    """Show each law with its evidence, and the first violation of each kind in words."""
+    """Show each promise with its evidence, and the first violation of each kind in words."""
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("law", "verdict", "evidence"):
+    for title in ("promise", "verdict", "evidence"):
         table.add_column(title, overflow="fold")
     for law in verdict.laws:
         evidence = ", ".join(f"{name} {count}" for name, count in law.counts.items())
