@@ -172,6 +172,7 @@ MAY_OPEN = {
     "chaos.history.recorder": "makes the history of a new run",
     "chaos.history.bounded.shard_files": "has vetted the path before pyarrow opens it",
     "chaos.judging.shard": "has vetted the path before pyarrow opens it",
+    "stormproof.driver_package": "is a server of somebody else's, written into a package of the user",
     "reports.matrix.note": "appends to the notes of a matrix",
     "chaos.history.archives": "makes the files of a new run",
     "stormproof.launch": "makes the files of a new run",
@@ -182,6 +183,7 @@ MAY_OPEN = {
     "stormproof.shrinking.trial": "makes an experiment in a folder of its own",
     "stormproof.sweeping.plan": "makes a sweep",
     "stormproof.commands.init": "copies the package's examples",
+    "stormproof.commands.new": "writes a package of the user",
     "stormproof.commands.list": "reads the experiments of the package",
     "stormproof.commands.report": "opens a browser",
     **dict.fromkeys(

@@ -35,9 +35,9 @@ PARTITION = """\
 """
 
 
-def installed(site: Path) -> Path:
+def installed(site: Path, package: Path = OUTSIDE) -> Path:
     """A folder on which Python finds the package as if it were installed; returns it."""
-    told = tomllib.loads((OUTSIDE / "pyproject.toml").read_text("utf-8"))["project"]
+    told = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"]
     info = site / f"{told['name']}-{told['version']}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {told['name']}\nVersion: {told['version']}\n")
@@ -46,5 +46,6 @@ def installed(site: Path) -> Path:
         for group, entries in told["entry-points"].items()
     )
     (info / "entry_points.txt").write_text("\n".join(groups))
-    (site / "mystorm").symlink_to(OUTSIDE / "mystorm")
+    for module in {name.partition(".")[0] for entries in told["entry-points"].values() for name in entries.values()}:
+        (site / module).symlink_to(package / module)
     return site

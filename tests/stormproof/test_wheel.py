@@ -31,6 +31,8 @@ FOLDERS = {
     "stormproof/scenario_files": "tests/scenarios",
     "stormproof/images": "images",
 }
+#: Shipped whole, whatever its files are.
+TEMPLATE = ROOT / "stormproof" / "driver_package"
 SHIPPED = {".py", ".typed", ".yaml", ".j2", ".css", ".js", ".java", ".jar", ".Dockerfile", ".sh", ".xml"}
 EXPERIMENT = """\
 name: outside
@@ -109,7 +111,8 @@ def test_the_wheel_holds_what_the_tree_does_and_nothing_else(wheel: Path) -> Non
         f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
         for package, folder in FOLDERS.items()
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in SHIPPED and "__pycache__" not in path.parts
+        if "__pycache__" not in path.parts and path.is_file()
+        if path.suffix in SHIPPED or path.is_relative_to(TEMPLATE)
     }
     assert found == wanted
     assert {name.split("/")[0] for name in found} == {package.split("/")[0] for package in FOLDERS}

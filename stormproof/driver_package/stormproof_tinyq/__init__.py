@@ -1,0 +1,1 @@
+"""Puts tinyq under test."""
