@@ -93,6 +93,12 @@ def _summed(file: BinaryIO) -> Sum:
     return Sum(length, crc)
 
 
+def check_appendable(run: Path) -> None:
+    """Raise :class:`MachineError` if the manifest that a run has could not be appended to."""
+    if guarded.is_there(run / FILE):
+        Manifest(run).close()
+
+
 class Manifest:
     """Appends to the manifest of one run. Several may do so at the same time, also in several processes: each line has
     a number, which is counted under a lock. Raises :class:`MachineError` when it can't be written, also where something

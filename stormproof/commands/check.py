@@ -9,6 +9,7 @@ import click
 
 from chaos.errors import BadInput, ChaosError
 from chaos.history import opening
+from chaos.history.manifest import check_appendable
 from chaos.verdict import Engine
 from stormproof.commands import _console, _judging, _progress
 from stormproof.commands._options import json_option, no_loss_option, out_option, verbose_option
@@ -76,6 +77,8 @@ def check(
     from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
     from reports import page_summary
 
+    for run in directories:
+        check_appendable(run)  # the verdict is sealed there, which may be an hour later
     with _judging.engine_for(directories, engine, master, conf) as (chosen, session):
         what = "shards judged" if len(directories) == 1 else "runs judged"
         with _progress.judging_progress(what) as progress:

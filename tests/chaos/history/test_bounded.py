@@ -205,4 +205,8 @@ def test_a_manifest_with_another_name_is_read_and_not_appended_to(tmp_path: Path
     before = (tmp_path / "other").read_bytes()
     with pytest.raises(ChaosError, match="has another name too"):
         Manifest(tmp_path / "run")
+    with pytest.raises(ChaosError, match="has another name too"):
+        manifest.check_appendable(tmp_path / "run")
+    manifest.check_appendable(tmp_path)
     assert list(manifest.read(tmp_path / "run").files) == ["run.json"] and (tmp_path / "other").read_bytes() == before
+    assert not (tmp_path / manifest.FILE).exists()
