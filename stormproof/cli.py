@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -69,8 +70,10 @@ class Commands(click.Group):
             yield title, lines
 
     def _short_help(self, context: click.Context, name: str) -> str:
+        """Return how the help of a command begins, up to its first colon or full stop."""
         command = self.get_command(context, name)
-        return command.get_short_help_str(limit=66) if command is not None else ""
+        text = " ".join((command.help or "").split()) if command is not None else ""
+        return re.split(r"[.:](?: |$)", text)[0]
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

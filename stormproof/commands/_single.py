@@ -165,7 +165,7 @@ def _failed(launch: Launch, directory: Path, error: Exception, view: View) -> En
     if (directory / META).exists():  # nodes that are being ended may make a folder again that was deleted
         _console.err().print(f"what was recorded is in {directory}", markup=False)
     if view is View.JSON:
-        _console.print_json(error_object(launch.seed, text, directory))
+        _console.print_json(error_object(launch.seed, text, directory) | {"replay_command": launch.replay})
     show_replay(launch.replay, err=view is View.JSON)
     return Ended(code=ExitCode.ERROR)
 

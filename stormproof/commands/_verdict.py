@@ -181,6 +181,8 @@ def _show_facts(found: Outcome, console: Console, *, verbose: bool) -> None:
         parts.append("its coverage goal reached" if len(verdict.reached) == 1 else
                      f"all {len(verdict.reached)} coverage goals reached")  # fmt: skip
     _paragraph(console, " · ".join(parts))
+    if screen and (strength := str(screen.json.get("strength", ""))).startswith("weak"):
+        _paragraph(console, strength, style="yellow")
     if verdict.not_reached:
         _paragraph(console, f"not reached: {', '.join(verdict.not_reached)}", style="yellow")
     if verdict.skipped_faults:

@@ -33,7 +33,7 @@ IN_FILES = [
     ("duration: 8s", "duration: 8s\nlaws: [in_sync]", "laws: unknown law 'in_sync'; did you mean 'in-sync'?"),
     ("duration: 8s", "duration: 8s\nreach: [replica damagd]", "did you mean 'replica damaged'?"),
     ("duration: 8s", "duration: 8s\nprofile: {flush: now}", "profile: flush: expected sync or async, got 'now'"),
-    ("duration: 8s", "duration: 8s\n\tx: 1", "x.yaml:5: this is no YAML: found character '\\t'"),
+    ("duration: 8s", "duration: 8s\n\tx: 1", "YAML: found character '\\t'"),
     ("name: good", "name: good\nname: again", "x.yaml:2: the key 'name' stands here for the second time"),
     ("name: good", "name: a/b", "x.yaml:1: name: expected letters, digits"),
     ("- queue:", "- queu:", "x.yaml:6: workloads: unknown workload 'queu'; did you mean 'queue'?"),
