@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ def engine_for(
 
 def _is_local(runs: Sequence[Path], engine: str, *, asked: bool) -> bool:
     """Return whether this process judges these runs. Where nobody ``asked`` for Spark, it also judges large ones on a
-    machine without Java."""
+    machine without Java or Spark."""
     if engine != AUTO or asked:
         return engine == LOCAL
     size = sum(_row_bytes(run) for run in runs)
@@ -138,11 +139,12 @@ def _is_local(runs: Sequence[Path], engine: str, *, asked: bool) -> bool:
         return True
     from chaos.judging.class_archive import find_java
 
-    local, where = False, "on Spark, with all cores"
     try:
         find_java()
+        local = find_spec("pyspark") is None  # as in the image of the harness
     except MachineError:
-        local, where = True, "in this process: Spark, which would use all cores, needs Java 17 or newer"
+        local = True
+    where = "in this process: Spark, on all cores, needs Java 17 and pyspark" if local else "on Spark, with all cores"
     what = f"judging {_counted(len(runs))} ({size / 1e6:,.0f} MB of rows)"
     _console.err().print(f"{what} {where}", markup=False)
     return local
