@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -88,6 +89,9 @@ def stormproof() -> None:
 def main() -> None:
     """Run the command; an error that a person can act on is one clear message and exit code 3."""
     _fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):  # what a terminal's encoding lacks must not end a command
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, _interrupt)
     code = _run(sys.argv[1:])
     if (runs := sys.modules.get("chaos.machines.real_time")) is not None and runs.LEFT:

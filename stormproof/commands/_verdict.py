@@ -123,7 +123,8 @@ def show_run(found: Outcome, console: Console, *, verbose: bool = False) -> None
 
 def _headline(found: Outcome, console: Console) -> None:
     verdict, title = found.verdict, found.screen.title if found.screen else ""
-    mark = f"[bold {COLOURS[verdict.validity]}]{MARKS[verdict.validity]} {verdict.validity}[/]"
+    sign = f"{MARKS[verdict.validity]} " if console.encoding.startswith("utf") else ""
+    mark = f"[bold {COLOURS[verdict.validity]}]{sign}{verdict.validity}[/]"
     qualified = "".join(f"; [bold yellow]{escape(words)}[/]" for words in verdict.qualifiers)
     name = found.meta.name or Path(verdict.run).name
     where = f", {found.meta.deployment}" if found.meta.deployment else ""

@@ -187,6 +187,16 @@ def test_every_mistake_of_a_file_is_a_line_of_its_own(capsys, tmp_path):
     assert [line.partition("storm.yaml:")[2][:2] for line in err.splitlines()] == ["1:", "2:", "3:"]
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["ascii", "posix"],
+)
+def test_a_terminal_that_lacks_letters_costs_no_verdict(tree, environment):
+    done = stormproof(tree, "run", "storm.yaml", "--on", "sim", "--seed", "4", **environment)
+    assert done.returncode == 0 and done.stdout.startswith("VALID  toy, seed 4, sim\n"), (done.stdout, done.stderr)
+
+
 @pytest.mark.parametrize("kind", ["faults", "workloads", "laws", "drivers", "deployments", "mutants"])
 def test_list_prints_json_or_a_table(capsys, kind):
     code, out, _ = call(capsys, "list", kind, "--json")
