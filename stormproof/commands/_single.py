@@ -141,7 +141,8 @@ def single(
         with _progress.run_progress(launch.experiment.duration_s, quiet=view is View.JSON) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
         with _judging.engine_for([directory], engine, ready=session) as (chosen, spark):
-            (examined,) = examine_runs([directory], session=spark, summary=page_summary)
+            with _progress.judging_progress() as judged:
+                (examined,) = examine_runs([directory], session=spark, on_progress=judged, summary=page_summary)
         verdict = judge([examined], engine=Engine(chosen))[0]
     except Exception as error:  # whatever it was: the last line of a failed run is the command that replays it
         if not begun:
