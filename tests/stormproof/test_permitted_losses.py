@@ -74,7 +74,7 @@ def test_the_run_says_which_profile_holds_and_what_was_lost(folder: Path, capfd:
     law = next(one for one in told.out.splitlines() if one.startswith("durability"))
     assert re.search(rf"VALID +{line[1]} lost, as ", law)
     assert read_meta(run).json["profile_from"] == {"by": "experiment", "line": 4}
-    assert f"<title>✓ {line[1]} lost, as " in (run / "report.html").read_text("utf-8")
+    assert f"<title>✓ {line[1]} lost, as the profile permits: " in (run / "report.html").read_text("utf-8")
     case = ElementTree.parse(run / "junit.xml").find(".//testcase[@name='run']/system-out")
     assert case is not None and str(case.text).startswith(f"VALID; {line[1]} lost, as ")
     assert cli._run(["runs", str(folder / "runs")]) == 0
