@@ -21,7 +21,7 @@ from reports.run_report.story import profile_words
 def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | None = None) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
-    profile permits it is a property, and the output of the law's case and of ``run``. The output of ``run`` begins with
+    profile permits it is a property, and the output of the law's case and of ``run``. The output of ``run`` goes on with
     what happened, and the steps that led to it, as the ``screen`` of the report says where there is one.
 
     The names of the cases stay the same from run to run, so that servers can show how each went before: the class is
@@ -44,7 +44,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | N
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=verdict.seconds)
     told = [_printable(line) for line in _told(screen)] if screen else []
-    if lines := [*told, *([verdict.line] if verdict.qualifiers else [])]:
+    if lines := [*([verdict.line] if verdict.qualifiers else []), *told]:
         whole.system_out = "\n".join(lines)
     if verdict.why:
         whole.result = [Error("; ".join(verdict.why), type_=str(verdict.validity))]
