@@ -21,7 +21,7 @@ from reports.run_report.story import profile_words
 def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | None = None) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
-    profile permits it is a property, and the output of the law's case and of ``run``. The output of ``run`` goes on with
+    profile permits it is a property, and the output of the law's case and of ``run``, which goes on with
     what happened, and the steps that led to it, as the ``screen`` of the report says where there is one.
 
     The names of the cases stay the same from run to run, so that servers can show how each went before: the class is
