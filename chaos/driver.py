@@ -367,6 +367,14 @@ class DeclaresExposure(Protocol):
 
 
 @runtime_checkable
+class ReportsVersion(Protocol):
+    """Optional power of a driver: it says which version of its system it runs, for the report."""
+
+    def system_version(self) -> str:
+        """Return the version as people write it, such as ``5.5.0``."""
+
+
+@runtime_checkable
 class CanSwitch(Protocol):
     """Optional power of a driver: a planned switch to another leader."""
 

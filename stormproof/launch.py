@@ -20,7 +20,7 @@ from typing import Any, cast
 from chaos import plugins
 from chaos.deployment import Deployment
 from chaos.draws import Draws
-from chaos.driver import DeclaresExposure, Driver, evidence_of, promising
+from chaos.driver import DeclaresExposure, Driver, ReportsVersion, evidence_of, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
@@ -304,7 +304,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
         "min_acked": least_acked(experiment),
-        "versions": versions(),
+        "versions": {**versions(), **_system_version(driver, experiment.system.name)},
         "machine": machine(),
     }
 
@@ -316,6 +316,10 @@ def least_acked(experiment: Experiment) -> int:
         return experiment.min_acked
     asked = sum(getattr(use.build(), "sends_per_s", 0.0) for use in experiment.workloads) * experiment.duration_s
     return math.ceil(ENOUGH * asked)
+
+
+def _system_version(driver: Driver, system: str) -> dict[str, str]:
+    return {system: driver.system_version()} if isinstance(driver, ReportsVersion) else {}
 
 
 def _exposure(driver: Driver) -> dict[str, Any]:

@@ -104,6 +104,9 @@ class Etcd:
     def queues(self) -> tuple[QueueRef, ...]:
         return ()
 
+    def system_version(self) -> str:
+        return self.options.version
+
     def profile(self) -> Profile:
         """Return the strictest profile: a write is on most members' disks when acknowledged, and only who has it can
         lead."""

@@ -181,6 +181,9 @@ class RocketMQ:
             )
         return ClusterSpec(nodes=self.nodes.nodes(self.promised), codec=RemotingCodec())
 
+    def system_version(self) -> str:
+        return self.options.version
+
     def client(self, network: Network, name: str) -> Client:
         return QueueClient(network, name, self.nodes, levels=self._levels)
 
