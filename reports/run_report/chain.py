@@ -91,8 +91,13 @@ def _who(arrow: Arrow) -> str:
 
 def shown(text: str) -> str:
     """Return words for people: long numbers grouped, long texts cut."""
-    grouped = re.sub(r"(?<![\w./-])\d{5,}(?![\w/]|\.\d)", lambda found: f"{int(found[0]):,}", text)
-    return grouped if len(grouped) <= WORDS else grouped[: WORDS - 1] + "…"
+    whole = grouped(text)
+    return whole if len(whole) <= WORDS else whole[: WORDS - 1] + "…"
+
+
+def grouped(text: str) -> str:
+    """Return a text with commas in its long numbers, but not in names."""
+    return re.sub(r"(?<![\w./-])\d{5,}(?![\w/]|\.\d)", lambda found: f"{int(found[0]):,}", text)
 
 
 def _briefly(text: str) -> str:

@@ -9,21 +9,43 @@ from typing import Any
 
 from chaos.verdict import RunVerdict, Validity
 
-#: Reasons as they are recorded, the most telling first, and what a title makes of them.
+#: Reasons as they are recorded, the most telling first; what a title makes of them, and what would give evidence.
 _TITLES = (
-    (r"only (\d+) of (\d+) recorded rows are left", "The recording is damaged: {0} of {1} rows are left"),
-    (r"the run was interrupted", "The run was interrupted"),
-    (r"the harness failed: (.+)", "The run failed: {0}"),
-    (r"a node died of its own error: (.{0,80})", "A node died of its own error: {0}"),
-    (r"the Spark job failed.*", "The judging failed"),
-    (r"only (\d+) writes? of workloads? (?:was|were) acknowledged, and (\d+) are the least.*",
-     "Too little evidence: {0} acknowledged writes, of at least {1}"),
-    (r"no write of a workload was acknowledged.*", "No write was acknowledged: there was nothing to keep"),
-    (r"no queue was drained.*", "No queue was read to its end: what is missing can't be told from what was not read"),
-    (r"no (.+) took effect, though the experiment asks for it", "No {0} took effect"),
-    (r"the experiment demands the law (.+), which was not judged", "The promise {0}, which the experiment demands, was "
-     "not judged"),
-)  # fmt: skip
+    (
+        r"only (\d+) of (\d+) recorded rows are left",
+        "The recording is damaged: {0} of {1} rows are left",
+        "Record it again; what is missing does not come back.",
+    ),
+    (r"the run was interrupted", "The run was interrupted", "Let it come to its end."),
+    (r"the harness failed: (.+)", "The run failed: {0}", "`error.txt` in the run says where, if it is a bug."),
+    (r"a node died of its own error: (.{0,80}).*", "A node died of its own error: {0}", "Its log is in `logs/`."),
+    (r"the Spark job failed.*", "The judging failed", "Judge it again, perhaps with `--engine local`."),
+    (
+        r"only (\d+) writes? of workloads? (?:was|were) acknowledged, and (\d+) are the least.*",
+        "Too little evidence: {0} acknowledged writes, of at least {1}",
+        "Make the load longer, or faults shorter; if few are meant, say `min_acked` in the experiment.",
+    ),
+    (
+        r"no write of a workload was acknowledged.*",
+        "No write was acknowledged: there was nothing to keep",
+        "Look whether clients reach the system without faults.",
+    ),
+    (
+        r"no queue was drained.*",
+        "No queue was read to its end: what is missing can't be told from what was not read",
+        "Let the run come to its end, and give `bounds: {drain_s: …}` more time.",
+    ),
+    (
+        r"no (.+) took effect, though the experiment asks for it",
+        "No {0} took effect",
+        "`stormproof doctor` says what this machine can do.",
+    ),
+    (
+        r"the experiment demands the law (.+), which was not judged",
+        "The promise {0}, which the experiment demands, was not judged",
+        "Its reason stands under Promises.",
+    ),
+)
 #: A title has so many letters of a reason that has no words of its own.
 _LETTERS = 140
 
@@ -38,9 +60,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """``reasons``: those of the run first. ``promises``: all that could not be judged."""
+    """``advice``: what would give evidence, "" where that is not known. ``reasons``: those of the run first.
+    ``promises``: all that could not be judged."""
 
     title: str
+    advice: str
     reasons: Sequence[Reason]
     promises: Sequence[str]
 
@@ -48,7 +72,7 @@ class Diagnosis:
     def json(self) -> dict[str, Any]:
         """The diagnosis as ``--json`` prints it."""
         reasons = [{"text": one.text, "promises": list(one.promises)} for one in self.reasons]
-        return {"title": self.title, "reasons": reasons, "promises": list(self.promises)}
+        return {"title": self.title, "advice": self.advice, "reasons": reasons, "promises": list(self.promises)}
 
 
 def diagnosis(verdict: RunVerdict) -> Diagnosis:
@@ -62,7 +86,8 @@ def diagnosis(verdict: RunVerdict) -> Diagnosis:
             by_text.setdefault(text, []).append(law.law)
     reasons = [Reason(text=text) for text in whole]
     reasons += [Reason(text=text, promises=names) for text, names in by_text.items()]
-    return Diagnosis(title=_title(reasons), reasons=reasons, promises=[law.law for law in unknown])
+    title, advice = _title(reasons)
+    return Diagnosis(title=title, advice=advice, reasons=reasons, promises=[law.law for law in unknown])
 
 
 def _others(why: str, whole: Sequence[str]) -> Iterator[str]:
@@ -86,10 +111,11 @@ def _folded(reasons: Iterator[str]) -> list[str]:
     return folded
 
 
-def _title(reasons: Sequence[Reason]) -> str:
-    for pattern, title in _TITLES:
+def _title(reasons: Sequence[Reason]) -> tuple[str, str]:
+    for pattern, title, advice in _TITLES:
         for reason in reasons:
             if found := re.fullmatch(pattern, reason.text):
-                return title.format(*(f"{int(part):,}" if part.isdigit() else part for part in found.groups()))
+                parts = (f"{int(part):,}" if part.isdigit() else part for part in found.groups())
+                return title.format(*parts), advice
     text = reasons[0].text if reasons else "evidence is missing"
-    return text[:1].upper() + (text[1:] if len(text) <= _LETTERS else text[1 : _LETTERS - 1] + "…")
+    return text[:1].upper() + (text[1:] if len(text) <= _LETTERS else text[1 : _LETTERS - 1] + "…"), ""

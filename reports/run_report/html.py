@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from reports.moments.kept import kept
 from reports.parts import Parts
 from reports.run_report.acts import acts
 from reports.run_report.cards import cards
+from reports.run_report.chain import grouped
 from reports.run_report.diagnosis import Diagnosis
 from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.first_screen import FirstScreen
@@ -49,6 +51,8 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
         verdict=verdict,
         screen=screen,
         qualifiers=coded("; ".join(verdict.qualifiers)),
+        coded=coded,
+        unbroken=unbroken,
         promises=promises(verdict, _by_policy(verdict), _reasons(screen.diagnosis)),
         meta=meta,
         replay=meta.replay_command,
@@ -105,6 +109,11 @@ def _allowed(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
         }
         for (law, name, policy), each in found.items()
     ]
+
+
+def unbroken(text: str) -> str:
+    """Return a text with its long numbers grouped, and no line between a number and its unit."""
+    return re.sub(r"(\d) (m?s)\b", "\\1\N{NO-BREAK SPACE}\\2", grouped(text))
 
 
 def coded(text: str) -> Markup:

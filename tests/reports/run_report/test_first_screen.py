@@ -93,6 +93,7 @@ def test_an_unknown_run_gives_each_reason_once() -> None:
     why = [*whole, *(f"{law.law}: {law.why}" for law in laws)]
     found = diagnosis(replace(verdict(validity=Validity.UNKNOWN), laws=laws, why=why))
     assert found.title == "The recording is damaged: 16,384 of 36,010 rows are left"
+    assert found.advice.startswith("Record it again")
     assert [one.text for one in found.reasons] == [*whole, "queue 0 was not read (and so queues 1, 2, 3)"]
     assert (found.reasons[2].promises, found.promises) == ([L.DURABILITY], [L.DURABILITY, L.ORDER])
 
