@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from reports.finding.model import Finding
 from reports.markdown import code, escaped
 from reports.printable import document
+from reports.run_report.chain import Step
 
 
 def markdown(finding: Finding) -> str:
@@ -17,7 +18,7 @@ def markdown(finding: Finding) -> str:
 
 def _lines(finding: Finding) -> Iterator[str]:
     yield f"# {escaped(finding.title)}"
-    yield from ("", f"{escaped(finding.sentence)}.", "")
+    yield from ("", f"{escaped(finding.sentence)}.", "", *(f"1. {escaped(_step(step))}" for step in finding.chain), "")
     yield from (f"* {name}: {code(value)}" for name, value in finding.facts)
     found, whole = finding.often
     yield f"* seen in {found} of {whole} judged run{'' if whole == 1 else 's'} of this experiment"
@@ -39,6 +40,12 @@ def _lines(finding: Finding) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
     yield from ("", "## Experiment", "", *_fenced(finding.experiment, "yaml"))
     yield from ("", "## Configuration and versions", "", escaped(versions), "", *_fenced(finding.configuration, "json"))
+
+
+def _step(step: Step) -> str:
+    at = "" if step.at_s is None else f"{step.at_s:.3f} s, "
+    decided = f", decided by {' or '.join(step.decided)}" if step.decided else ""
+    return f"{at}{step.kind}: {step.text}{decided}"
 
 
 def _fenced(text: str, language: str) -> list[str]:

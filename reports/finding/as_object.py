@@ -16,6 +16,7 @@ def as_object(finding: Finding) -> dict[str, Any]:
         "of": finding.of,
         "title": finding.title,
         "sentence": finding.sentence,
+        "chain": [step.json for step in finding.chain],
         "facts": dict(finding.facts),
         "seen": {"in": found, "of": whole},
         "replay": finding.replay,

@@ -13,8 +13,9 @@ from chaos.errors import BadInput, ChaosError
 from chaos.history import directory
 from chaos.history.row import Row
 from reports.run_report.causes import Cause, Kind
+from reports.run_report.chain import Step
 from reports.run_report.judged import JudgedRun, judged_run
-from reports.run_report.story import facts, sentence, title
+from reports.run_report.story import facts, sentence
 from reports.run_report.strip import Event, Part, Strip, strip
 
 #: A simulated run can be repeated exactly.
@@ -36,16 +37,17 @@ class TracedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause. ``number`` counts from 1 in the order of the report, ``of`` is how many there are. ``quoted``:
-    violations in their own words, with the rows behind them. ``strip`` is None when no row shows anything. ``traced``:
-    rows by node, in order of time. ``logs``: files of nodes in the run's directory. ``often``: of how many runs of the
-    same experiment in the same folder how many show a violation of the same kind, and how many there are. ``unknown``:
-    what this run leaves unknown, a sentence each."""
+    """One cause; ``chain``: its steps. ``number`` counts from 1 in the order of the report, ``of`` is how many there
+    are. ``quoted``: violations in their own words, with the rows behind them. ``strip`` is None when no row
+    shows anything. ``traced``: rows by node, in order of time. ``logs``: files of nodes in the run's directory.
+    ``often``: of how many runs of the same experiment in the same folder how many show a violation of the same
+    kind, and how many there are. ``unknown``: what this run leaves unknown, a sentence each."""
 
     number: int
     of: int
     title: str
     sentence: str
+    chain: Sequence[Step]
     facts: Sequence[tuple[str, str]]
     kinds: Sequence[tuple[str, str, int]]
     quoted: Sequence[tuple[str, str, Sequence[int]]]
@@ -72,15 +74,17 @@ def find(run: Path, number: int) -> Finding:
         raise BadInput(f"{run}: no violation was found, so there is nothing to hand on")
     if not 1 <= number <= len(judged.causes):
         raise BadInput(f"{run}: there is no cause {number}; its causes are numbered from 1 to {len(judged.causes)}")
-    cause, kinds = judged.causes[number - 1].first, judged.causes[number - 1].kinds
+    group = judged.causes[number - 1]
+    cause, kinds = group.first, group.kinds
     drawn = strip(cause, judged.all_rows)
     meta = judged.history.meta
     configured = {name: meta.json[name] for name in ("profile", "drawn", "bounds", "nodes") if meta.json.get(name)}
     return Finding(
         number=number,
         of=len(judged.causes),
-        title=title(cause),
+        title=group.title,
         sentence=sentence(cause),
+        chain=group.chain,
         facts=facts(meta, judged.verdict.seed),
         kinds=[(kind.law, kind.name, kind.here) for kind in kinds],
         quoted=[(v.law, v.anomaly.explanation, v.anomaly.rows) for v in cause.violations[:QUOTED]],
