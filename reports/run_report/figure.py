@@ -42,15 +42,16 @@ COLOURS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
-    ``found``: for each kind of violation its name, how often it was found, and the seconds at which those were done of
-    which that is known; ``controllers_first``: the run is about what the controllers agreed on; ``opened``: a broken
-    promise is about what is folded else."""
+    ``found``: for each kind of violation its name, how often it was found, and the seconds at which those were
+    done of which that is known; ``two_masters``: from when to when there were two; ``controllers_first``: the
+    run is about what the controllers agreed on; ``opened``: a broken promise is about what is folded else."""
 
     marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
     found: Sequence[tuple[str, int, Numbers]] = ()
+    two_masters: Sequence[tuple[float, float]] = ()
     controllers_first: bool = False
     opened: bool = False
 
@@ -101,7 +102,11 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     if story.terms and figure.controllers_first:
         yield _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
     if story.roles:
-        yield _bars(axis, "Roles and master epochs", story.roles, labels.of_role)
+        doubled = [
+            Bar(lane="two masters", start_s=start, end_s=end, label=f"2 masters for {end - start:.1f} s", kind="two")
+            for start, end in figure.two_masters
+        ]
+        yield _bars(axis, "Roles and master epochs", [*story.roles, *doubled], labels.of_role)
     if figure.fates:
         yield replace(_fates(axis, figure.fates), name="messages", folded=figure.controllers_first)
     if figure.found:

@@ -23,7 +23,7 @@ from reports.run_report.figure import Figure, axis_of, draw
 from reports.run_report.first_screen import FirstScreen
 from reports.run_report.judged import JudgedRun
 from reports.run_report.lags import lags
-from reports.run_report.master_terms import master_terms
+from reports.run_report.master_terms import master_terms, two_masters
 from reports.run_report.promises import promises
 from reports.run_report.shrunk import shrunk
 from reports.run_report.states import states
@@ -127,12 +127,14 @@ def coded(text: str) -> Markup:
 def _figure(run: JudgedRun, marks: Sequence[tuple[int, float]]) -> Markup:
     story, axis = run.story, axis_of(run.story)
     overall, replicas = run.found.fates
+    terms = master_terms(run.history, story.faults)
     broken = {law.law for law in run.verdict.laws if law.validity is Validity.INVALID}
     figure = Figure(
         marks=marks,
         fates=overall,
         replicas=replicas,
-        lags=lags(run.history, master_terms(run.history, story.faults)),
+        lags=lags(run.history, terms),
+        two_masters=two_masters(terms),
         found=acts(run.verdict.violations, story, overall, Parts(axis.left_s, axis.right_s)),
         controllers_first=bool(run.objects),
         opened=bool(broken & ABOUT_TIME),

@@ -31,7 +31,8 @@ def _initials(nodes: Iterable[str]) -> dict[str, str]:
 
 def of_role(bar: Bar) -> tuple[str, ...]:
     """Return labels of a role: with its epoch, or the epoch alone; the bar's colour says the role."""
-    return tuple(dict.fromkeys((bar.label, bar.label.removeprefix(bar.kind).strip())))
+    brief = bar.label.rpartition(" for ")[2].removeprefix(bar.kind).strip()
+    return tuple(dict.fromkeys((bar.label, brief)))
 
 
 def chosen(labels: Sequence[str], letters: int) -> str:

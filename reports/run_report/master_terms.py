@@ -61,6 +61,14 @@ def master_terms(history: History, faults: Sequence[FaultLine]) -> list[MasterTe
     return sorted(found, key=lambda term: (term.group, term.epoch, term.start_s))
 
 
+def two_masters(terms: Sequence[MasterTerm]) -> list[tuple[float, float]]:
+    """Return from when to when the old master of a group kept its role after a new one had taken it."""
+    changes = (change_to(terms, term.group, term.epoch) for term in terms)
+    return [
+        (change.at_s, change.at_s + change.two_masters_s) for change in changes if change and change.two_masters_s > 0
+    ]
+
+
 def change_after(terms: Sequence[MasterTerm], group: str, epoch: int) -> EpochChange | None:
     """Return the change that ended this epoch; None if there was no later one."""
     later = [term for term in terms if term.group == group and term.epoch > epoch]

@@ -16,6 +16,7 @@ from reports.run_report.fates import Fate
 from reports.run_report.figure import DOTS, Figure, axis_of, draw
 from reports.run_report.lags import Lag, lags
 from reports.run_report.master_terms import master_terms
+from reports.run_report.master_terms import two_masters as both_at_once
 from reports.run_report.states import states
 from reports.run_report.story import environment
 from reports.summary import Bar, Story
@@ -48,6 +49,14 @@ def test_a_replica_is_behind_the_newest_master_and_an_old_master_ahead_of_it(tmp
     assert found["broker-0"] == {1.0: 0.0, 2.0: 0.0, 4.0: -3500.0, 6.0: 0.0}
     assert found["broker-1"] == {1.0: 600.0, 2.0: 1000.0, 4.0: 0.0, 6.0: 0.0}
     assert found["confirmed"][1.0] == 100.0
+
+
+def test_two_masters_at_once_have_a_lane_of_their_own(tmp_path: Path) -> None:
+    rows, story = two_masters(MadeRun(tmp_path))
+    both = both_at_once(master_terms(rows, story.faults))
+    assert both == [(3.0, 5.0)]
+    page = draw(story, Figure(marks=[], two_masters=both))
+    assert "2 masters for 2.0 s, 3.00 s to 5.00 s" in page
 
 
 def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
