@@ -1,8 +1,9 @@
 """Run the commands of a page in order, in one shell, and compare what they print with what the page says.
 
 ``python tests/tutorial.py docs/tutorial.md`` does it in the current folder, which should be empty. With ``--write`` it
-puts what was printed into the page instead; lines that the page leaves out (``...``) stay out. ``--install`` prints the
-page's commands that show no output, for ``tests/tutorial_container.sh``. Needs the standard library alone.
+puts what was printed into the page instead, and into the numbers of its prose; lines that the page leaves out (``...``)
+stay out. ``--install`` prints the page's commands that show no output, for ``tests/tutorial_container.sh``. Needs the
+standard library alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from pathlib import Path
 #: A line of the page that stands for any number of lines.
 LEFT_OUT = "..."
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)*(?![\w])")
+#: Numbers in prose that no command prints: of headings and lists, of versions, and in addresses and commands.
+NOT_SHOWN = re.compile(r"^#.*$|^ *\d+\. |Python [\d.]+|\]\([^)]*\)|`(?:stormproof|\.?/)[^`]*`", re.MULTILINE)
 #: When a run began is part of its name, and differs each time.
 BEGAN = re.compile(r"\b\d{8}T\d{6}\b")
 #: What the shell prints before the output of each command.
@@ -101,12 +106,42 @@ def misfits(page: Page, printed: Sequence[Sequence[str]]) -> list[str]:
     return wrong
 
 
+def unshown(text: str) -> list[str]:
+    """The numbers of a page's prose that stand neither in the output that it shows nor in the files that it gives."""
+    blocks, prose = FENCE.findall(text), NOT_SHOWN.sub("", FENCE.sub("", text))
+    shown = {_value(number) for block in blocks for number in re.findall(r"\d+(?:[.,]\d+)*", block)}
+    return [number for number in NUMBER.findall(prose) if _value(number) not in shown]
+
+
+def _value(number: str) -> str:
+    """Without the commas of thousands."""
+    return number.replace(",", "")
+
+
+def renumbered(text: str, said: Sequence[str], printed: Sequence[str]) -> str:
+    """The page with those numbers of its prose replaced that have changed from the lines said to the lines printed:
+    where both are alike but for numbers, and no number has become two."""
+    pairs: dict[str, set[str]] = {}
+    for old, new in zip(said, printed, strict=False):
+        if NUMBER.sub("", _plain(old)) == NUMBER.sub("", _plain(new)):
+            for before, after in zip(NUMBER.findall(_plain(old)), NUMBER.findall(_plain(new)), strict=True):
+                pairs.setdefault(before, set()).add(after)
+    changed = {before: next(iter(after)) for before, after in pairs.items() if len(after) == 1}
+    parts = FENCE.split(text)
+    return "".join(
+        part if part.startswith("```") else NUMBER.sub(lambda one: changed.get(_value(one[0]), one[0]), part)
+        for part in parts
+    )
+
+
 def rewritten(text: str, page: Page, printed: Sequence[Sequence[str]]) -> str:
-    """The page with the output of those commands replaced that no longer fit."""
+    """The page with the output of those commands replaced that no longer fit, and the numbers that the prose has of
+    it."""
     for command, lines in zip(page.commands, printed, strict=True):
         if not fits(command.printed, lines):
-            said = "\n".join([f"$ {command.line}", *command.printed])
-            text = text.replace(said, "\n".join([f"$ {command.line}", *_shortened(command.printed, lines)]), 1)
+            said, now = "\n".join([f"$ {command.line}", *command.printed]), _shortened(command.printed, lines)
+            text = text.replace(said, "\n".join([f"$ {command.line}", *now]), 1)
+            text = renumbered(text, command.printed, now)
     return text
 
 
