@@ -22,6 +22,8 @@ BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
 SHOWN = (".svg", ".png", ".css")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+#: What the dark form of a picture is called, beside its light one. The site shows the one that goes with its colours.
+DARK = ".dark.png"
 #: An item of a list in a list: two spaces are enough on a forge, Python-Markdown wants four.
 NESTED = re.compile(r"^  (\* )", re.MULTILINE)
 #: A page in a line of the configuration.
@@ -50,8 +52,11 @@ def page(name: str, folder: Path, text: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         bang, text, target, anchor = found.groups(default="")
-        there = place((folder / target).resolve())
-        up = "../" * name.count("/")
+        path = (folder / target).resolve()
+        there, up = place(path), "../" * name.count("/")
+        if bang and path.with_suffix(DARK).exists():
+            dark = place(path.with_suffix(DARK))
+            return f"![{text}]({up}{there}#only-light)![{text}]({up}{dark}#only-dark)"
         return f"{bang}[{text}]({up}{there}{anchor})" if there else text
 
     parts = FENCE.split(text)

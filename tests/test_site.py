@@ -11,7 +11,7 @@ import click
 import pytest
 
 from chaos.experiment.reader import load
-from docs import site
+from docs import pictures, site
 from stormproof import shipped
 from stormproof.cli import stormproof
 
@@ -20,6 +20,7 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md")
 SHIPPED = shipped.experiments(ROOT)
 #: Pages that the navigation has a place for before they are written.
 LATER = {"ci.md", "runs.md"}
+TABS = ["Start", "Use it", "Your system", "Understand", "Reference", "Internals"]
 FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -122,16 +123,31 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_the_configuration_leaves_out_pages_that_are_not_written() -> None:
     made = tomllib.loads(site.config())["project"]
-    assert [next(iter(part)) for part in made["nav"]] == ["Start", "Guides", "Reference", "Design"]
+    assert [next(iter(part)) for part in made["nav"]] == TABS
     assert set(site.NAMED.findall(site.config())) == {name for name, _ in site.sources() if name.endswith(".md")}
 
 
 def test_links_out_of_the_docs_become_text_or_pages_of_the_site() -> None:
-    links = "[a](../CONTRIBUTING.md#rules) [b](../chaos/api.py) [c](laws.md) ![d](report.png) [e](https://it.example)"
+    links = (
+        "[a](../CONTRIBUTING.md#rules) [b](../chaos/api.py) [c](laws.md) ![d](etcd-lock.png) [e](https://it.example)"
+    )
     text = f"{links}\n```\n[f](../chaos)\n```\n* g\n  * h\n"
-    made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](report.png) [e](https://it.example)"
+    made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](etcd-lock.png) [e](https://it.example)"
     assert site.page("api.md", site.HOME, text) == f"{made}\n```\n[f](../chaos)\n```\n* g\n    * h\n"
     assert site.page("design/nodes.md", site.HOME / "design", "[a](../wire.md)") == "[a](../wire.md)"
+
+
+def test_a_picture_with_a_dark_form_is_shown_in_both() -> None:
+    both = "![a](../report.png#only-light)![a](../report.dark.png#only-dark)"
+    assert site.page("plugins/a.md", site.HOME / "plugins", "![a](../report.png)") == both
+    assert site.page("a.md", site.HOME, "![a](etcd-lock.png)") == "![a](etcd-lock.png)"
+
+
+def test_the_pictures_of_reports_are_those_of_the_pages_runs() -> None:
+    found = pictures.pictures(text_of("docs/runs.md"))
+    shown = {path.relative_to(site.HOME).as_posix() for path in site.HOME.glob("gallery/*.png")} | {pictures.FIRST}
+    assert set(found) == {name for name in shown if not name.endswith(site.DARK)}
+    assert all((site.HOME / name).with_suffix(site.DARK).exists() for name in found)
 
 
 @pytest.mark.parametrize("drawing", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)

@@ -79,7 +79,8 @@ def _print_overview(console: Console) -> None:
     for name, kind in KINDS.items():
         console.print(f"[bold]{name}[/] (options: `stormproof list {name}`)")
         for plugin, summary in plugins.summaries(kind).items():
-            words = f"{escape(plugin)}  [dim]{escape(summary)}[/]"
+            name_shown = plugin.replace("_", "-") if kind is PluginKind.LAW else plugin  # as promises are written
+            words = f"{escape(name_shown)}  [dim]{escape(summary)}[/]"
             console.print(Padding(words, INDENTED, expand=False))
     console.print(f"[bold]{EXPERIMENTS}[/]: `stormproof list {EXPERIMENTS}` names those that `stormproof run` knows")
     console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
@@ -88,7 +89,7 @@ def _print_overview(console: Console) -> None:
 def _entries(kind: str) -> list[dict[str, Any]]:
     if kind == MUTANTS:
         return [
-            {"system": driver, **dataclasses.asdict(mutant), "command": _command(mutant)}
+            {"system": driver, **dataclasses.asdict(mutant), "command": shown_by(mutant)}
             for driver in plugins.names(PluginKind.DRIVER)
             for mutant in _mutants(driver)
         ]
@@ -99,12 +100,23 @@ def _entries(kind: str) -> list[dict[str, Any]]:
         from chaos.judging.registry import registry
 
         broken = registry().broken  # also what loads, but makes no law, or one that another plug-in has already
-        descriptions = [dataclasses.replace(one, error=broken.get(one.name, one.error)) for one in descriptions]
+        descriptions = [
+            dataclasses.replace(one, name=promise, error=broken.get(one.name, one.error))
+            for one in descriptions
+            for promise in _promises(one.name) or (one.name,)
+        ]
     return [_entry(description) for description in descriptions]
 
 
-def _command(mutant: Any) -> str:
-    """Return the command that shows the bug."""
+def _promises(plugin: str) -> list[str]:
+    """Return the names of what a plug-in judges, as experiments and verdicts have them."""
+    from chaos.judging.registry import registry
+
+    return list(dict.fromkeys(law.promise.name for (name, _), law in registry().kernels.items() if name == plugin))
+
+
+def shown_by(mutant: Any) -> str:
+    """Return the command of a run in which this planted bug breaks its promise."""
     return f"stormproof run {mutant.scenario or QUICKSTART} --on sim --seed {mutant.seed} --mutant {mutant.name}"
 
 

@@ -1,5 +1,5 @@
 """The table of ``checkers/witnesses.md`` names every field that a law reads, who reports it, and who else could. It
-has lines of its own for what a law reads from the day on which the law has a section of its own in ``docs/laws.md``."""
+has lines of its own for what a law reads from the day on which the law has a page of its own in ``docs/promises``."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def told() -> set[tuple[str, str]]:
 
 
 def described() -> set[str]:
-    """The laws that have a section of their own."""
-    return set(re.findall(r"^## (\S+)$", (ROOT / "docs" / "laws.md").read_text("utf-8"), re.MULTILINE))
+    """The laws that have a page of their own, with more than what is made from their class."""
+    pages = (ROOT / "docs" / "promises").glob("*.md")
+    return {path.stem for path in pages if "\n## " in path.read_text("utf-8")}
 
 
 def declared(laws: Container[str]) -> set[tuple[str, str]]:
@@ -91,7 +92,9 @@ def test_the_table_has_all_fields_that_laws_read() -> None:
 
 
 def test_the_table_names_only_fields_that_there_are() -> None:
-    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("history.md", "laws.md")]
+    docs = ROOT / "docs"
+    paths = (docs / "history.md", docs / "laws.md", *docs.glob("promises/*.md"))
+    pages = [path.read_text("utf-8") for path in paths]
     known = {*COLUMNS, *(word for page in pages for word in re.findall(r"\w+", page))}
     assert {name for row in table() for name in quoted(row[1])} - known == set()
 

@@ -8,12 +8,15 @@ import pytest
 from rich.console import Console
 
 from chaos import plugins
+from chaos.judging.registry import registry
 from chaos.plugins import PluginKind
 from stormproof import cli
 from stormproof.commands import _console
 from stormproof.commands.list import _lines
 
 NAMES = {kind: plugins.names(kind) for kind in PluginKind}
+#: Promises have one spelling: in lists, in experiments (`laws`) and in verdicts.
+PROMISES = tuple(promise.name for promise in registry().promises)
 
 
 @pytest.mark.parametrize("kind", list(PluginKind))
@@ -43,8 +46,14 @@ def test_a_list_is_readable_at_60_columns(
     if kind == "mutants":
         known = [mutant.name for driver in NAMES[PluginKind.DRIVER] for mutant in plugins.mutants(driver)]
     else:
-        known = [name for one, names in NAMES.items() if kind in ("", f"{one}s") for name in names]
+        shown = {**NAMES, PluginKind.LAW: PROMISES}
+        known = [name for one, names in shown.items() if kind in ("", f"{one}s") for name in names]
     assert set(known) <= {line.split()[0] for line in lines if line}
+
+
+def test_laws_are_listed_as_experiments_name_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._run(["list", "laws", "--json"]) == 0
+    assert {one["name"] for one in json.loads(capsys.readouterr().out)} == set(PROMISES)
 
 
 def test_defaults_are_shown_as_a_file_says_them(capsys: pytest.CaptureFixture[str]) -> None:

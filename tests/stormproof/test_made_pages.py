@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.judging.registry import registry
 from stormproof import catalogue, commands_page, events_page, laws_page, options_page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -16,6 +17,7 @@ MADE = {
     "history.md": events_page.write,
     "laws.md": laws_page.write,
     "options.md": options_page.write,
+    **{f"promises/{promise.name}.md": laws_page.write_promise for promise in registry().promises},
 }
 
 
