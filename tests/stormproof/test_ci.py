@@ -25,8 +25,9 @@ ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "action.yml")
 TEMPLATE: dict[str, Any] = YAML(typ="safe").load(ROOT / "ci" / "gitlab.yml")[".stormproof"]
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+SCRIPTS_OF_ACTION: dict[str, str] = {step["name"]: step["run"] for step in STEPS if "run" in step}
 SCRIPTS = {
-    **{step["name"]: step["run"] for step in STEPS if "run" in step},
+    **SCRIPTS_OF_ACTION,
     **{name: "\n".join(TEMPLATE[name]) for name in ("before_script", "script", "after_script")},
 }
 
@@ -62,7 +63,7 @@ def test_what_the_steps_call_exists(name: str) -> None:
 def test_calls_are_seen() -> None:
     told = commands_in('a; stormproof run "$X" --on sim && stormproof summary --out x | tee y\nstormproof list > z')
     assert told == [["run", "$X", "--on", "sim"], ["summary", "--out", "x"], ["list"]]
-    assert {words[0] for script in SCRIPTS.values() for words in commands_in(script)} == {"run", "summary"}
+    assert {words[0] for script in SCRIPTS.values() for words in commands_in(script)} == {"install", "run", "summary"}
 
 
 def test_the_action_is_what_github_demands_of_a_composite_one() -> None:
@@ -110,7 +111,8 @@ def machine_of_ci(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]
     (site / "dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}  # 0: pip reads it as "no"
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return {**kept, **offline, "PATH": f"{python.parent}:{os.environ['PATH']}", "CHECKOUT": str(home / "stormproof")}
+    return {**kept, **offline, "PATH": f"{python.parent}:{os.environ['PATH']}", "CHECKOUT": str(home / "stormproof"),
+            "XDG_CACHE_HOME": str(home / "cache")}  # fmt: skip
 
 
 def shell(script: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -140,10 +142,14 @@ def test_the_steps_of_the_action_run_and_sum_up(machine_of_ci: Mapping[str, str]
     for folder in ("good", "bad"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "small.yaml").write_text(EXPERIMENT)
-    codes, page = on_github(tmp_path / "good", machine_of_ci, experiment="small.yaml", seeds="0..1")
+    of_driver = {"packages": "./stormproof-shop", "systems": "shop@1"}
+    words = [sys.executable, "-m", "stormproof", "new", "driver", "shop"]
+    subprocess.run(words, cwd=tmp_path / "good", env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    codes, page = on_github(tmp_path / "good", machine_of_ci, experiment="small.yaml", seeds="0..1", **of_driver)
+    assert list(Path(machine_of_ci["XDG_CACHE_HOME"], "stormproof", "systems").glob("shop-1-*"))
     assert set(codes.values()) == {0} and page == "## Stormproof: 2 VALID\n"
     codes, page = on_github(tmp_path / "bad", machine_of_ci, experiment="small.yaml", arguments=f"--mutant {BUG}")
-    assert codes == {"Install Stormproof": 0, "Run the experiment": 1, "Sum up": 0}
+    assert codes == {**dict.fromkeys(SCRIPTS_OF_ACTION, 0), "Run the experiment": 1}
     assert page.startswith("## Stormproof: 1 INVALID\n") and "Partition of broker-0 at 1.0 s" in page
     assert f"`stormproof run small.yaml --on sim --seed 0 --mutant {BUG}`" in page
 
