@@ -4,7 +4,7 @@ PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 # Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock pages pictures docs dist clean
+.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock pages docs dist clean
 
 setup:
 	./setup.sh
@@ -53,10 +53,6 @@ pages: setup
 	.venv/bin/python -m stormproof.events_page docs/history.md
 	.venv/bin/python -m stormproof.laws_page docs/laws.md
 	.venv/bin/python -m stormproof.options_page docs/options.md
-
-# Reports as pages show them, light and dark. Needs Chromium.
-pictures: setup
-	.venv/bin/python docs/pictures.py
 
 # The site, in .cache/docs/site. It has an environment of its own, and a broken link fails it.
 docs: pages .cache/docs-env/ready

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from chaos.experiment.reader import load
-from docs import pictures, site
+from docs import site
 from stormproof import shipped
 from stormproof.cli import stormproof
 
@@ -141,13 +141,6 @@ def test_a_picture_with_a_dark_form_is_shown_in_both() -> None:
     both = "![a](../report.png#only-light)![a](../report.dark.png#only-dark)"
     assert site.page("plugins/a.md", site.HOME / "plugins", "![a](../report.png)") == both
     assert site.page("a.md", site.HOME, "![a](etcd-lock.png)") == "![a](etcd-lock.png)"
-
-
-def test_the_pictures_of_reports_are_those_of_the_pages_runs() -> None:
-    found = pictures.pictures(text_of("docs/runs.md"))
-    shown = {path.relative_to(site.HOME).as_posix() for path in site.HOME.glob("gallery/*.png")} | {pictures.FIRST}
-    assert set(found) == {name for name in shown if not name.endswith(site.DARK)}
-    assert all((site.HOME / name).with_suffix(site.DARK).exists() for name in found)
 
 
 @pytest.mark.parametrize("drawing", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)

@@ -1,7 +1,8 @@
 """The gallery in the documents: what the first screen of a report says of planted bugs, one for each of six laws.
 
 Each story in ``docs/runs.md`` is the one that the report of the run tells. With ``STORMPROOF_REWRITE=1``
-the page and its pictures are made anew (they need Chromium): look at the difference before you commit it.
+the page and its pictures, light and dark, are made again (they need Chromium): look at the difference before you commit
+it. The first of them is shown on the first page of the docs, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE, PICTURES = DOCS / "runs.md", DOCS / "gallery"
 #: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
 WIDTH, HEIGHT, COLOURS, MOST = 1440, 900, 80, 100_000
+#: The picture on the first page, its size, and how the dark form of a picture is called.
+FIRST, FIRST_SIZE = DOCS / "report.png", (1200, 1150)
+DARK = ".dark.png"
 #: A page's size in bytes, and on paper.
 PAGE_BYTES, SHEETS = 500_000, 6
 
@@ -119,7 +123,9 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
     if CHROMIUM:
         assert sheets(page) <= SHEETS
     if os.environ.get(REWRITE):
-        draw(page, PICTURES / f"{exhibit.mutant}.png")
+        draw(page, PICTURES / f"{exhibit.mutant}.png", (WIDTH, HEIGHT))
+        if exhibit is EXHIBITS[0]:
+            draw(page, FIRST, FIRST_SIZE)
         write(exhibit, told)
     assert section(exhibit, told) in PAGE.read_text("utf-8")
 
@@ -127,7 +133,8 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
 def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
     assert len({exhibit.law for exhibit in EXHIBITS}) == len(EXHIBITS)
     assert {exhibit.mutant for exhibit in EXHIBITS} <= {planted.name for planted in MUTANTS}
-    assert sorted(each.stem for each in PICTURES.iterdir()) == sorted(exhibit.mutant for exhibit in EXHIBITS)
+    names = [f"{exhibit.mutant}{form}" for exhibit in EXHIBITS for form in (".png", DARK)]
+    assert sorted(each.name for each in PICTURES.iterdir()) == sorted(names) and FIRST.with_suffix(DARK).exists()
     assert not [each.name for each in PICTURES.iterdir() if each.stat().st_size > MOST]
     gallery = PAGE.read_text("utf-8").partition("\n## Gallery\n")[2].partition("\n## ")[0]
     assert re.findall(r"^### (.*)$", gallery, re.M) == [exhibit.title for exhibit in EXHIBITS]
@@ -157,7 +164,7 @@ def section(exhibit: Exhibit, told: str) -> str:
     picture = f"![The first screen of the report]({PICTURES.name}/{exhibit.mutant}.png)"
     parts = (
         f"\n### {exhibit.title}",
-        f"Law: {exhibit.law}.",
+        f"Promise: {exhibit.law}.",
         f"    {exhibit.command}",
         f"> {told}",
         exhibit.remark,
@@ -176,12 +183,14 @@ def write(exhibit: Exhibit, told: str) -> None:
     PAGE.write_text(page.replace(old.group(0), new), "utf-8")
 
 
-def draw(page: Path, picture: Path) -> None:
-    """Save the first screen, with few colours: a picture of text and bars needs no more."""
+def draw(page: Path, picture: Path, size: tuple[int, int]) -> None:
+    """Save the first screen, light and dark, with few colours: a picture of text and bars needs no more."""
     from PIL import Image
 
+    width, height = size
     with browser() as tab:
-        tab.open(page, width=WIDTH, height=HEIGHT)
-        tab.picture(picture)
-    few = Image.open(io.BytesIO(picture.read_bytes())).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(picture, optimize=True)
+        for file in (picture, picture.with_suffix(DARK)):
+            tab.open(page, width=width, height=height, dark=file != picture)
+            tab.picture(file)
+            shown = Image.open(io.BytesIO(file.read_bytes())).convert("RGB")
+            shown.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
