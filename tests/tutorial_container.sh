@@ -1,7 +1,7 @@
 #!/bin/sh
-# Follow the tutorial to the letter in an empty container, as its reader would: install, then every command in order. It
-# fails when a step fails, or prints something else than the page shows. Needs Docker's engine, the package registries,
-# and some minutes.
+# Follow the tutorial to the letter in an empty container, as its reader would: install, then every command in order; then
+# `stormproof new driver`, and what the README of the new package says, as far as a container may. It fails when a step
+# fails, or prints something else than the page shows. Needs Docker's engine, the package registries, and some minutes.
 #
 #   tests/tutorial_container.sh
 #
@@ -22,6 +22,12 @@ mkdir -p .cache
     echo 'set -e; cd /stormproof'
     python3 tests/tutorial.py --install docs/tutorial.md
     echo 'python3 /stormproof/tests/tutorial.py /stormproof/docs/tutorial.md'
+    cat <<'COMMANDS'
+stormproof new driver shop
+cd stormproof-shop
+sed -n 's/^    \([^#]*\).*/\1/p' README.md | grep -v 'netns\|power\|lazy' >/tmp/commands
+. /tmp/commands
+COMMANDS
 } >.cache/tutorial.sh
 
 # shellcheck disable=SC2086 # ARGUMENTS are words
