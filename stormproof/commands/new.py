@@ -13,6 +13,7 @@ from chaos.errors import BadInput, MachineError
 from chaos.plugins import PluginKind
 from stormproof.commands import _console
 
+DRIVER = str(PluginKind.DRIVER)
 TEMPLATE = "stormproof.driver_package"
 #: What the template calls its system, in paths and in texts; classes begin with a capital.
 PLACEHOLDER = "tinyq"
@@ -20,7 +21,7 @@ NAME = re.compile(r"(?=.{1,40}$)[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["driver"]))
+@click.argument("kind", metavar=DRIVER)
 @click.argument("name")
 def new(kind: str, name: str) -> None:
     """Write a package to start from into ./stormproof-NAME: a driver for a system of your own.
@@ -28,6 +29,8 @@ def new(kind: str, name: str) -> None:
     It works as it is, for a toy: a driver, a recipe, a test, and experiments that kill, cut links and cut the power.
     Its README.md says what to run, and what to replace. The folder must not exist.
     """
+    if kind != DRIVER:
+        raise BadInput(f"there is no template for {kind[:80]!r}; write `stormproof new {DRIVER} NAME`")
     _check(name)
     folder = Path(f"stormproof-{name}")
     if folder.exists() or folder.is_symlink():

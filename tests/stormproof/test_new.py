@@ -98,6 +98,11 @@ def test_a_name_that_cannot_be_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_but_drivers_has_a_template(capfd: pytest.CaptureFixture[str]) -> None:
+    said = "error: there is no template for 'fault'; write `stormproof new driver NAME`\n"
+    assert (cli._run(["new", "fault", "x"]), capfd.readouterr().err) == (3, said)
+
+
 def test_a_driver_that_there_is_and_a_folder_that_exists_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
