@@ -4,7 +4,7 @@ Whatever is read of a run's directory is opened here, so that none of it leads o
 :func:`below` and :func:`listed` give the paths, :func:`opened` and what stands on it reads them.
 
 Whatever is refused is one sentence (:class:`chaos.errors.BadInput`), before a byte of it is read; nothing here waits
-for another process. What is no JSON at all is damage instead (:class:`chaos.errors.DamagedHistory`).
+for another process. What is not JSON at all is damage instead (:class:`chaos.errors.DamagedHistory`).
 """
 
 from __future__ import annotations
@@ -149,15 +149,15 @@ def read_json(path: Path) -> Any:
 
 def parsed(text: str | bytes, what: str) -> Any:
     """Return a JSON value whose numbers are finite, whose texts are Unicode, and through which anybody can walk. Raises
-    :class:`DamagedHistory` for what is no JSON, :class:`BadInput` for what nobody should try to hold."""
+    :class:`DamagedHistory` for what is not JSON, :class:`BadInput` for what nobody should try to hold."""
     try:
         value = json.loads(text, parse_constant=_no_number)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedHistory(f"{what} is no JSON: {error}") from error
+        raise DamagedHistory(f"{what} is not JSON: {error}") from error
     except RecursionError:
         raise BadInput(f"{what} is nested too deeply") from None
     except ValueError as error:  # an integer of five thousand digits
-        raise BadInput(f"{what} holds what is no number to us: {error}") from error
+        raise BadInput(f"{what} holds what is not a number to us: {error}") from error
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level for inner in _inside(one, what)]
@@ -187,10 +187,10 @@ def misfit(value: Any, form: Any) -> str:
         return "" if fits else f" is no {form.__name__}"
     if isinstance(form, list):
         if not isinstance(value, list):
-            return " is no list"
+            return " is not a list"
         inner = ((f"[{at}]", one, form[0]) for at, one in enumerate(value))
     elif not isinstance(value, dict):
-        return " is no object"
+        return " is not an object"
     elif "*" in form:
         inner = ((f".{name}", one, form["*"]) for name, one in value.items())
     else:
@@ -202,7 +202,7 @@ def misfit(value: Any, form: Any) -> str:
 
 
 def _no_number(word: str) -> None:
-    raise json.JSONDecodeError(f"{word} is no number", word, 0)
+    raise json.JSONDecodeError(f"{word} is not a number", word, 0)
 
 
 def replace(path: Path, data: bytes) -> None:

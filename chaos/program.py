@@ -186,7 +186,7 @@ def _problems(program: Program, there: Surroundings) -> Iterator[str]:
             yield f"files: {path!r} is no relative path below the node's home"
     for port, number in program.ports.items():
         if not re.fullmatch(r"[\w-]+", port):
-            yield f"ports: {port!r} is no name of a port: use letters, digits, '-' and '_'"
+            yield f"ports: {port!r} is not a name of a port: use letters, digits, '-' and '_'"
         if not 0 <= number < 65_536:
             yield f"ports: {port} is {number}; expected 0 (the deployment chooses) to 65535"
     if isinstance(program.ready, PortAccepts) and program.ready.port not in ("", *program.ports):

@@ -148,7 +148,7 @@ def _discard_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):  # a stdout of a test, say, that is no file
+    except (OSError, ValueError):  # a stdout of a test, say, that is not a file
         pass
 
 

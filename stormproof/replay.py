@@ -124,7 +124,7 @@ def named(run: Path, experiment: Experiment, meta: RunMeta) -> Experiment:
     it."""
     name = meta.name or experiment.name
     if not store.is_run_name(name):
-        raise BadInput(f"{run / store.META} names the experiment {name!r:.200}, which is no name of a run")
+        raise BadInput(f"{run / store.META} names the experiment {name!r:.200}, which is not a name of a run")
     return dataclasses.replace(experiment, name=name)
 
 

@@ -102,8 +102,8 @@ def scenario(
     INVALID; others may be violated with it. ``no_loss_by_policy``: any loss is a violation, also one that the system's
     profile permits.
 
-    Raises ``ValueError`` for what can't be meant: no seed, or one that is no number from 0 to 2**63 - 1; a verdict that
-    there isn't; ``violates`` together with another verdict than INVALID.
+    Raises ``ValueError`` for what can't be meant: no seed, or one that is not a number from 0 to 2**63 - 1; a verdict
+    that there isn't; ``violates`` together with another verdict than INVALID.
     """
     expected = expect or ("INVALID" if violates else "VALID")
     if expected not in get_args(Expected):

@@ -167,9 +167,9 @@ class ClientProgram:
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):
-            raise Wrong("is no JSON") from None
+            raise Wrong("is not JSON") from None
         if not isinstance(fields, dict):
-            raise Wrong("is no JSON object")
+            raise Wrong("is not a JSON object")
         number, kind = _of(fields, "id", int), _of(fields, "type", str)
         if kind == "invoke":
             self._invoked(group, number, fields)

@@ -88,11 +88,11 @@ def read(path: Path, *, links: bool = True) -> Source:
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
         if mark and (bare := _bare_entry(source.text, mark.line)):
             raise BadInput(f"{path}:{mark.line}: `{bare}` has keys of its own below: write `{bare}: {{}}`") from error
-        raise BadInput(f"{path}:{mark.line + 1 if mark else 1}: this is no YAML: {reason}") from error
+        raise BadInput(f"{path}:{mark.line + 1 if mark else 1}: this is not YAML: {reason}") from error
     except RecursionError:
         raise BadInput(f"{path}: this is nested too deeply") from None
     except (AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # %YAML 1.9, say
-        raise BadInput(f"{path}: this is no YAML: {str(error) or type(error).__name__}") from error
+        raise BadInput(f"{path}: this is not YAML: {str(error) or type(error).__name__}") from error
     return source
 
 
@@ -165,7 +165,7 @@ class _Walk:
             raise self._refusal(node, f"{str(node.value)[:40]!r} is larger than any number here")
         if isinstance(value, str | int | float | None):
             return value
-        problem = f"{str(node.value)[:40]!r} is no text, number, list or mapping; quote it"  # a date, say
+        problem = f"{str(node.value)[:40]!r} is not a text, number, list or mapping; quote it"  # a date, say
         self._source.problems.append((node.start_mark.line + 1, problem))
         return str(node.value)
 

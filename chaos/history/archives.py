@@ -115,7 +115,7 @@ def _run_name(folder: PurePosixPath, path: Path) -> str:
     """Return the name of a run: its folder's; the archive's for one without a folder."""
     name = folder.name or path.stem
     if not RUN_NAME.fullmatch(name):
-        raise BadInput(f"{path}: {name!r} is no name for a run")
+        raise BadInput(f"{path}: {name!r} is not a name for a run")
     return name
 
 

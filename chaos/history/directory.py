@@ -42,7 +42,7 @@ def new_run(parent: Path, name: str, seed: int) -> Path:
     """Make a run's directory, ``NAME-SEED-TIME``; a number follows if it exists already. Raises :class:`BadInput` for a
     name that leads elsewhere."""
     if not is_run_name(name):
-        raise BadInput(f"{name!r} is no name for a run: expected letters, digits, '-', '_' and '.'")
+        raise BadInput(f"{name!r} is not a name for a run: expected letters, digits, '-', '_' and '.'")
     try:
         return new_folder(parent, f"{name}-{seed}-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     except OSError as error:

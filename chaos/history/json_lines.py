@@ -185,6 +185,6 @@ def _value(given: object) -> str:
     """Return what a node has written with a row, as JSON; it may have come as such."""
     if isinstance(given, str):
         if given and not isinstance(json.loads(given), dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         return given
     return to_json(given)

@@ -38,7 +38,7 @@ def fetch(word: str, parent: Path) -> Path:
         raise BadInput(f"{shown} can't be read: {uris.sentence(error, word)}") from error
     name = root.rpartition("/")[2]
     if not RUN_NAME.fullmatch(name):
-        raise BadInput(f"{shown}: {name!r} is no name for a run")
+        raise BadInput(f"{shown}: {name!r} is not a name for a run")
     place = parent / name
     if place.exists() or place.is_symlink():
         raise BadInput(f"{place} is there already: name it in the place of {shown}, or remove it first")

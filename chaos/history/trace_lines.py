@@ -55,14 +55,14 @@ class Form:
         """Return the form that a header gives. Raises ``ValueError`` for what is none."""
         header = json.loads(line.removeprefix(HEADER))
         if not isinstance(header, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         number, common, columns, keys = (header.get(name) for name in ("form", "row", "columns", "value"))
         if type(number) is not int or not 0 <= number < LARGEST_FORM or not isinstance(common, dict):
             raise ValueError("it lacks its number, or what its rows have in common")
         if not isinstance(columns, list) or not isinstance(keys, list):
             raise ValueError("it lacks columns, or keys")
         if not all(isinstance(name, str) for name in (*columns, *keys)):
-            raise ValueError("a column or a key is no text")
+            raise ValueError("a column or a key is not a text")
         if {*columns} & {*common} or not {*columns, *common} <= _NUMBERS | _TEXTS or {*columns} & _TEXTS:
             raise ValueError("no trace row has such columns")
         if not all(type(given) is (str if name in _TEXTS else int) for name, given in common.items()):
@@ -82,7 +82,7 @@ class Form:
             raise ValueError("it has more or fewer pieces than its form")
         numbers, values = pieces[: len(self.columns)], pieces[len(self.columns) :]
         if not all(_NUMBER.fullmatch(piece) for piece in numbers) or not b"".join(values).isascii():
-            raise ValueError("a piece is no number, or not in ASCII")
+            raise ValueError("a piece is not a number, or not in ASCII")
         return {
             **self.common,
             **dict(zip(self.columns, map(int, numbers), strict=True)),
@@ -144,7 +144,7 @@ class Decoder:
         if not line[:1].isdigit():
             row = json.loads(line)
             if not isinstance(row, dict):
-                raise ValueError("it is no object")
+                raise ValueError("it is not an object")
             return row
         number, *pieces = line.rstrip(b"\n").split(b"\t")
         if not _NUMBER.fullmatch(number) or int(number) not in self._forms:

@@ -150,5 +150,5 @@ def _said_end(schema: pa.Schema) -> Place:
 def _sentences(schema: pa.Schema) -> list[str]:
     given = json.loads((schema.metadata or {}).get(_DAMAGE, b"[]"))
     if not isinstance(given, list):
-        raise ValueError("what it says of its lines is no list")
+        raise ValueError("what it says of its lines is not a list")
     return [str(sentence) for sentence in given]

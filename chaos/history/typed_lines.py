@@ -88,7 +88,7 @@ class TypedLines:
 
 
 def _form_numbers(text: Bytes, begin: Ints, end: Ints) -> Ints:
-    """Return what stands before the first tab of each line, -1 where it is no number that a form may have."""
+    """Return what stands before the first tab of each line, -1 where it is not a number that a form may have."""
     number, is_none = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.bool_)
     still = np.ones(len(begin), np.bool_)
     for place in range(_FORM_DIGITS + 1):

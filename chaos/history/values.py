@@ -52,7 +52,7 @@ def whole_numbers(values: pa.Array, key: str) -> npt.NDArray[np.int64]:
 
 
 def value_of(text: str | None) -> dict[str, Any]:
-    """Return the value of a row as its text has it; what is no object says nothing: a run may be a stranger's."""
+    """Return the value of a row as its text has it; what is not an object says nothing: a run may be a stranger's."""
     if not text:
         return {}
     try:

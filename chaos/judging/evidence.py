@@ -123,12 +123,12 @@ def accidents(table: pa.Table) -> tuple[str, ...]:
 
 
 def _values(table: pa.Table) -> list[dict[str, Any]]:
-    """Of each row; what is no object counts as an empty one, and as damage (:func:`_odd`)."""
+    """Of each row; what is not an object counts as an empty one, and as damage (:func:`_odd`)."""
     return [_object(text) or {} for text in table["value"].to_pylist()]
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
-    """None for what is no object."""
+    """None for what is not an object."""
     try:
         value = json.loads(text) if text else {}
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ def odd_values(reports: pa.Table) -> list[str]:
     """Return a sentence, if any of the rows that say what became of a run says nothing that can be read."""
     odd = [row for row, text in zip(reports["index"].to_pylist(), reports["value"].to_pylist(), strict=True)
            if _object(text) is None]  # fmt: skip
-    return [f"the value of {len(odd)} rows is no JSON object, first that of row {odd[0]}"] if odd else []
+    return [f"the value of {len(odd)} rows is not a JSON object, first that of row {odd[0]}"] if odd else []
 
 
 def unjudgeable(laws: Iterable[str], evidence: Iterable[str], uses: Iterable[str]) -> list[str]:

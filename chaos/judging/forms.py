@@ -31,7 +31,7 @@ _read = json.JSONDecoder().raw_decode
 
 
 def parse(text: str | None) -> dict[str, Any]:
-    """Return one value. Raises ``ValueError`` when it is no JSON; one that is no object counts as empty."""
+    """Return one value. Raises ``ValueError`` when it is not JSON; one that is not an object counts as empty."""
     if not text:
         return {}
     try:
@@ -90,7 +90,7 @@ def _together(form: bytes, at: Ints, columns: list[Ints] | None) -> Form | None:
         value = json.loads(form.replace(MASK, WORDS[0]), parse_constant=lambda _: next(left, None)) if form else {}
     except (ValueError, RecursionError):
         return None
-    if next(left, None) is not None:  # what was masked is no number, but stands within a text
+    if next(left, None) is not None:  # what was masked is not a number, but stands within a text
         return None
     return Form(value if isinstance(value, dict) else {}, at)
 

@@ -120,7 +120,7 @@ def text_of(value: object) -> str:
         return shlex.join(value)
     if isinstance(value, Mapping) and all(isinstance(amount, int) for amount in value.values()):
         return shlex.join(f"{name}={amount}" for name, amount in value.items())
-    raise ValueError(f"{value!r} is no text, number, list of texts or mapping to numbers")
+    raise ValueError(f"{value!r} is not a text, number, list of texts or mapping to numbers")
 
 
 def usage(package: str, options: Options) -> str:
@@ -167,7 +167,7 @@ def _number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{name}: {text!r} is no whole number") from None
+        raise ValueError(f"{name}: {text!r} is not a whole number") from None
 
 
 def _words(name: str, text: str) -> list[str]:

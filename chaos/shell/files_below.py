@@ -54,7 +54,7 @@ def read(root: Path, path: str, begin: int, length: int) -> bytes:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         with os.fdopen(found, "rb") as file:
             if not os.path.isfile(f"/proc/self/fd/{file.fileno()}"):
-                raise OSError(f"{path} is no file")
+                raise OSError(f"{path} is not a file")
             file.seek(begin)
             return file.read(length)
 

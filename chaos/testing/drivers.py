@@ -130,7 +130,7 @@ async def _collect(bench: Bench) -> None:
         return
     for name in sorted(set(complete)):
         bench.require(complete.count(name) == 1, f"collect has {complete.count(name)} complete rows of {name}")
-        bench.require(name in bench.nodes, f"collect has a complete row of {name}, which is no node of the cluster")
+        bench.require(name in bench.nodes, f"collect has a complete row of {name}, which is not a node of the cluster")
         last = max(at for at, row in enumerate(rows) if row.get("node") == name)
         text = f"collect has rows of {name} after its complete row, which must be the last one"
         bench.require(rows[last].get("f") == "complete", text)

@@ -50,5 +50,5 @@ def _judged(table: Table, column: str) -> list[str]:
 
 
 def _link(home: Path, runs: str, run: str) -> str:
-    """Return where the report of a run is, from the page; "" if it has none, and for what is no name of a run."""
+    """Return where the report of a run is, from the page; "" if it has none, and for what is not a name of a run."""
     return link(home, home / runs / run / REPORT) if run and Path(run).name == run else ""

@@ -58,7 +58,7 @@ def test_who_has_no_address_cant_be_dialled() -> None:
         (Program(argv=["run"], files={"../x": ""}), "files: '../x' is no relative path below the node's home"),
         (Program(argv=["run"], files={"/etc/x": ""}), "files: '/etc/x' is no relative path below the node's home"),
         (Program(argv=["run"], ports={"main": 70_000}), "ports: main is 70000; expected 0"),
-        (Program(argv=["run"], ports={"a.b": 0}), "ports: 'a.b' is no name of a port"),
+        (Program(argv=["run"], ports={"a.b": 0}), "ports: 'a.b' is not a name of a port"),
         (Program(argv=["run"], ready=PortAccepts(port="ha")), "ready: there is no port 'ha'; it has none"),
         (Program(argv=["run"], ready=LogSays(pattern="(")), "ready: '(' is no regular expression"),
     ],

@@ -82,7 +82,7 @@ def regroup(view: ClusterView, **fields: Any) -> ClusterView:
         (lambda view: replace(view, groups=()), "view names no group"),
         (lambda view: replace(view, groups=view.groups * 2), "two groups of the same name"),
         (lambda view: replace(view, tier=()), "view names store-0 nowhere"),
-        (lambda view: replace(view, others=("proxy",)), "view names proxy, which is no node of the cluster"),
+        (lambda view: replace(view, others=("proxy",)), "view names proxy, which is not a node of the cluster"),
         (lambda view: replace(view, controller_leader="x"), "controller_leader x is not among the controllers"),
         (lambda view: replace(view, newcomers=("node-1",)), "newcomer node-1 is a node of the cluster already"),
         (lambda view: replace(view, asked_ns=5), "view sets asked_ns"),
@@ -233,7 +233,7 @@ def test_what_is_pulled_is_what_was_sent() -> None:
     found = problems(with_client(Nameless))
     assert "pull delivers message -1 where" in found and "pull delivers another hash" in found
     assert "pull ended well without Answer.maximum" in problems(with_client(Endless))
-    assert "pull: Answer.node is 'mars', which is no node of the cluster" in problems(with_client(Nowhere))
+    assert "pull: Answer.node is 'mars', which is not a node of the cluster" in problems(with_client(Nowhere))
 
 
 def test_offsets_of_groups_and_bounds() -> None:
@@ -298,7 +298,7 @@ def test_collect_completes_what_it_has_read() -> None:
     assert "collect has no complete row of node-1, node-2, node-3, though the system is settled" in found
     assert "collect has complete rows of node-0, though no node answers" in found
     assert "a row final log has columns that histories don't have: colour" in found
-    assert "a row final log has a value that is no JSON" in found
+    assert "a row final log has a value that is not JSON" in found
 
 
 def test_declared_evidence_must_come() -> None:

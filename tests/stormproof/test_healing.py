@@ -180,7 +180,7 @@ def test_a_torn_run_keeps_no_cluster_from_being_ended(tmp_path, capsys):
     (torn / store.META).write_text('{"state": ')
     cluster = a_run(tmp_path / "runs" / "b", state=store.UP)
     assert _run(["down", "--out", str(tmp_path / "runs")]) == 3
-    assert "a/run.json is no JSON" in joined(capsys)
+    assert "a/run.json is not JSON" in joined(capsys)
     assert store.read_meta(cluster).json["state"] == "finished"
 
 

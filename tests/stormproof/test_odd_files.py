@@ -111,7 +111,7 @@ def test_a_name_of_a_run_that_is_done_again_leads_nowhere(
     directory.update_meta(run, name="../../outside/x")
     before = sorted(tmp_path.rglob("*"))
     code, printed = hostile.call(capsys, hostile.SLOW[what](run, tmp_path / "new"))
-    assert code == 3 and "which is no name of a run" in printed
+    assert code == 3 and "which is not a name of a run" in printed
     assert sorted(tmp_path.rglob("*")) == before
 
 

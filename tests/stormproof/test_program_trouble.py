@@ -45,7 +45,7 @@ TROUBLES = {
     "image": ("the image nobody/has:this of node queue-0 is not there: `docker pull nobody/has:this`, or build it",),
     "node": ("node queue-0: files, conf/peer: {ip:queue-7}: there is no node 'queue-7' (did you mean 'queue-",),
     "port": ("node queue-0: files, conf/peer: {port:queue-1.peer}: there is no port of queue-1 'peer'",),
-    "no-json": ("client ", "(sh -c 'echo hello; cat')", "line 1 is no JSON: 'hello'"),
+    "no-json": ("client ", "(sh -c 'echo hello; cat')", "line 1 is not JSON: 'hello'"),
     "lies": ("client ", "line 1 says that it is 9000000000000000000"),
 }
 #: What is the same wherever a node runs is tried once.

@@ -118,9 +118,9 @@ def test_a_name_in_a_run_leads_nowhere(run: Path, tmp_path: Path, capsys: pytest
         evil = rewritten(run, tmp_path / "runs" / str(number), name=name)
         before = sorted(tmp_path.rglob("*"))
         code, _, err = call(capsys, "replay", evil, "--engine", "local", "--out", tmp_path / "home" / "new")
-        assert code == 3 and "which is no name of a run" in err and "Traceback" not in err
+        assert code == 3 and "which is not a name of a run" in err and "Traceback" not in err
         assert sorted(tmp_path.rglob("*")) == before
-        with pytest.raises(BadInput, match="is no name for a run"):
+        with pytest.raises(BadInput, match="is not a name for a run"):
             directory.new_run(tmp_path / "home", name, 1)
 
 

@@ -165,7 +165,7 @@ def test_a_digit_that_changed_in_a_trace_is_noticed(capsys, run):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "is no JSON"), ('{"seed"', "is no JSON"), ("[]", "no JSON object"), ('{"seed": "x"}', "seed: must be")],
+    [("", "is not JSON"), ('{"seed"', "is not JSON"), ("[]", "no JSON object"), ('{"seed": "x"}', "seed: must be")],
 )
 def test_a_torn_run_json_is_unknown_and_says_why(capsys, run, text, words):
     (run / "run.json").write_text(text)
@@ -176,7 +176,7 @@ def test_a_torn_run_json_is_unknown_and_says_why(capsys, run, text, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{}", "it has no 'verdict'"), ('{"a', "is no JSON"), (None, "not judged")]
+    ("text", "words"), [("{}", "it has no 'verdict'"), ('{"a', "is not JSON"), (None, "not judged")]
 )
 def test_a_verdict_that_is_none_makes_no_report(capsys, run, text, words):
     (run / "verdict.json").unlink()
@@ -202,15 +202,15 @@ def test_a_run_of_which_only_the_verdict_was_kept_keeps_it(capsys, run):
         ("[" * 1500, "nested too deeply"),
         ("? [a, b]\n: c\n", "1: a key must be a word"),
         ("name: 2026-02-31\n", "'2026-02-31' is no value"),
-        ("\tname: x\n", "1: this is no YAML"),
-        ("---\na: 1\n---\nb: 2\n", "3: this is no YAML"),
+        ("\tname: x\n", "1: this is not YAML"),
+        ("---\na: 1\n---\nb: 2\n", "3: this is not YAML"),
         (CALM + "  - kill\n    at: 1s\n", ": `kill` has keys of its own below: write `kill: {}`"),
-        ("a:\n  - b\n  c: 1\n", "3: this is no YAML"),
+        ("a:\n  - b\n  c: 1\n", "3: this is not YAML"),
         ("duration: 999999999h\n", "more than a year"),
         (f"duration: '{'1' * 500_000}'\n", "expected a duration"),
         (f"duration: 0x{'f' * 5000}\n", "larger than any number here"),
-        ("%YAML 9.9\n---\n" + CALM, "1: this is no YAML: found incompatible YAML document"),
-        ("%YAML 1.9\n---\n" + CALM, "this is no YAML: version minor part"),
+        ("%YAML 9.9\n---\n" + CALM, "1: this is not YAML: found incompatible YAML document"),
+        ("%YAML 1.9\n---\n" + CALM, "this is not YAML: version minor part"),
         ('duration: !!int ""\n', "1: '' is no value"),
         ("system: {reference: {queues: [1]}}\n", "queues: expected an integer, got [1]"),
         (CALM + "  - switch: {mode: [1]}\n    at: 1s\n", "mode: expected 'planned' or 'forced', got [1]"),

@@ -95,8 +95,8 @@ def test_an_acknowledgement_is_of_a_message_and_so_is_what_comes_again(f: str, m
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("hello", "line 1 is no JSON: 'hello'"),
-        ("[1]", "line 1 is no JSON object"),
+        ("hello", "line 1 is not JSON: 'hello'"),
+        ("[1]", "line 1 is not a JSON object"),
         ('{"id": 1, "type": "done"}', "has a type that is none of invoke, ok, fail and info"),
         ('{"id": 1, "type": "ok", "offset": 3}', "completes operation 1, which is not under way"),
         ('{"id": 1, "type": "invoke", "f": "delete"}', "asks for 'delete', which is none of send, delay"),
@@ -133,7 +133,7 @@ def test_a_line_that_is_no_operation(line: str, said: str) -> None:
 
 def test_what_a_program_had_begun_when_it_went_wrong_is_of_unknown_outcome() -> None:
     load = FakeLoad()
-    with pytest.raises(DeploymentError, match=r"line 2 is no JSON: .*half a l"):
+    with pytest.raises(DeploymentError, match=r"line 2 is not JSON: .*half a l"):
         run(f"echo '{SEND}'; read go; printf 'half a l'", load)
     assert [str(row["type"]) for row in load.rows] == ["invoke", "info"]
 

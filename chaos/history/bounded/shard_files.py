@@ -29,7 +29,7 @@ LARGEST_FOOTER = 64 << 20
 #: What a number takes; the number of a text takes less.
 WIDTH = 8
 _MAGIC = b"PAR1"
-#: Columns by how they may be stored. What is no text has eight bytes.
+#: Columns by how they may be stored. What is not a text has eight bytes.
 _NUMBERS, _TEXTS = ("INT32", "INT64", "BOOLEAN"), ("BYTE_ARRAY",)
 
 

@@ -31,8 +31,8 @@ def among(table: pa.Table, column: str, words: Collection[str]) -> npt.NDArray[n
 
 
 def named(table: pa.Table, key: str) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Likewise what stands under this key of each row's ``value``; what is no text, as JSON. Where a pattern can't tell
-    it, the value is parsed: whose a row is must not depend on how a stranger writes it."""
+    """Likewise what stands under this key of each row's ``value``; what is not a text, as JSON. Where a pattern
+    can't find it, the value is parsed: whose a row is must not depend on how a stranger writes it."""
     texts = table[VALUE].cast(pa.string()).combine_chunks()
     at = np.flatnonzero(pc.fill_null(pc.match_substring_regex(texts, rf'"{key}"|\\u'), False).to_numpy(False))
     texts = texts.take(pa.array(at))

@@ -52,7 +52,7 @@ class HostAgent:
         """Choose the folder of the run, and return what the host is: its address as its SSH server sees it, and the
         folder."""
         if not run or "/" in run or run.startswith("."):
-            raise ValueError(f"{run!r} is no name of a run")
+            raise ValueError(f"{run!r} is not a name of a run")
         self._run = self._root / "runs" / run
         ours = {HOST_RUN: run, "PYTHONPATH": str(self._code), "PYTHONUNBUFFERED": "1"}  # shows whose processes are
         self.agent = Agent(self._run, {**os.environ, **ours}, shelters=False)

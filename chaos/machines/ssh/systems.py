@@ -59,7 +59,7 @@ class Systems:
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a system")
+            raise ValueError(f"{name!r} is not a name of a system")
         return self._root / name
 
 

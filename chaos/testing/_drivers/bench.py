@@ -78,7 +78,7 @@ class Bench:
         try:
             json.dumps(columns.get("value"))
         except (TypeError, ValueError) as error:
-            self.require(False, f"{what} has a value that is no JSON: {error}")
+            self.require(False, f"{what} has a value that is not JSON: {error}")
         self.rows.append({"kind": kind, **columns})
         return len(self.rows) - 1
 
@@ -111,7 +111,7 @@ class Bench:
             return Result(OpType.INFO, ended.answer, ended.reason)
         if isinstance(ended, Answer):
             strange = ended.node and ended.node not in self.nodes
-            self.require(not strange, f"{what}: Answer.node is {ended.node!r}, which is no node of the cluster")
+            self.require(not strange, f"{what}: Answer.node is {ended.node!r}, which is not a node of the cluster")
             return Result(OpType.OK, ended)
         if not isinstance(ended, Broken):
             self.require(False, f"{what} returned {ended!r}, expected a chaos.ops.Answer")

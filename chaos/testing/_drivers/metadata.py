@@ -19,7 +19,7 @@ async def check_metadata(bench: Bench, driver: CanKeepMetadata) -> None:
     if not bench.require(complete, "metadata: its nodes, viewers or kinds are empty, so that nothing can be asked"):
         return
     unknown = sorted({*client.nodes, *client.viewers} - bench.nodes)
-    bench.require(not unknown, f"metadata: {', '.join(unknown)} is no node of the cluster")
+    bench.require(not unknown, f"metadata: {', '.join(unknown)} is not a node of the cluster")
     for kind in client.kinds:
         entry = _Entry(bench, client, f"{kind}/check-metadata")
         await entry.expect(None, 0, "before it was made")

@@ -23,7 +23,7 @@ async def check_objects(bench: Bench) -> None:
     if not bench.require(bool(client.nodes), "objects: its nodes are empty, so nobody can be asked"):
         return
     unknown = sorted(set(client.nodes) - bench.nodes)
-    bench.require(not unknown, f"objects: {', '.join(unknown)} is no node of the cluster")
+    bench.require(not unknown, f"objects: {', '.join(unknown)} is not a node of the cluster")
     absent = await _read(bench, client, set_key("check-absent"))
     bench.require(_seen(absent) == (None, 0), "objects: read of an absent key must end with value None and version 0")
     store = _Store(bench, client, "check-object")

@@ -105,7 +105,7 @@ def _check_evidence(bench: Bench, what: str, found: object) -> None:
     try:
         json.dumps(dict(found))
     except (TypeError, ValueError) as error:
-        bench.require(False, f"the evidence of {what} is no JSON: {error}")
+        bench.require(False, f"the evidence of {what} is not JSON: {error}")
 
 
 def _with_followers(view: ClusterView) -> ReplicaGroup | None:

@@ -157,7 +157,7 @@ class Queues:
             text = f"holders of queue {queue.index} names {', '.join(holders) or 'nobody'}; one copy can't be compared"
             self.bench.require(len(set(holders)) > 1, text)
             strange = sorted(set(holders) - self.bench.nodes)
-            if not self.bench.require(not strange, f"holders names {', '.join(strange)}, which is no node"):
+            if not self.bench.require(not strange, f"holders names {', '.join(strange)}, which is not a node"):
                 continue
             for node in holders:
                 client = self.bench.driver.client(self.bench.network, f"check-{node}")

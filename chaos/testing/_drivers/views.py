@@ -18,7 +18,7 @@ def problems_of(view: ClusterView, nodes: Set[str]) -> Iterator[str]:
         yield from _problems_of_group(group)
     known = {*view.brokers, *view.controllers, *view.others, *view.tier}
     for name in sorted(known - nodes):
-        yield f"view names {name}, which is no node of the cluster"
+        yield f"view names {name}, which is not a node of the cluster"
     for name in sorted(nodes - known):
         yield f"view names {name} nowhere, so no fault can choose it"
     if view.controller_leader and view.controller_leader not in view.controllers:

@@ -181,8 +181,8 @@ def names_twice(packed: zipfile.ZipFile) -> None:
         (lambda packed: packed.writestr("readme.txt", "nothing"), "holds no run"),
         (names_twice, "is in it twice"),
         (lambda packed: [packed.writestr(f"{one}/same/run.json", "{}") for one in "ab"], "several runs of one name"),
-        (lambda packed: packed.writestr("-rf/run.json", "{}"), "'-rf' is no name for a run"),
-        (lambda packed: packed.writestr(".hidden/run.json", "{}"), "'.hidden' is no name for a run"),
+        (lambda packed: packed.writestr("-rf/run.json", "{}"), "'-rf' is not a name for a run"),
+        (lambda packed: packed.writestr(".hidden/run.json", "{}"), "'.hidden' is not a name for a run"),
         (lambda packed: [packed.writestr(f"a/{number}", "") for number in range(6)], "holds 6 files; at most 5"),
         (
             lambda packed: packed.writestr("a/run.json", "{}", zipfile.ZIP_LZMA),

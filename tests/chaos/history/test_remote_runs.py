@@ -63,7 +63,7 @@ def test_shards_are_copied_where_they_are_all_that_is_left(recorded: Path, tmp_p
     [
         ("nothing://key:secret@here/run", "nothing://here/run can't be read"),
         ("file:///nowhere/run", "is not a run directory"),
-        ("file:///tmp/..", "is no name for a run"),
+        ("file:///tmp/..", "is not a name for a run"),
     ],
 )
 def test_what_is_no_run_is_one_sentence(

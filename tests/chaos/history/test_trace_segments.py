@@ -190,7 +190,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "sentences that are none": (
         rewritten(lambda schema: schema.with_metadata({**schema.metadata, b"damage": b"5"}), as_it_was),
-        "what it says of its lines is no list",
+        "what it says of its lines is not a list",
     ),
     "sentences without an end": (
         rewritten(lambda schema: schema.with_metadata({**schema.metadata, b"damage": b"[" * 99_999}), as_it_was),

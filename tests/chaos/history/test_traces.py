@@ -75,7 +75,7 @@ def one_by_one(name: str, data: bytes, first_index: int) -> tuple[list[tuple[Any
             if not isinstance(value, str):
                 value = json.dumps(value, separators=COMPACT, ensure_ascii=False)
             elif value and not isinstance(json.loads(value), dict):
-                raise ValueError("it is no object")
+                raise ValueError("it is not an object")
             numbers = [int(row.get(column, -1)) for column in INTEGERS]
             if not all(-(2**63) <= one < 2**63 for one in numbers):
                 raise ValueError("a number doesn't fit into 64 bits")

@@ -184,4 +184,4 @@ def test_a_damaged_run_that_kills_its_worker_is_unknown(runs: list[Path], tmp_pa
     (damaged / directory.META).write_text("{")
     with Workers(killed) as session:
         found = together([runs[0], damaged], session)
-    assert [one.validity for one in found] == [Validity.UNKNOWN] * 2 and "is no JSON" in found[1].why[0]
+    assert [one.validity for one in found] == [Validity.UNKNOWN] * 2 and "is not JSON" in found[1].why[0]

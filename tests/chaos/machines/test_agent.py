@@ -69,7 +69,7 @@ def test_a_host_gets_the_code_once_and_then_obeys(tmp_path: Path) -> None:
         boot.say({"do": "signal", "node": "n", "name": "kill"})
         assert boot.hear() == {"refused": "n is not running"}
         boot.say({"do": "begin", "run": "../r"})
-        assert "no name of a run" in boot.hear()["error"]
+        assert "not a name of a run" in boot.hear()["error"]
         assert boot.end() == 0
     assert [path.name for path in (tmp_path / "there/code").iterdir()] == ["code-1"]
 

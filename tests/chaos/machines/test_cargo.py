@@ -73,7 +73,7 @@ def test_what_was_damaged_on_its_way_is_not_kept(tmp_path: Path, folder: Path) -
     with pytest.raises(OSError, match="keys was damaged on its way"):
         systems.do_unpack(name="keys", digest=packed(folder).digest)
     assert not systems.do_system(name="keys")
-    with pytest.raises(ValueError, match="no name of a system"):
+    with pytest.raises(ValueError, match="not a name of a system"):
         systems.do_system(name="../keys")
 
 

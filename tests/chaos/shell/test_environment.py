@@ -79,7 +79,7 @@ def test_what_is_written_is_read_again(value: object) -> None:
 
 @pytest.mark.parametrize("value", [None, 1.5, [1], {"a": "b"}, {"a": {}}])
 def test_what_no_variable_can_hold_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="is no text, number"):
+    with pytest.raises(ValueError, match="is not a text, number"):
         text_of(value)
 
 
@@ -91,12 +91,12 @@ def test_what_no_variable_can_hold_is_refused(value: object) -> None:
         ({"NODE_ADDRESSES": "a=10.0.0.1"}, "NODE_ADDRESSES: '10.0.0.1', the address of a, is no HOST:PORT"),
         ({"NODE_ADDRESSES": "b=h:1 c=h:2"}, "NODE_ADDRESSES has no address of a, only of b, c"),
         ({"NODE_DISK": ""}, "NODE_DISK is missing: the folder"),
-        ({"NODE_SIZE": "many"}, "NODE_SIZE: 'many' is no whole number"),
-        ({"NODE_SEED": "x"}, "NODE_SEED: 'x' is no whole number"),
+        ({"NODE_SIZE": "many"}, "NODE_SIZE: 'many' is not a whole number"),
+        ({"NODE_SEED": "x"}, "NODE_SEED: 'x' is not a whole number"),
         ({"NODE_STRICT": "yes"}, "NODE_STRICT: 'yes' is neither true nor false"),
         ({"NODE_PEERS": "a 'b"}, "NODE_PEERS: \"a 'b\" can't be split into words"),
         ({"NODE_AMOUNTS": "a"}, "NODE_AMOUNTS: 'a' is no NAME=VALUE"),
-        ({"NODE_AMOUNTS": "a=b"}, "NODE_AMOUNTS: 'b' is no whole number"),
+        ({"NODE_AMOUNTS": "a=b"}, "NODE_AMOUNTS: 'b' is not a whole number"),
         ({"NODE_SISE": "3"}, "NODE_SISE is no option of the role server; did you mean NODE_SIZE?"),
     ],
 )
