@@ -18,6 +18,7 @@ from stormproof.shrinking.minimal import TEST
 from tests.checkers.names import ANOMALIES, LAWS
 
 ROOT = Path(__file__).parent.parent
+OUTSIDE = "tests/stormproof/outside"
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -41,15 +42,21 @@ def test_the_figures_of_the_readme_are_those_of_the_tree() -> None:
 @pytest.mark.parametrize(
     ("name", "quoted"),
     [
-        ("index.md", "pyproject.toml"),
-        ("driver.md", "mystorm/tinyq.py"),
-        ("fault.md", "mystorm/hiccup.py"),
-        ("workload.md", "mystorm/trickle.py"),
-        ("law.md", "mystorm/read_back.py"),
+        ("index.md", f"{OUTSIDE}/pyproject.toml"),
+        ("driver.md", "stormproof/driver_package/stormproof_tinyq/driver.py"),
+        ("driver.md", f"{OUTSIDE}/mystorm/tinyq_client.py"),
+        ("fault.md", f"{OUTSIDE}/mystorm/hiccup.py"),
+        ("workload.md", f"{OUTSIDE}/mystorm/trickle.py"),
+        ("law.md", f"{OUTSIDE}/mystorm/read_back.py"),
     ],
 )
-def test_the_pages_on_plug_ins_quote_the_package_that_tests_run(name: str, quoted: str) -> None:
-    assert page(f"tests/stormproof/outside/{quoted}").strip() in page(f"docs/plugins/{name}")
+def test_the_pages_on_plug_ins_quote_the_packages_that_tests_run(name: str, quoted: str) -> None:
+    assert page(quoted).strip() in page(f"docs/plugins/{name}")
+
+
+def test_the_page_on_drivers_quotes_how_a_client_program_is_started() -> None:
+    _, _, command = page(f"{OUTSIDE}/mystorm/tinyq.py").partition("    async def client_command")
+    assert command.partition("\n\n")[0] in page("docs/plugins/driver.md")
 
 
 @pytest.mark.parametrize("promise", registry().promises, ids=lambda promise: promise.name)

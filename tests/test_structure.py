@@ -165,6 +165,8 @@ ALLOWED_CALLS = {
 }
 
 
+#: Written into packages of users under their own names, so that a module there names its siblings relatively.
+RENAMED = ("stormproof.driver_package",)
 #: Where files of runs are read. What opens a file there is :mod:`chaos.guarded`, and these, each for its reason.
 READERS = ("chaos.history", "chaos.judging.shard", "reports", "stormproof")
 OPENERS = ("open", "read_text", "read_bytes", "write_text", "write_bytes", "ParquetFile", "read_table", "read_metadata")
@@ -215,6 +217,8 @@ def imports(path: Path, module: str) -> frozenset[str]:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
+            if within(module, RENAMED):
+                continue
             assert node.level == 0, f"{module} imports relatively"
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return frozenset(found)

@@ -16,7 +16,8 @@ from chaos.driver import Client, Dials, Network
 from chaos.ops import Failed, Unknown
 from chaos.plugins import PluginKind, load
 from chaos.testing import check_driver
-from tests.stormproof.foreign import installed
+from stormproof.driver_package.stormproof_tinyq.driver import ServerClient
+from tests.stormproof.foreign import TOY, installed
 
 pytestmark = pytest.mark.process
 
@@ -48,7 +49,7 @@ def sure(error: Exception, sent: bool) -> Exception:
 
 
 def with_library(driver: Any, refusal: Refusal, *, is_retrying: bool = False) -> Any:
-    class LibraryClient(driver.TinyqClient):  # type: ignore[name-defined, misc]
+    class LibraryClient(ServerClient):
         _libraries: dict[str, Library]
 
         async def ask(self, node: str = "queue-0", **request: object) -> Mapping[str, Any]:
@@ -78,7 +79,7 @@ def with_library(driver: Any, refusal: Refusal, *, is_retrying: bool = False) ->
 def tinyq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(installed(tmp_path / "site"))
     driver = load(PluginKind.DRIVER, "tinyq")
-    monkeypatch.setattr(driver, "REQUEST_S", REQUEST_S)
+    monkeypatch.setattr(f"{TOY}.REQUEST_S", REQUEST_S)
     return driver
 
 

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 OUTSIDE = Path(__file__).parent / "outside"
+#: The driver that it begins with, which `stormproof new driver` writes.
+TOY = "stormproof.driver_package.stormproof_tinyq.driver"
 EXPERIMENT = """\
 name: tinyq
 system: tinyq

@@ -18,7 +18,7 @@ from chaos.history.directory import runs
 from chaos.plugins import PluginKind
 from chaos.testing import check_driver
 from tests.chaos.deployments.storms import effective
-from tests.stormproof.foreign import ANYWHERE, EXPERIMENT, OUTSIDE, PARTITION, installed
+from tests.stormproof.foreign import ANYWHERE, EXPERIMENT, OUTSIDE, PARTITION, TOY, installed
 
 ROOT = Path(__file__).parents[2]
 FAULTS = {"kill", "pause", "hiccup", "partition"}
@@ -183,7 +183,7 @@ def test_its_driver_keeps_to_what_is_asked_of_drivers(
 ) -> None:
     monkeypatch.syspath_prepend(site)
     driver = plugins.load(PluginKind.DRIVER, "tinyq")
-    monkeypatch.setattr(driver, "REQUEST_S", 0.5)
+    monkeypatch.setattr(f"{TOY}.REQUEST_S", 0.5)
     host = plugins.load(PluginKind.DEPLOYMENT, deployment).create(run_id="check", directory=tmp_path / "run", seed=1)
     try:
         left = check_driver(driver.create(driver.Options()), deployment=host, mutant=mutant, load_s=1.0)

@@ -119,7 +119,7 @@ def site_of(folder: Path, promise: str) -> Path:
     shutil.copytree(OUTSIDE / "mystorm", site / "mystorm")
     server, driver = site / "mystorm" / "tinyq_server.py", site / "mystorm" / "tinyq.py"
     server.write_text(server.read_text().replace("        os.fsync(self.file.fileno())\n", ""))
-    text = driver.read_text().replace("    Failed,\n", "    Exposure,\n    Failed,\n")
+    text = driver.read_text().replace("    Dials,\n", "    Dials,\n    Exposure,\n")
     assert STRICT in text
     driver.write_text(text.replace(STRICT, promise))
     return site

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from stormproof_tinyq.recipe import RECIPES as RECIPES  # `stormproof install` looks for them here
-
 from chaos.api import (
     HARNESS,
     Answer,
@@ -38,11 +36,13 @@ from chaos.api import (
     body_hash,
 )
 
-PRIMARY, BACKUP = NODES = ("server-0", "server-1")
+from .recipe import RECIPES as RECIPES  # `stormproof install` looks for them here
+
+PRIMARY, BACKUP = NODES = ("queue-0", "queue-1")
 #: A request without an answer for so long has an unknown outcome.
-REQUEST_S = 2.0
+REQUEST_S = 3.0
 CONFIG = '{"listen": ["{ip}", {port}], "disk": "{disk}", "backup": BACKUP, "lazy": LAZY}'
-#: Bugs that can be planted, to see that a test finds them: `stormproof run ... --mutant lazy`.
+#: Bugs that can be planted, to see that a test finds them: `stormproof run ... --mutant NAME`.
 MUTANTS = (Mutant(name="lazy", law="durability", stands_for="a server that acknowledges what it has not written"),)
 
 
