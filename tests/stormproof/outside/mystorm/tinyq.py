@@ -10,13 +10,16 @@ from typing import cast
 from chaos.api import (
     ClientCommand,
     ClusterSpec,
+    ClusterView,
     Dials,
+    Evidence,
     LogSays,
     Mutant,
     Network,
     NodeSpec,
     Profile,
     Program,
+    Record,
 )
 from stormproof.driver_package.stormproof_tinyq import driver
 from stormproof.driver_package.stormproof_tinyq.driver import BACKUP, PRIMARY, Options
@@ -48,6 +51,13 @@ class Tinyq(driver.TinyqDriver):
 
     def profile(self) -> Profile:
         return Profile()
+
+    def evidence(self) -> frozenset[Evidence]:
+        """Declare nothing: laws are tried with what clients see alone."""
+        return frozenset()
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        return await super().view(network)
 
     async def client_command(self, network: Network, name: str) -> ClientCommand:
         host, port = await cast(Dials, network).endpoint(name, PRIMARY)
