@@ -11,6 +11,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start": {
         "demo": "See a correct system survive faults, and a planted bug caught",
         "init": "Copy the examples into a folder",
+        "new": "Write a package for a driver of your own system",
         "list": "Show what an experiment can name: faults, loads, systems, bugs",
         "doctor": "Say what this machine can do, and how to fix the rest",
         "install": "Build a system by others to test: etcd, RocketMQ",
