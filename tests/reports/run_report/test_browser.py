@@ -200,6 +200,21 @@ def test_the_seconds_stay_on_top_and_have_lines_in_every_panel(chromium: Browser
 
 
 @needs_browser
+def test_on_paper_labels_fit_the_sheet_and_commands_are_left_out(chromium: Browser, pages: Pages) -> None:
+    chromium.open(pages.loss)
+    wide = (
+        "[...document.querySelectorAll('.bar')].map((bar) => "
+        "[parseFloat(bar.getAttribute('width')), bar.querySelector('text').textContent.length])"
+    )
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    labels = chromium.run(wide)
+    assert labels and all(letters * 5 <= share / 100 * 430 for share, letters in labels)
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    assert chromium.run("getComputedStyle(document.querySelector('.next')).display") == "none"
+    chromium.call("Emulation.setEmulatedMedia", media="")
+
+
+@needs_browser
 def test_a_strip_can_be_saved_as_a_picture_that_stands_by_itself(chromium: Browser, pages: Pages) -> None:
     chromium.open(pages.loss, dark=True)
     act = """new Promise((resolve) => {

@@ -29,7 +29,7 @@ from tests.browser import CHROMIUM, browser
 from tests.reference.golden import REWRITE
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE, PICTURES = DOCS / "runs.md", DOCS / "gallery"
+PAGE, PICTURES, VERDICT_PICTURES = DOCS / "runs.md", DOCS / "gallery", DOCS / "gallery" / "verdicts"
 #: The size of a first screen in pixels, the colours of its picture, and its size in bytes.
 WIDTH, HEIGHT, COLOURS, MOST = 1440, 900, 80, 100_000
 #: The picture on the first page, its size, and how the dark form of a picture is called.
@@ -106,6 +106,37 @@ EXHIBITS = (
 )
 
 
+#: One run for each look of a verdict: what it is of, the planted bug, and how its title begins. The last one loses half
+#: of its history.
+VERDICTS = {
+    "invalid": ("start/stale_master.yaml", 1, "ack-before-replication", "720 acknowledged messages were lost"),
+    "valid": ("start/quickstart.yaml", 7, "", "Nothing was lost: "),
+    "valid-lossy": ("start/ack_by_master_alone.yaml", 1, "", "716 lost, as the profile permits: "),
+    "unknown": ("start/quickstart.yaml", 7, "", "The recording is damaged: "),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", VERDICTS)
+def test_the_verdicts_look_as_the_gallery_shows_them(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seed, mutant, title = VERDICTS[name]
+    monkeypatch.chdir(DOCS.parent)  # commands on the page name the file as it was given
+    file = Path("examples") / path
+    experiment = load(file, deployment=SIM, mutant=mutant)
+    run = start(Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=tmp_path))
+    if name == "unknown":
+        os.truncate(run / "history.arrows", (run / "history.arrows").stat().st_size // 2)
+    judge([examine_run(run)], engine=Engine.LOCAL)
+    page = reports.render(run)
+    heading = re.search(r"<h1>(.*?)</h1>", page.read_text("utf-8"), re.S)
+    assert heading and heading[1].startswith(title)
+    if os.environ.get(REWRITE):
+        for width in (WIDTH, 390):
+            draw(page, VERDICT_PICTURES / f"{name}-{width}.png", (width, HEIGHT))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.mutant)
 def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit) -> None:
@@ -134,8 +165,8 @@ def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
     assert len({exhibit.law for exhibit in EXHIBITS}) == len(EXHIBITS)
     assert {exhibit.mutant for exhibit in EXHIBITS} <= {planted.name for planted in MUTANTS}
     names = [f"{exhibit.mutant}{form}" for exhibit in EXHIBITS for form in (".png", DARK)]
-    assert sorted(each.name for each in PICTURES.iterdir()) == sorted(names) and FIRST.with_suffix(DARK).exists()
-    assert not [each.name for each in PICTURES.iterdir() if each.stat().st_size > MOST]
+    assert sorted(each.name for each in PICTURES.glob("*.png")) == sorted(names) and FIRST.with_suffix(DARK).exists()
+    assert not [each.name for each in PICTURES.rglob("*.png") if each.stat().st_size > MOST]
     gallery = PAGE.read_text("utf-8").partition("\n## Gallery\n")[2].partition("\n## ")[0]
     assert re.findall(r"^### (.*)$", gallery, re.M) == [exhibit.title for exhibit in EXHIBITS]
 
