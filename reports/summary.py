@@ -263,7 +263,7 @@ def _counts(history: History, operations: Operations) -> dict[str, int]:
     ended = operations.completed
     counts: dict[str, int] = {}
     if any(f in ("send", "pull") for f, _ in ended) or operations.delivered:
-        counts |= {"acknowledged writes": ended["send", "ok"], "unclear writes": ended["send", "info"]}
+        counts |= {"acknowledged writes": ended["send", "ok"], "writes of unknown outcome": ended["send", "info"]}
         counts["messages read"] = operations.delivered
     if objects := {f: ended[f, "ok"] for f in OF_OBJECTS if any(name == f for name, _ in ended)}:
         counts |= {OBJECT_LABELS[f]: number for f, number in objects.items()}
@@ -294,7 +294,7 @@ def _witnesses(history: History, wanted: Sequence[int]) -> dict[int, Witness]:
         columns = row.numbers("epoch", "queue", "offset", "position")
         numbers = [f"{name} {number}" for name, number in columns.items()]
         if row.node and row.kind == "op":
-            numbers.append(f"answered by {row.node} (life {row.incarnation})")
+            numbers.append(f"answered by {row.node} (incarnation {row.incarnation})")
         numbers += [
             f"{key} {shortened(item if isinstance(item, str) else json.dumps(item), 80)}"
             for key, item in row.value.items()

@@ -72,8 +72,8 @@ FATES = (
     *((f"missing: {shape}", True) for shape in Shape),
     ("removed before", False),
     ("not read out", False),
-    ("unclear, read", False),
-    ("unclear", False),
+    ("outcome unknown, read", False),
+    ("outcome unknown", False),
     ("refused", False),
 )
 #: Messages by their fate, or by who acknowledged them and whether they are missing.

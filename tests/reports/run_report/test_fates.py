@@ -84,7 +84,7 @@ def test_fates_follow_from_the_answers_to_all_attempts(tmp_path: Path) -> None:
     history.read(7.0, 3, 3)
     history.read(7.0, 4, 4)
     drained(history, 0, 0)
-    assert told(history) == {"in the final read": 1, "unclear, read": 1, "unclear": 2, "refused": 1}
+    assert told(history) == {"in the final read": 1, "outcome unknown, read": 1, "outcome unknown": 2, "refused": 1}
 
 
 def test_nothing_is_missing_that_the_final_reading_did_not_go_past(tmp_path: Path) -> None:

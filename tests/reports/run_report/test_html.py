@@ -123,7 +123,7 @@ def test_invalid_page_leads_with_the_verdict_and_quotes_the_witnesses(tmp_path: 
     assert words.index("✕ INVALID") < words.index("message 3 was acknowledged") < words.index("What happened")
     assert "1 of 2 promises broken · 1 of 2 faults took effect" in words
     assert "message 3 was acknowledged and is gone" in words
-    assert "answered by broker-0 (life 1)" in words
+    assert "answered by broker-0 (incarnation 1)" in words
     assert "svg" in page.tags
 
 
