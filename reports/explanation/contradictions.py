@@ -122,7 +122,8 @@ def _uncounted(row: Row, known: Known) -> str:
     members = agreed[-1].entry.get("set") if agreed else None
     if not isinstance(counted, list) or not isinstance(members, list):
         return ""
-    others = [str(one) for one in members if one not in counted and one not in (proposed or ())]
+    counts_on = [*counted, *(proposed if isinstance(proposed, list) else ())]
+    others = [str(one) for one in members if one not in counts_on]
     return f"though {', '.join(others)} {'is' if len(others) == 1 else 'are'} in the set, too" if others else ""
 
 
