@@ -162,8 +162,12 @@ def test_a_promise_of_what_does_not_exist_is_seen() -> None:
     assert promised_mutants("A fault has kebab-case aliases: `hammer-time`.") == []
 
 
+def _titles(name: str) -> list[str]:
+    return re.findall(r'"([A-Z][^"{]+)', page(name))
+
+
 def test_the_page_on_reports_names_the_lanes_that_reports_have() -> None:
-    drawn = re.findall(r'"([A-Z][^"{]+)', page("reports/run_report/figure.py"))
+    drawn = [title for name in ("figure", "curves") for title in _titles(f"reports/run_report/{name}.py")]
     table = page("docs/runs.md").partition("| lane |")[2].partition("\n\n")[0]
     named = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[2:]]
     assert len(named) > 5

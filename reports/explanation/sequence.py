@@ -57,8 +57,9 @@ class Arrow:
         """Return the command that prints its rows."""
         first, last = self.rows[0], self.rows[-1]
         whole = f"{first}..{last}" if last > first else str(first)
-        few = " ".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
-        return f"stormproof rows {shlex.quote(argument(run))} {few if last - first >= len(self.rows) else whole}"
+        few = ",".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
+        rows = few if last - first >= len(self.rows) else whole
+        return f"stormproof explain {shlex.quote(argument(run))} --rows {rows}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

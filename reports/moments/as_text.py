@@ -54,7 +54,7 @@ def verdict(curve: Curve) -> str:
     return (
         f"The largest jump, {rise}, lies between the rows {before.row} and {after.row}"
         f" ({before.at_s:.6f} s and {after.at_s:.6f} s):"
-        f" stormproof rows {shlex.quote(argument(curve.run.name))} {before.row}..{after.row}"
+        f" stormproof explain {shlex.quote(argument(curve.run.name))} --rows {before.row}..{after.row}"
     )
 
 

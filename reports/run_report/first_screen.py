@@ -162,7 +162,7 @@ def _proposals(verdict: RunVerdict, meta: RunMeta) -> Iterator[Proposal]:
             yield Proposal(command=f"stormproof explain {name}", what="the events behind it")
             yield Proposal(command=f"stormproof shrink {name}", what="the smallest failing run")
             yield again
-            yield Proposal(command=f"stormproof finding {name}", what="a page for an issue")
+            yield Proposal(command=f"stormproof report {name} --as finding", what="a page for an issue")
         case Validity.VALID:
             seed = f"--seed {verdict.seed}"
             if exact and meta.replay_command.startswith("stormproof run ") and seed in meta.replay_command:

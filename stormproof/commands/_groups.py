@@ -49,7 +49,7 @@ HIDDEN: Mapping[str, str] = {
     "rows": "explain RUN --rows",
     "finding": "report --as finding",
     "summary": "report --as markdown",
-    "export": "report --as perfetto",
+    "export": "report --as FORMAT",
     "compose": "",
     "image": "",
     "schema": "",

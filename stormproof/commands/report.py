@@ -31,7 +31,17 @@ class Form(click.ParamType):
         return value
 
 
-@click.command()
+class _Command(click.Command):
+    """Names the formats of other programs at the end of its help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from reports import exports
+
+        with formatter.section("Formats of other programs"):
+            formatter.write_dl([(name, exports.about(name)) for name in exports.formats()])
+
+
+@click.command(cls=_Command)
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option(
     "--as",
@@ -40,7 +50,7 @@ class Form(click.ParamType):
     default=HTML,
     show_default=True,
     metavar="FORM",
-    help="html, finding, issue, markdown or perfetto.",
+    help="html, finding, issue, markdown, or a format below.",
 )
 @click.option("--cause", type=click.IntRange(min=1), metavar="N", help="With finding or issue: of this cause.")
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
@@ -51,8 +61,7 @@ def report(runs: tuple[str, ...], form: str, cause: int | None, open_it: bool, o
 
     With --as, write another FORM: `finding`, a page about one cause of the violations for those who make the system
     (example, events, experiment, versions, replay command); `issue`, the same printed as Markdown; `markdown`, the
-    RUNs (default: all in --out) printed as Markdown for the page of a CI job; `perfetto`, a trace to open at
-    https://ui.perfetto.dev.
+    RUNs (default: all in --out) printed as Markdown for the page of a CI job; or a format of another program.
 
     RUN may be a ZIP archive (an artefact of a CI server): the runs in it are put into --out. Exit code 0, whatever the
     verdicts are.

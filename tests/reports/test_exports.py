@@ -129,7 +129,7 @@ def test_the_command_names_its_formats_and_refuses_others(planted: Path, capfd: 
     assert capfd.readouterr().out.strip() == str(planted / perfetto.FILE)
     assert cli._run(["export", str(planted), "--to", "nothing"]) == 3
     assert "'nothing' is none of perfetto" in capfd.readouterr().err
-    cli._run(["export", "--help"])
+    cli._run(["report", "--help"])
     assert exports.about("perfetto")[:40] in capfd.readouterr().out
 
 

@@ -46,7 +46,7 @@ def test_an_arrow_leads_to_the_first_of_its_rows_that_can_be_read() -> None:
     found = {link.get("href"): " ".join(link.itertext()) for link in picture.iter(f"{SVG}a")}
     assert list(found) == ["#row-1-4", "#row-1-5"]
     assert "decided by Replication.acknowledged_end" in found["#row-1-4"]
-    assert "stormproof rows run 2 4" in found["#row-1-4"]
+    assert "stormproof explain run --rows 2,4" in found["#row-1-4"]
     assert "partition happens" in "".join(picture.itertext())
 
 

@@ -155,8 +155,8 @@ def test_alike_arrows_become_one() -> None:
     folded, left_out = fold([arrow(1), arrow(2), arrow(3, named=True), arrow(4), arrow(5, "truncate"), arrow(6)])
     assert [(one.rows, one.count) for one in folded] == [((1, 2), 2), ((3,), 1), ((4,), 1), ((5,), 1), ((6,), 1)]
     assert folded[0].phrase == "confirm … 2 times" and left_out == 0
-    assert folded[0].link("RUN") == "stormproof rows RUN 1..2"
-    assert replace(folded[0], rows=(1, 7)).link("RUN") == "stormproof rows RUN 1 7"
+    assert folded[0].link("RUN") == "stormproof explain RUN --rows 1..2"
+    assert replace(folded[0], rows=(1, 7)).link("RUN") == "stormproof explain RUN --rows 1,7"
 
 
 def test_of_too_many_arrows_those_stay_that_the_law_names_or_that_decided() -> None:
@@ -181,7 +181,7 @@ def test_the_command_prints_text_markdown_and_json(tmp_path: Path, capfd: pytest
     assert cli._run(["explain", str(run), "--markdown"]) == 0
     table = [line for line in capfd.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(table) == len(told["arrows"]) + 1
-    assert all(f"stormproof rows {run.name} " in line for line in table[1:])
+    assert all(f"stormproof explain {run.name} --rows " in line for line in table[1:])
     assert cli._run(["explain", str(run), "--svg", str(tmp_path / "why.svg")]) == 0
     assert capfd.readouterr().out == f"{tmp_path / 'why.svg'}\n"
     assert "</svg>" in (tmp_path / "why.svg").read_text()
