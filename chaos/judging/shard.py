@@ -22,7 +22,8 @@ from chaos.shard_rows import Form, Rows
 MOST_PARSED = 1 << 15
 #: So many of those that are asked for together are parsed at a time.
 PARSED_AT_ONCE = 1 << 12
-
+#: By so many texts it is decided whether most of them differ.
+SAMPLE = 1 << 10
 
 T = TypeVar("T")
 #: What is known of each queue, by what made it; or why that could not be made.
@@ -200,12 +201,24 @@ class Shard:
 
     def _searchable(self) -> Searched:
         if not self._values:
-            values = self._arrow.pop(VALUE).combine_chunks().dictionary_encode()
+            values = _encoded(self._arrow.pop(VALUE))
             self._values.append(Searched(values if self._order is None else values.take(pa.array(self._order))))
         return self._values[0]
 
     def _sorted(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return column if self._order is None else column[self._order]
+
+
+def _encoded(texts: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return each text that occurs once; of many that mostly differ all, since to find those that are equal takes four
+    times the bytes of the texts."""
+    if len(texts) > MOST_PARSED and not texts.null_count and not pa.types.is_dictionary(texts.type):
+        some = texts.take(pa.array(np.linspace(0, len(texts) - 1, SAMPLE, dtype=np.int64)))
+        if pc.count_distinct(some).as_py() > SAMPLE // 2:
+            return pa.DictionaryArray.from_arrays(
+                pa.array(np.arange(len(texts), dtype=np.int32)), texts.combine_chunks()
+            )
+    return texts.dictionary_encode().combine_chunks()
 
 
 def _order(index: Positions) -> Positions | None:

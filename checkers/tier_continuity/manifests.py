@@ -126,10 +126,10 @@ def _stays(rows: Rows, found: Findings, queue: int) -> None:
         rows.where(kind="trace", f=f, queue=queue) for f in ("store_put", "store_cas", "store_get", "store_delete")
     ]
     traced_in_order = facts.in_node_order(rows, np.sort(np.concatenate(traced)))
-    values = [*rows.values(traced_in_order)]
-    missed = {str(value.get("key", "")) for value in values if value.get("outcome") == "absent"}
+    missed = {str(value.get("key", "")) for value in rows.values(traced_in_order) if value.get("outcome") == "absent"}
     there: dict[tuple[str, str, int], int] = {}
-    for at, value in zip(traced_in_order.tolist(), values, strict=True):
+    each = zip(traced_in_order.tolist(), rows.values(traced_in_order), strict=True) if missed else ()
+    for at, value in each:
         key, outcome = str(value.get("key", "")), value.get("outcome")
         if key not in missed:
             continue

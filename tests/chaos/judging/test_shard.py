@@ -57,6 +57,23 @@ def test_what_stands_under_a_key_is_the_same_whoever_asked_before() -> None:
         assert asked.words("g", at) == [value.get("g", "") for value in told]
 
 
+@pytest.mark.parametrize("kinds", [3, 1_000])
+def test_texts_that_mostly_differ_are_not_compared_and_say_the_same(
+    kinds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(kinds)
+    drawn = [rng.randrange(kinds) for _ in range(60)]
+    values = [json.dumps({"n": number, "g": str(-number)}) for number in drawn]
+    table, at = whole([{"kind": "op", "f": "x", "value": value} for value in values]), np.arange(60)
+    few = Shard(table)
+    monkeypatch.setattr(shard, "MOST_PARSED", 50)
+    monkeypatch.setattr(shard, "SAMPLE", 10)
+    many = Shard(table)
+    assert many.numbers("n", at).tolist() == few.numbers("n", at).tolist()
+    assert many.words("g", at) == few.words("g", at) and [*many.values(at)] == [*few.values(at)]
+    assert (len(many._searchable().values.dictionary) == 60) == (kinds > 60)
+
+
 def test_few_texts_are_searched_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(2)
     blanks = ("", " ", "\t\n", "\r\f", "\v", "\u00a0")
