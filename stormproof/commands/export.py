@@ -26,7 +26,7 @@ class Format(click.ParamType):
 
 @click.command(hidden=True)
 @click.argument("run", default=directory.LATEST)
-@click.option("--to", "to", type=Format(), required=True, metavar="FORMAT", help="The format, as `report --help` lists them.")
+@click.option("--to", "to", type=Format(), required=True, metavar="FORMAT", help="One that `report --help` lists.")
 @out_option
 @json_option
 def export(run: str, to: str, out: Path, as_json: bool) -> None:
