@@ -112,6 +112,11 @@ class Shared:
         return self.blocks[1 + len(self.layout.queues) :]
 
     @cached_property
+    def chooser(self) -> Chooser:
+        """Who finds what each shard needs of the rows."""
+        return Chooser(self.rows, self.kept, Places(self.layout.offsets))
+
+    @cached_property
     def kept(self) -> Mapping[Sieve, Ints]:
         """Which rows sieves keep for all shards."""
         return {choice.sieve: index for choice, index in self._chosen if choice.part < 0}
@@ -159,9 +164,8 @@ def _own(part: Part, table: pa.Table, kept: Mapping[Sieve, Ints]) -> pa.Table:
 
 def _of_all(shared: Shared, number: int, shard: int) -> pa.Table:
     """Return the rows that a shard is given of those that all may need."""
-    layout, rows = shared.layout, shared.rows
+    layout, rows, chooser = shared.layout, shared.rows, shared.chooser
     part = layout.parts[number]
-    chooser = Chooser(rows, shared.kept, Places(layout.offsets))
     own, everywhere = chooser.of(part)
     if not part.has_beside:
         return rows.filter(pa.array(everywhere))

@@ -42,13 +42,9 @@ class Claims:
 
 
 def places(rows: Rows) -> Grid:
-    """Return the queues and offsets of all rows that name content."""
+    """Return the queues and offsets of all rows that name content: a commit, say, may name any number."""
     queue, offset = rows.column("queue"), rows.column("offset")
-    grid = Grid.of(queue, offset)
-    if grid.known is None:
-        return grid
-    of = rows.column("f")  # a commit, say, may name any number
-    has_content = np.isin(of, [rows.code("f", f) for f in CONTENT])
+    has_content = np.isin(rows.column("f"), [rows.code("f", f) for f in CONTENT]) & ((queue | offset) >= 0)
     return Grid.of(queue[has_content], offset[has_content])
 
 
