@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,4 +59,4 @@ def _way(arrow: Arrow) -> str:
 
 
 def _rows(arrow: Arrow) -> str:
-    return re.sub(r"^.*? rows \S+ ", "", arrow.link("RUN"))
+    return arrow.numbers.replace(",", " ")

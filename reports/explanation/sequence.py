@@ -53,13 +53,17 @@ class Arrow:
     def phrase(self) -> str:
         return self.text if self.count == 1 else f"{self.text} … {self.count} times"
 
-    def link(self, run: str) -> str:
-        """Return the command that prints its rows."""
+    @property
+    def numbers(self) -> str:
+        """Its rows as commands take them."""
         first, last = self.rows[0], self.rows[-1]
         whole = f"{first}..{last}" if last > first else str(first)
         few = ",".join(map(str, self.rows)) if len(self.rows) <= 3 else whole
-        rows = few if last - first >= len(self.rows) else whole
-        return f"stormproof explain {shlex.quote(argument(run))} --rows {rows}"
+        return few if last - first >= len(self.rows) else whole
+
+    def link(self, run: str) -> str:
+        """Return the command that prints its rows."""
+        return f"stormproof explain {shlex.quote(argument(run))} --rows {self.numbers}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

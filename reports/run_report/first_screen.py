@@ -16,7 +16,7 @@ from reports.run_report.chain import Step
 from reports.run_report.diagnosis import Diagnosis, diagnosis
 from reports.run_report.headlines import headline
 from reports.run_report.judged import JudgedRun
-from reports.run_report.story import OURS, facts, numbered, profile_words
+from reports.run_report.story import facts, numbered, profile_words
 from reports.summary import OBJECT_LABELS, Story
 
 #: So many further occurrences of a cause are named.
@@ -124,8 +124,7 @@ def _strength(story: Story) -> str:
 def _tested(meta: RunMeta, verdict: RunVerdict, story: Story) -> Iterator[str]:
     """Yield what was tested: the system in its version, a planted bug, its size, the load, its profile, where and
     when."""
-    system = dict(facts(meta, verdict.seed)).get("system", "unknown system")
-    yield system.replace(OURS, f"{OURS} system", 1) if meta.system == OURS else system
+    yield dict(facts(meta, verdict.seed)).get("system", "unknown system")
     if meta.mutant:
         yield f"planted bug {meta.mutant}"
     roles: dict[str, int] = {}

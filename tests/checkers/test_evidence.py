@@ -130,13 +130,16 @@ def test_names_of_faults_workloads_and_the_driver_change_neither_verdict_nor_rep
     harmed = good.copy()
     harmed.drop(harmed.drained(random.Random(1).choice(harmed.acked())["message"]))
     for number, run in enumerate((good.copy(), harmed)):
+        system, versions = run.meta["system"], run.meta["versions"]
+        run.meta["versions"] = {**versions, system: "1.0"}
         before, page = judged(run, tmp_path / f"before-{number}" / "run")
         for row in run.rows:
             if row["kind"] == "fault":
                 row["f"] = f"{RENAMED}{row['f']}"
         run.meta["faults"] = [f"{RENAMED}{name}" for name in run.meta["faults"]]
         run.meta["workloads"] = [f"{RENAMED}{name}" for name in run.meta["workloads"]]
-        run.meta["system"] = f"{RENAMED}{run.meta['system']}"
+        run.meta["system"] = f"{RENAMED}{system}"
+        run.meta["versions"] = {**versions, run.meta["system"]: "1.0"}
         after, page_after = judged(run, tmp_path / f"after-{number}" / "run")
         assert (after.validity, after.laws, after.why) == (before.validity, before.laws, before.why)
         assert before.validity is (Validity.INVALID if number else Validity.VALID)

@@ -266,5 +266,4 @@ def test_an_image_that_is_missing_ends_the_run_before_anything_is_started(engine
         line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )
     assert done.returncode == 3 and "`stormproof image` builds it" in done.stderr and "Traceback" not in done.stderr
-    (made,) = store.runs(tmp_path / "runs")
-    assert left_of(engine, made.resolve()) == [] and (made / "history.arrows").exists()
+    assert not store.runs(tmp_path / "runs")

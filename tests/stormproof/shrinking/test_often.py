@@ -197,7 +197,7 @@ def test_a_run_on_processes_becomes_small(tmp_path: Path) -> None:
     assert told["rate"]["before"] == [2, 2] and told["rate"]["after"][1] == 2 and "digest" not in told
     assert json.loads((place / SUMMARY).read_text("utf-8")) == told
     head = (place / minimal.FILE).read_text("utf-8").partition("\n\n")[0]
-    assert "of 2 runs failed so" in head and "--on process" in head
+    assert "of 2 runs failed so" in head and "on: process" in (place / minimal.FILE).read_text("utf-8")
     shown = shrunk(Path(told["recorded"]))
     assert shown is not None and ("runs that failed so", "2 of 2", "2 of 2") in shown.sizes
     pasted = (place / minimal.TEST).read_text("utf-8")
