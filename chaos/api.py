@@ -140,7 +140,7 @@ from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next
 if TYPE_CHECKING:  # not to hide a circle: numpy takes longer to load than all the rest of this page
     from chaos.findings import Findings, decide
     from chaos.goal import Goal
-    from chaos.law import AnomalyKind, Deferred, Key, Law, Partial, Promise, Rows, RunContext
+    from chaos.law import AnomalyKind, Deferred, Harm, Key, Law, Partial, Promise, Rows, RunContext
 
 __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     # A driver: one system under test
@@ -307,6 +307,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Law",  # what a law derives from: what it reads, `examine`, `judge`
     "Promise",  # the law's name, what it demands, what it can find
     "AnomalyKind",  # something that it can find
+    "Harm",  # how bad that is, for the title of a run
     "Key",  # whose rows it needs together: of a queue, a node, a group, an object, the run
     "Rows",  # the rows that it sees; their classes are in chaos.events and chaos.operations
     "Findings",  # collects what it finds in one shard
@@ -331,7 +332,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
 
 #: Names that need numpy, and those of the law contract that are refused by a sentence: where each is to be found.
 _OF_LAWS = {
-    **dict.fromkeys(("AnomalyKind", "Deferred", "Key", "Law", "Partial", "Promise", "Rows", "RunContext"), "chaos.law"),
+    **dict.fromkeys(
+        ("AnomalyKind", "Deferred", "Harm", "Key", "Law", "Partial", "Promise", "Rows", "RunContext"), "chaos.law"
+    ),
     **dict.fromkeys(("Needs", "Reads", "Sieve"), "chaos.law"),
     **dict.fromkeys(("Findings", "decide"), "chaos.findings"),
     "Goal": "chaos.goal",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -35,16 +35,30 @@ class Undeclared(Exception):
     """A law read what it had not declared: in a large run it would not have been there."""
 
 
+class Harm(IntEnum):
+    """What a violation harms, the worst first: the data of clients, what clients see besides, or the inside alone."""
+
+    DATA = auto()
+    CLIENTS = auto()
+    INSIDE = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
     """Something that a law can find. ``lawful``: it is counted and shown, but no violation. ``by_policy``: it is
     allowed because the profile permits it, so it is named in the verdict's line, and ``--no-loss-by-policy`` makes the
-    run INVALID. Raises ``ValueError`` for one that the profile permits and that is called a violation."""
+    run INVALID. Raises ``ValueError`` for one that the profile permits and that is called a violation.
+
+    ``headline``: the title of a run that shows it, without a full stop: of one, and of ``{n}``; where only one is
+    given, the number stands behind it, and where none is, it is the ``meaning``. The violation with the worst ``harm``
+    gives a run its title."""
 
     name: str
     meaning: str
     lawful: bool = False
     by_policy: bool = False
+    headline: tuple[str, ...] = ()
+    harm: Harm = Harm.INSIDE
 
     def __post_init__(self) -> None:
         if self.by_policy and not self.lawful:

@@ -22,8 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from chaos.driver import ALIASES, CREATE, DECIDED_BY, OPTIONS, Mutant, NoOptions
-from chaos.errors import BadInput
-from chaos.errors import meant as meant
+from chaos.errors import BadInput, meant
 from chaos.packages import hidden
 
 

@@ -40,10 +40,15 @@ PROMISE = Promise(
     place=115,
     meaning="Requests at the limits of what the system takes, and beyond them, are answered as documented.",
     anomalies=(
-        AnomalyKind(name=WRONG_ANSWER, meaning="a request was answered otherwise than the system's documents say"),
+        AnomalyKind(
+            name=WRONG_ANSWER,
+            meaning="a request was answered otherwise than the system's documents say",
+            headline=("A request was answered wrongly", "{n} requests were answered wrongly"),
+        ),
         AnomalyKind(
             name=UNANSWERED,
             meaning="a request was never answered as documented, however often it was made without faults",
+            headline=("A request was never answered as documented", "{n} requests were never answered as documented"),
         ),
     ),
 )

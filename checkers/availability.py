@@ -10,7 +10,7 @@ import numpy as np
 from chaos.fault import Effect
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -41,9 +41,14 @@ PROMISE = Promise(
         AnomalyKind(
             name=UNAVAILABLE,
             meaning="no send to a queue was acknowledged for longer than the bound, although clients tried",
+            headline=("A queue had no service for longer than permitted",),
+            harm=Harm.CLIENTS,
         ),
         AnomalyKind(
-            name=NOT_RECOVERED, meaning="after all faults were undone the system did not become whole within its bound"
+            name=NOT_RECOVERED,
+            meaning="after all faults were undone the system did not become whole within its bound",
+            headline=("The system did not recover after the faults",),
+            harm=Harm.CLIENTS,
         ),
         AnomalyKind(
             name=LATE_ANSWER, meaning="a broker answered a send later than a message may wait for its acknowledgement"

@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -28,13 +28,30 @@ PROMISE = Promise(
     place=90,
     meaning="Messages of a queue stand in the order in which they were acknowledged, and are read as they stand.",
     anomalies=(
-        AnomalyKind(name=REORDER, meaning="a send that began after another one was acknowledged got a lower offset"),
-        AnomalyKind(name=PRODUCER_REORDER, meaning="the same for two sends of one producer"),
+        AnomalyKind(
+            name=REORDER,
+            meaning="a send that began after another one was acknowledged got a lower offset",
+            headline=("A message overtook an acknowledged one", "{n} messages overtook an acknowledged one"),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=PRODUCER_REORDER,
+            meaning="the same for two sends of one producer",
+            headline=("Two messages of one producer changed places", "{n} messages overtook one of their producer"),
+            harm=Harm.CLIENTS,
+        ),
         AnomalyKind(
             name=CONSUMER_REORDER,
             meaning="one pull delivered offsets with a step back or a jump, or began elsewhere than asked",
+            headline=("A pull delivered messages out of order",),
+            harm=Harm.CLIENTS,
         ),
-        AnomalyKind(name=OVER_FULL, meaning="one pull delivered more messages, or more bytes, than it had asked for"),
+        AnomalyKind(
+            name=OVER_FULL,
+            meaning="one pull delivered more messages, or more bytes, than it had asked for",
+            headline=("A pull delivered more than it asked for",),
+            harm=Harm.CLIENTS,
+        ),
     ),
 )
 

@@ -44,11 +44,18 @@ PROMISE = Promise(
         AnomalyKind(
             name=MANIFEST_EPOCH_REGRESSION,
             meaning="a version of a manifest carries a lower epoch than the one before it",
+            headline=("A deposed master overwrote the tier's manifest",),
         ),
         AnomalyKind(
-            name=STALE_UPLOADER, meaning="a write to the tier came from a node that was not the master of its epoch"
+            name=STALE_UPLOADER,
+            meaning="a write to the tier came from a node that was not the master of its epoch",
+            headline=("A node that was not master wrote to the tier",),
         ),
-        AnomalyKind(name=FOREIGN_DELETE, meaning="a deletion in the tier came from a node that was not master"),
+        AnomalyKind(
+            name=FOREIGN_DELETE,
+            meaning="a deletion in the tier came from a node that was not master",
+            headline=("A node that was not master deleted from the tier",),
+        ),
         AnomalyKind(
             name=SUCCESSOR_JUDGED,
             meaning="an uploader gave up a queue, or was about to cut its manifest, because of a version that a later "

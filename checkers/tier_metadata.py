@@ -37,6 +37,7 @@ PROMISE = Promise(
         AnomalyKind(
             name=METADATA_DIVERGENCE,
             meaning="a replica's view of a manifest differs from the store's, or is stale after recovery",
+            headline=("A replica's view of the tier differs from the store's",),
         ),
         AnomalyKind(
             name=STALE_VIEW, meaning="in calm time a replica learned of a manifest's version later than the bound"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -30,14 +30,24 @@ PROMISE = Promise(
     place=103,
     meaning="A topic whose creation was acknowledged, or that a client was shown, is there until somebody deletes it.",
     anomalies=(
-        AnomalyKind(name=TOPIC_LOST, meaning="a topic was acknowledged and is not there, or lacks queues, in the end"),
+        AnomalyKind(
+            name=TOPIC_LOST,
+            meaning="a topic was acknowledged and is not there, or lacks queues, in the end",
+            headline=("An acknowledged topic was lost", "{n} acknowledged topics were lost"),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=TOPIC_LOST_BY_POLICY,
             meaning="the same under a profile that permits the loss",
             lawful=True,
             by_policy=True,
         ),
-        AnomalyKind(name=TOPIC_RETURNED, meaning="a topic's deletion was acknowledged, and it is there in the end"),
+        AnomalyKind(
+            name=TOPIC_RETURNED,
+            meaning="a topic's deletion was acknowledged, and it is there in the end",
+            headline=("A deleted topic came back", "{n} deleted topics came back"),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=TOPIC_RETURNED_BY_POLICY,
             meaning="the same under a profile that permits the loss",
@@ -45,7 +55,10 @@ PROMISE = Promise(
             by_policy=True,
         ),
         AnomalyKind(
-            name=TOPIC_UNASKED, meaning="a topic, or more queues of one, is there in the end than anybody asked for"
+            name=TOPIC_UNASKED,
+            meaning="a topic, or more queues of one, is there in the end than anybody asked for",
+            headline=("A topic appeared that nobody created",),
+            harm=Harm.CLIENTS,
         ),
     ),
 )

@@ -34,8 +34,16 @@ PROMISE = Promise(
     place=121,
     meaning="What a node shows of metadata that it follows is a prefix of the log, and one that never gets shorter.",
     anomalies=(
-        AnomalyKind(name=NOT_A_PREFIX, meaning="a node showed an entry as the log has it after no such change"),
-        AnomalyKind(name=WENT_BACK, meaning="a node showed an older state than it had shown before"),
+        AnomalyKind(
+            name=NOT_A_PREFIX,
+            meaning="a node showed an entry as the log has it after no such change",
+            headline=("A node showed a state that never was",),
+        ),
+        AnomalyKind(
+            name=WENT_BACK,
+            meaning="a node showed an older state than it had shown before",
+            headline=("A node showed an older state than before",),
+        ),
         AnomalyKind(
             name=BEHIND, meaning="a node lacked what was agreed on long before, in calm time, or showed nothing"
         ),

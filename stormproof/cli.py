@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 import click
 
 from chaos import plugins
-from chaos.errors import BadInput, ChaosError
+from chaos.errors import BadInput, ChaosError, meant
 from chaos.packages import hidden
 from chaos.version import VERSION
 from stormproof import commands, stores
@@ -49,7 +49,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = [name for name in self.list_commands(context) if name not in HIDDEN]
         if words[0] not in (*known, *HIDDEN):
-            hint = plugins.meant(words[0], known)
+            hint = meant(words[0], known)
             raise click.UsageError(f"there is no command {words[0]!r}{hint and '; '}{hint}", context)
         return super().resolve_command(context, words)
 

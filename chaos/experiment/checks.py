@@ -18,7 +18,7 @@ from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
 from chaos.driver import CanAddBrokers, Driver, TellsEvents
-from chaos.errors import BadInput
+from chaos.errors import BadInput, meant
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import (
     can,
@@ -35,7 +35,7 @@ from chaos.experiment.profiles import KEY, Promises
 from chaos.experiment.source import Place
 from chaos.experiment.targets import CLIENT, Target, is_target
 from chaos.node import NodeSpec
-from chaos.plugins import PluginKind, meant, nearest
+from chaos.plugins import PluginKind, nearest
 from chaos.program import problems
 from chaos.services import CanCreateTopics
 

@@ -23,9 +23,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from chaos.errors import BadInput, ChaosError
+from chaos.errors import BadInput, ChaosError, meant
 from chaos.experiment.source import Place, Source
-from chaos.plugins import meant, nearest
+from chaos.plugins import nearest
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaos.findings import Facts, decide
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.verdict import Verdict
 
 COMMIT_REGRESSION = "commit-regression"
@@ -18,13 +18,36 @@ PROMISE = Promise(
     place=100,
     meaning="A group's committed offset never goes back nor beyond the end, has one owner, and skips nothing.",
     anomalies=(
-        AnomalyKind(name=COMMIT_REGRESSION, meaning="a group was given an older offset than it had committed"),
         AnomalyKind(
-            name=COMMIT_BEYOND_END, meaning="a committed offset lies beyond everything that the queue ever held"
+            name=COMMIT_REGRESSION,
+            meaning="a group was given an older offset than it had committed",
+            headline=("A consumer group went back",),
+            harm=Harm.CLIENTS,
         ),
-        AnomalyKind(name=NEVER_COMMITTED, meaning="a group was given a larger offset than any that it had committed"),
-        AnomalyKind(name=DOUBLE_OWNER, meaning="pulls of two owners of one group and queue overlap in time"),
-        AnomalyKind(name=SKIPPED, meaning="a group committed past an offset, or a message, that it was never given"),
+        AnomalyKind(
+            name=COMMIT_BEYOND_END,
+            meaning="a committed offset lies beyond everything that the queue ever held",
+            headline=("A committed offset lies beyond the end of its queue",),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=NEVER_COMMITTED,
+            meaning="a group was given a larger offset than any that it had committed",
+            headline=("A consumer group was given an offset that it had never committed",),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=DOUBLE_OWNER,
+            meaning="pulls of two owners of one group and queue overlap in time",
+            headline=("Two consumers of one group owned a queue at once",),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=SKIPPED,
+            meaning="a group committed past an offset, or a message, that it was never given",
+            headline=("A consumer group skipped a message", "Consumer groups skipped {n} messages"),
+            harm=Harm.CLIENTS,
+        ),
     ),
 )
 #: What a run must have shown, and what is said where it has not.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.law import AnomalyKind, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Promise, RunContext
 from chaos.workload import Use
 
 TOO_EARLY = "too-early"
@@ -16,11 +16,26 @@ PROMISE = Promise(
     place=101,
     meaning="Groups are given all messages, orderly ones in order; delays are kept, and transactions decide.",
     anomalies=(
-        AnomalyKind(name=TOO_EARLY, meaning="a delayed message was delivered before its time"),
-        AnomalyKind(name=ROLLED_BACK, meaning="a message was delivered whose transaction was rolled back"),
+        AnomalyKind(
+            name=TOO_EARLY,
+            meaning="a delayed message was delivered before its time",
+            headline=("A delayed message came too early", "{n} delayed messages came too early"),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=ROLLED_BACK,
+            meaning="a message was delivered whose transaction was rolled back",
+            headline=(
+                "A message of a rolled back transaction was delivered",
+                "{n} messages of rolled back transactions were delivered",
+            ),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=NEVER_DELIVERED,
             meaning="a delayed message, or one whose transaction was committed, was accepted and never came",
+            headline=("An accepted message was never delivered", "{n} accepted messages were never delivered"),
+            harm=Harm.DATA,
         ),
         AnomalyKind(
             name=NEVER_DELIVERED_BY_POLICY,
@@ -28,8 +43,21 @@ PROMISE = Promise(
             lawful=True,
             by_policy=True,
         ),
-        AnomalyKind(name=WITHHELD, meaning="a message is in its queue, and a group that read on was never given it"),
-        AnomalyKind(name=OUT_OF_ORDER, meaning="a group that reads in order was given an offset before one below it"),
+        AnomalyKind(
+            name=WITHHELD,
+            meaning="a message is in its queue, and a group that read on was never given it",
+            headline=(
+                "A message was withheld from a consumer group",
+                "{n} messages were withheld from consumer groups",
+            ),
+            harm=Harm.CLIENTS,
+        ),
+        AnomalyKind(
+            name=OUT_OF_ORDER,
+            meaning="a group that reads in order was given an offset before one below it",
+            headline=("An orderly group was given messages out of order",),
+            harm=Harm.CLIENTS,
+        ),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.law import AnomalyKind, Promise
+from chaos.law import AnomalyKind, Harm, Promise
 from checkers._facts.retention import EARLY_RETENTION
 
 LOST = "lost"
@@ -19,17 +19,30 @@ PROMISE = Promise(
     place=10,
     meaning="An acknowledged message is readable at its queue and offset until retention removes it by its rules.",
     anomalies=(
-        AnomalyKind(name=LOST, meaning="acknowledged, not removed by retention, and not found with the same content"),
+        AnomalyKind(
+            name=LOST,
+            meaning="acknowledged, not removed by retention, and not found with the same content",
+            headline=("An acknowledged message was lost", "{n} acknowledged messages were lost"),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=LOST_BY_POLICY, meaning="the same under a profile that permits it", lawful=True, by_policy=True
         ),
         AnomalyKind(
-            name=FALSE_ACKNOWLEDGEMENT, meaning="acknowledged with fewer copies than the weaker profile demands"
+            name=FALSE_ACKNOWLEDGEMENT,
+            meaning="acknowledged with fewer copies than the weaker profile demands",
+            headline=(
+                "A message was acknowledged with too few copies",
+                "{n} messages were acknowledged with too few copies",
+            ),
+            harm=Harm.CLIENTS,
         ),
         AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(
             name=DUPLICATE_APPEND,
             meaning="the message is stored at more offsets than it had attempts that may have succeeded",
+            headline=("A message was stored twice", "{n} messages were stored more often than they were sent"),
+            harm=Harm.CLIENTS,
         ),
         AnomalyKind(
             name=REDELIVERY, meaning="a group got the same offset again, as at-least-once permits", lawful=True
@@ -37,9 +50,21 @@ PROMISE = Promise(
         AnomalyKind(
             name=UNEXPECTED,
             meaning="a message in a queue that nobody sent there, or whose every send was definitely refused",
+            headline=("A message appeared that nobody sent", "{n} messages appeared that nobody sent"),
+            harm=Harm.CLIENTS,
         ),
-        AnomalyKind(name=CORRUPT, meaning="a known message with another content than was sent"),
-        AnomalyKind(name=EARLY_RETENTION, meaning="something that had to be kept was deleted, or reported as deleted"),
+        AnomalyKind(
+            name=CORRUPT,
+            meaning="a known message with another content than was sent",
+            headline=("A message came back with other content", "{n} messages came back with other content"),
+            harm=Harm.DATA,
+        ),
+        AnomalyKind(
+            name=EARLY_RETENTION,
+            meaning="something that had to be kept was deleted, or reported as deleted",
+            headline=("Retention removed what had to be kept",),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=LATE_RETENTION, meaning="a replica's log kept much more than it has to, although it might delete that"
         ),

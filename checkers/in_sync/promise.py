@@ -24,22 +24,35 @@ PROMISE = Promise(
     place=35,
     meaning="Every replica in sync has what is confirmed, and the master counts on all of them, at every step.",
     anomalies=(
-        AnomalyKind(name=CONFIRM_BEYOND_LOG, meaning="a node confirmed what its own durable log did not hold then"),
         AnomalyKind(
-            name=FALSE_SYNC, meaning="a node reported as durable what its log, or after a crash its disk, did not hold"
+            name=CONFIRM_BEYOND_LOG,
+            meaning="a node confirmed what its own durable log did not hold then",
+            headline=("A node confirmed what its disk did not hold",),
         ),
         AnomalyKind(
-            name=MEMBER_BEHIND, meaning="a running member of the committed SyncStateSet lacked what was confirmed"
+            name=FALSE_SYNC,
+            meaning="a node reported as durable what its log, or after a crash its disk, did not hold",
+            headline=("A node reported as durable what its disk did not hold",),
         ),
         AnomalyKind(
-            name=acks.FALSE_ACK, meaning="a master counted as acknowledged what the member's own disk did not hold"
+            name=MEMBER_BEHIND,
+            meaning="a running member of the committed SyncStateSet lacked what was confirmed",
+            headline=("A replica in sync lacked confirmed records",),
         ),
         AnomalyKind(
-            name=SET_NOT_COUNTED, meaning="a master counted on fewer replicas than the controllers had committed"
+            name=acks.FALSE_ACK,
+            meaning="a master counted as acknowledged what the member's own disk did not hold",
+            headline=("A master counted an acknowledgement that was not durable",),
+        ),
+        AnomalyKind(
+            name=SET_NOT_COUNTED,
+            meaning="a master counted on fewer replicas than the controllers had committed",
+            headline=("A master counted on fewer replicas than the controllers had agreed on",),
         ),
         AnomalyKind(
             name=TOO_FEW_IN_SYNC,
             meaning="a master acknowledged a message while its SyncStateSet was smaller than `min_in_sync`",
+            headline=("A message was acknowledged with too few replicas in sync",),
         ),
         AnomalyKind(
             name=CONFIRM_BEHIND,

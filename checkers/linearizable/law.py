@@ -16,7 +16,7 @@ import numpy as np
 
 from chaos.errors import MachineError
 from chaos.findings import Findings, decide
-from chaos.law import AnomalyKind, Deferred, Key, Law, Partial, Promise
+from chaos.law import AnomalyKind, Deferred, Harm, Key, Law, Partial, Promise
 from chaos.law import Rows as LawRows
 from chaos.operations import Acquire, CompareAndSet, CreateObject, HarnessRow, ReadObject, Release, WriteObject
 from chaos.shard_rows import Rows
@@ -44,7 +44,15 @@ PROMISE = Promise(
     place=120,
     meaning="What clients saw of an object that only they change fits one order of its changes.",
     anomalies=(
-        AnomalyKind(name=NOT_LINEARIZABLE, meaning="no order of the operations on one object explains what was seen"),
+        AnomalyKind(
+            name=NOT_LINEARIZABLE,
+            meaning="no order of the operations on one object explains what was seen",
+            headline=(
+                "No order of changes explains what clients saw of an object",
+                "No order of changes explains what clients saw of {n} objects",
+            ),
+            harm=Harm.DATA,
+        ),
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.findings import decide
-from chaos.law import AnomalyKind, Partial, Promise, RunContext
+from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.verdict import Verdict
 from checkers.no_rollback.cuts import CONFIRM_ROLLBACK
 
@@ -18,16 +18,26 @@ PROMISE = Promise(
     place=30,
     meaning="What was read stays, and what was confirmed stays, whichever replica is master.",
     anomalies=(
-        AnomalyKind(name=ROLLBACK, meaning="an offset that was read holds another message later, or none"),
+        AnomalyKind(
+            name=ROLLBACK,
+            meaning="an offset that was read holds another message later, or none",
+            headline=("What a reader had read was taken back", "{n} messages that had been read were taken back"),
+            harm=Harm.DATA,
+        ),
         AnomalyKind(
             name=CONFIRM_ROLLBACK,
             meaning="what a replica had confirmed is gone from its log, or from that of a later master",
+            headline=("A replica lost what it had confirmed",),
         ),
         AnomalyKind(
-            name=CONFIRM_BEYOND_SET, meaning="a master confirmed what a member of its SyncStateSet did not have"
+            name=CONFIRM_BEYOND_SET,
+            meaning="a master confirmed what a member of its SyncStateSet did not have",
+            headline=("A master confirmed what a replica in sync did not have",),
         ),
         AnomalyKind(
-            name=MAX_OFFSET_REGRESSION, meaning="a master showed a lower end of a queue than a replica had shown before"
+            name=MAX_OFFSET_REGRESSION,
+            meaning="a master showed a lower end of a queue than a replica had shown before",
+            headline=("The end of a queue went back",),
         ),
     ),
 )

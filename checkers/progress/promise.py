@@ -20,16 +20,22 @@ PROMISE = Promise(
         AnomalyKind(
             name=STALLED,
             meaning="readers polled for longer than the bound, got nothing, and confirmed messages were there",
+            headline=("Readers got nothing, though messages were there",),
         ),
         AnomalyKind(
             name=TIER_STALLED,
             meaning="after recovery the tier gave nothing new for longer than the bound, though the queue went on",
+            headline=("The tier stood still after the recovery",),
         ),
         AnomalyKind(
-            name=WRONG_NEXT_OFFSET, meaning="an answer sent its reader back, or on past messages that are there"
+            name=WRONG_NEXT_OFFSET,
+            meaning="an answer sent its reader back, or on past messages that are there",
+            headline=("A reader was sent to a wrong offset",),
         ),
         AnomalyKind(
-            name=UNREADABLE, meaning="a retained offset was answered as empty, or as one that the queue does not have"
+            name=UNREADABLE,
+            meaning="a retained offset was answered as empty, or as one that the queue does not have",
+            headline=("A kept message was answered as missing", "{n} kept messages were answered as missing"),
         ),
         AnomalyKind(
             name=WOKEN_LATE, meaning="a read that waited for a message was answered late, though its node had it"

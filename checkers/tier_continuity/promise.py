@@ -20,17 +20,35 @@ PROMISE = Promise(
     place=60,
     meaning="Tier and local logs together hold everything that is retained, once, and both read the same.",
     anomalies=(
-        AnomalyKind(name=TIER_GAP, meaning="offsets that neither the tier nor a local log holds"),
-        AnomalyKind(name=TIER_OVERLAP, meaning="an offset that is in two objects, or an object that was written twice"),
-        AnomalyKind(name=TIER_MISSING_OBJECT, meaning="a manifest, or an object or offset that it names, is not there"),
         AnomalyKind(
-            name=TIER_READ_MISMATCH, meaning="an offset reads differently through the tier and from a local log"
+            name=TIER_GAP,
+            meaning="offsets that neither the tier nor a local log holds",
+            headline=("The tier has a gap", "The tier has {n} gaps"),
+        ),
+        AnomalyKind(
+            name=TIER_OVERLAP,
+            meaning="an offset that is in two objects, or an object that was written twice",
+            headline=("The tier holds an offset twice", "The tier holds {n} offsets twice"),
+        ),
+        AnomalyKind(
+            name=TIER_MISSING_OBJECT,
+            meaning="a manifest, or an object or offset that it names, is not there",
+            headline=("The tier lacks what its manifest names",),
+        ),
+        AnomalyKind(
+            name=TIER_READ_MISMATCH,
+            meaning="an offset reads differently through the tier and from a local log",
+            headline=("The tier reads differently from the log",),
         ),
         AnomalyKind(
             name=NEVER_COLLECTED, meaning="an object that no manifest names was still there after a whole master term"
         ),
         AnomalyKind(name=NEVER_TRIMMED, meaning="a manifest went on naming more than is to be kept"),
-        AnomalyKind(name=OBJECT_RETURNED, meaning="an object is in the store again after its deletion took effect"),
+        AnomalyKind(
+            name=OBJECT_RETURNED,
+            meaning="an object is in the store again after its deletion took effect",
+            headline=("A deleted object is in the tier again",),
+        ),
         AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
         AnomalyKind(
             name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"

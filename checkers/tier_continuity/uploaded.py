@@ -56,12 +56,12 @@ class Uploaded:
 
 
 _NONE = np.empty(0, dtype=np.int64)
-#: What is known of a queue of which nobody knows anything.
+#: A queue without a manifest, of which none was sent.
 NOTHING = Uploaded(_NONE, _NONE, _NONE, 0, (), Small(*(_NONE for _ in fields(Small))))
 
 
 def uploaded(rows: Rows) -> Mapping[int, Uploaded]:
-    """Return what is known of each queue of which anybody sent a manifest, or has one."""
+    """Return what is known of each queue that has a manifest, or of which an uploader sent one."""
     settings, versions = _settings(rows), rows.memo(manifests)
     queues = sorted({*settings, *versions})
     return {queue: _of_queue(rows, versions.get(queue), settings.get(queue, {})) for queue in queues}

@@ -13,15 +13,24 @@ PROMISE = Promise(
     place=40,
     meaning="The tier never holds what is not confirmed.",
     anomalies=(
-        AnomalyKind(name=UPLOAD_BEYOND_CONFIRM, meaning="a manifest goes beyond what was confirmed when it was sent"),
+        AnomalyKind(
+            name=UPLOAD_BEYOND_CONFIRM,
+            meaning="a manifest goes beyond what was confirmed when it was sent",
+            headline=("The tier was given records that nobody had confirmed",),
+        ),
         AnomalyKind(
             name=POSITION_MISSTATED,
             meaning="a manifest gives another log position than the one where its last record ends",
         ),
-        AnomalyKind(name=TIER_LOG_MISMATCH, meaning="a tiered record differs from the confirmed log of a replica"),
+        AnomalyKind(
+            name=TIER_LOG_MISMATCH,
+            meaning="a tiered record differs from the confirmed log of a replica",
+            headline=("The tier holds other records than the log", "The tier differs from the log in {n} places"),
+        ),
         AnomalyKind(
             name=TIER_OFFSET_REGRESSION,
             meaning="a manifest ends earlier than the version before it, or an older version came back",
+            headline=("A manifest of the tier went back",),
         ),
     ),
 )

@@ -25,6 +25,7 @@ from chaos.effects.links import HARNESS
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
+from chaos.version import VERSION
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
@@ -112,6 +113,9 @@ class Reference:
     def promising(self, profile: Profile) -> Reference:
         """Return a driver with this profile, for another cluster: no broker has joined it yet."""
         return replace(self, promised=profile)
+
+    def system_version(self) -> str:
+        return f"Stormproof {VERSION}"
 
     def profile(self) -> Profile:
         return self.promised

@@ -102,9 +102,9 @@ def grouped(text: str) -> str:
 
 def _briefly(text: str) -> str:
     """Return what a law says; of a long story its beginning and its last event."""
-    head, colon, told = text.partition(": ")
-    last = told.rpartition("; then ")[2]
-    return f"{head}: … then {last}" if colon and len(text) > WORDS and len(last) < len(told) else text
+    head, colon, rest = text.partition(": ")
+    last = rest.rpartition("; then ")[2]
+    return f"{head}: … then {last}" if colon and len(text) > WORDS and len(last) < len(rest) else text
 
 
 def _faults(cause: Cause) -> Iterator[Step]:

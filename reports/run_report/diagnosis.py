@@ -32,7 +32,7 @@ _TITLES = (
     ),
     (
         r"no queue was drained.*",
-        "No queue was read to its end: what is missing can't be told from what was not read",
+        "No queue was read to its end: what is missing can't be distinguished from what was not read",
         "Let the run come to its end, and give `bounds: {drain_s: …}` more time.",
     ),
     (

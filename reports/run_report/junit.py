@@ -43,8 +43,8 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | N
             case.system_out = by_policy
         suite.add_testcase(case)
     whole = TestCase(name="run", classname=name, time=verdict.seconds)
-    told = [_printable(line) for line in _told(screen)] if screen else []
-    if lines := [*([verdict.line] if verdict.qualifiers else []), *told]:
+    steps = [_printable(line) for line in _lines_of(screen)] if screen else []
+    if lines := [*([verdict.line] if verdict.qualifiers else []), *steps]:
         whole.system_out = "\n".join(lines)
     if verdict.why:
         whole.result = [Error("; ".join(verdict.why), type_=str(verdict.validity))]
@@ -58,7 +58,7 @@ def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | N
     return path
 
 
-def _told(screen: FirstScreen) -> Iterator[str]:
+def _lines_of(screen: FirstScreen) -> Iterator[str]:
     """Yield the title, and a line for each step."""
     yield screen.title
     for step in screen.chain:

@@ -16,8 +16,6 @@ from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import EpochChange, MasterTerm
 from reports.summary import OBJECT_LABELS, Story
 
-#: The system that comes with Stormproof, and has its version.
-OURS = "reference"
 #: So many of a kind are named: queues, nodes, faults, violations.
 NAMED = 3
 
@@ -153,8 +151,7 @@ def calm(story: Story) -> str:
 def facts(meta: RunMeta, seed: int) -> list[tuple[str, str]]:
     """Return what was tested, as pairs of a word and its value; what ``run.json`` doesn't hold is left out."""
     versions, system = meta.versions, meta.system
-    is_ours = system == OURS and "stormproof" in versions
-    version = versions.get(system, f"Stormproof {versions['stormproof']}" if is_ours else "")
+    version = versions.get(system, "")
     started = meta.started
     known = [
         ("experiment", meta.name),

@@ -75,9 +75,9 @@ class LiveRun:
 
     def faults(self) -> str:
         """Return the faults that took effect, each with when it began and ended: at most as much as fits two lines."""
-        told = [f"{name} {', '.join(times)}" for name, times in self._struck.items()]
+        faults = [f"{name} {', '.join(times)}" for name, times in self._struck.items()]
         number = sum(map(len, self._struck.values()))
-        line = f"{number} fault{'' if number == 1 else 's'}: {'; '.join(told)}" if told else ""
+        line = f"{number} fault{'' if number == 1 else 's'}: {'; '.join(faults)}" if faults else ""
         return line if len(line) <= FAULTS else f"{line[:FAULTS].rpartition(', ')[0]}, …"
 
     def phase(self, phase: str, seconds: float) -> None:

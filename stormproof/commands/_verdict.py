@@ -93,10 +93,10 @@ def outcome(verdict: RunVerdict, summarised: Summarised | None = None) -> Outcom
 def run_object(found: Outcome) -> dict[str, Any]:
     """Return a run as ``--json`` prints it: ``verdict.json`` without the details of each law, the story, and where to
     read on."""
-    told = {name: value for name, value in verdict_json(found.verdict).items() if name != "laws"}
+    saved = {name: value for name, value in verdict_json(found.verdict).items() if name != "laws"}
     report = Path(found.verdict.run) / "report.html"
     screen = found.screen.json if found.screen else {"title": "", "chain": [], "diagnosis": None}
-    return told | {
+    return saved | {
         **screen,
         "report": str(report) if report.exists() else None,
         "replay_command": found.meta.replay_command or None,

@@ -130,7 +130,8 @@ def test_names_of_faults_workloads_and_the_driver_change_neither_verdict_nor_rep
     harmed = good.copy()
     harmed.drop(harmed.drained(random.Random(1).choice(harmed.acked())["message"]))
     for number, run in enumerate((good.copy(), harmed)):
-        system, versions = run.meta["system"], run.meta["versions"]
+        system = run.meta["system"]
+        versions = {name: version for name, version in run.meta["versions"].items() if name != system}
         run.meta["versions"] = {**versions, system: "1.0"}
         before, page = judged(run, tmp_path / f"before-{number}" / "run")
         for row in run.rows:

@@ -78,7 +78,7 @@ def test_a_planted_bug_is_found_and_the_last_line_replays_it(tree):
     words = ["run", "storm.yaml", "--on", "sim", "--seed", "4", "--mutant", "forgetful", "--engine", "local"]
     done = stormproof(tree, *words)
     assert done.returncode == 1, done.stderr
-    assert "Nobody read the message, 17 times" in done.stdout and "nobody read message" in done.stdout
+    assert "17 messages were not read back" in done.stdout and "no consumer read message" in done.stdout
     assert done.stdout.splitlines()[-1] == "stormproof run storm.yaml --on sim --seed 4 --mutant forgetful"
 
 

@@ -259,7 +259,8 @@ def test_what_a_power_cut_can_not_have_taken_is_not_tied_to_it(tmp_path: Path, c
 
 def test_the_head_names_what_was_tested() -> None:
     meta = {
-        "name": "stale-master", "system": "reference", "versions": {"stormproof": "0.1.0"}, "deployment": "sim",
+        "name": "stale-master", "system": "reference",
+        "versions": {"reference": "Stormproof 0.1.0"}, "deployment": "sim",
         "started": "2026-11-22T10:35:43+00:00", "mutant": "ack-before-replication",
     }  # fmt: skip
     assert dict(facts(RunMeta.of(meta), 1)) == {

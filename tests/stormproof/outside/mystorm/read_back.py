@@ -10,7 +10,13 @@ from chaos.operations import Delivered, Drain, Send
 PROMISE = Promise(
     name="read-back",
     meaning="What was acknowledged is read back.",
-    anomalies=(AnomalyKind(name="not-read-back", meaning="nobody read the message"),),
+    anomalies=(
+        AnomalyKind(
+            name="not-read-back",
+            meaning="no consumer read the message",
+            headline=("A message was not read back", "{n} messages were not read back"),
+        ),
+    ),
 )
 
 
@@ -29,7 +35,7 @@ class ReadBack(Law):
         found.count("toy_acked", len(acked))
         columns = [rows.values(field, lost) for field in (Send.index, Send.queue, Send.message)]
         for index, queue, message in zip(*columns, strict=True):
-            found.add("not-read-back", f"nobody read message {message}", index, queue=queue, message=message)
+            found.add("not-read-back", f"no consumer read message {message}", index, queue=queue, message=message)
         if not is_drained.all():
             found.gap("a queue was not read to its end after the run")
         return found.partial()
