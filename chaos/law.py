@@ -51,7 +51,8 @@ class AnomalyKind:
 
     ``headline``: the title of a run that shows it, without a full stop: of one, and of ``{n}``; where only one is
     given, the number stands behind it, and where none is, it is the ``meaning``. The violation with the worst ``harm``
-    gives a run its title."""
+    gives a run its title. ``is_decision``: the last row that the law names is the very decision that broke the promise,
+    and no consequence of it: a report says that it is why."""
 
     name: str
     meaning: str
@@ -59,6 +60,7 @@ class AnomalyKind:
     by_policy: bool = False
     headline: tuple[str, ...] = ()
     harm: Harm = Harm.INSIDE
+    is_decision: bool = False
 
     def __post_init__(self) -> None:
         if self.by_policy and not self.lawful:

@@ -36,6 +36,7 @@ PROMISE = Promise(
                 "{n} messages were acknowledged with too few copies",
             ),
             harm=Harm.CLIENTS,
+            is_decision=True,
         ),
         AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(
@@ -64,6 +65,7 @@ PROMISE = Promise(
             meaning="something that had to be kept was deleted, or reported as deleted",
             headline=("Retention removed what had to be kept",),
             harm=Harm.DATA,
+            is_decision=True,
         ),
         AnomalyKind(
             name=LATE_RETENTION, meaning="a replica's log kept much more than it has to, although it might delete that"

@@ -28,11 +28,13 @@ PROMISE = Promise(
             name=CONFIRM_BEYOND_LOG,
             meaning="a node confirmed what its own durable log did not hold then",
             headline=("A node confirmed what its disk did not hold",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=FALSE_SYNC,
             meaning="a node reported as durable what its log, or after a crash its disk, did not hold",
             headline=("A node reported as durable what its disk did not hold",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=MEMBER_BEHIND,
@@ -43,16 +45,19 @@ PROMISE = Promise(
             name=acks.FALSE_ACK,
             meaning="a master counted as acknowledged what the member's own disk did not hold",
             headline=("A master counted an acknowledgement that was not durable",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=SET_NOT_COUNTED,
             meaning="a master counted on fewer replicas than the controllers had committed",
             headline=("A master counted on fewer replicas than the controllers had agreed on",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=TOO_FEW_IN_SYNC,
             meaning="a master acknowledged a message while its SyncStateSet was smaller than `min_in_sync`",
             headline=("A message was acknowledged with too few replicas in sync",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=CONFIRM_BEHIND,

@@ -33,6 +33,7 @@ PROMISE = Promise(
             name=CONFIRM_BEYOND_SET,
             meaning="a master confirmed what a member of its SyncStateSet did not have",
             headline=("A master confirmed what a replica in sync did not have",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=MAX_OFFSET_REGRESSION,

@@ -31,6 +31,7 @@ PROMISE = Promise(
             name=WRONG_NEXT_OFFSET,
             meaning="an answer sent its reader back, or on past messages that are there",
             headline=("A reader was sent to a wrong offset",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=UNREADABLE,

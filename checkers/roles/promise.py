@@ -25,6 +25,7 @@ PROMISE = Promise(
             name=TWO_MASTERS,
             meaning="two masters of one epoch, a master that was not elected, or two leaders of one term",
             headline=("Two masters of one epoch",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=EPOCH_REGRESSION,
@@ -35,6 +36,7 @@ PROMISE = Promise(
             name=ELECTION_OUTSIDE_SET,
             meaning="a master that was not in the SyncStateSet, or had lost its disk",
             headline=("A replica was elected that was not in sync", "{n} elections of replicas out of sync"),
+            is_decision=True,
         ),
         AnomalyKind(
             name=METADATA_CONFLICT,
@@ -61,6 +63,7 @@ PROMISE = Promise(
             name=DUPLICATE_ID,
             meaning="the controllers gave one broker id to two brokers",
             headline=("Two brokers got one id",),
+            is_decision=True,
         ),
         AnomalyKind(name=STALE_ROUTE, meaning="a name server named an older master for longer than the bound"),
         AnomalyKind(

@@ -17,10 +17,12 @@ PROMISE = Promise(
             name=UPLOAD_BEYOND_CONFIRM,
             meaning="a manifest goes beyond what was confirmed when it was sent",
             headline=("The tier was given records that nobody had confirmed",),
+            is_decision=True,
         ),
         AnomalyKind(
             name=POSITION_MISSTATED,
             meaning="a manifest gives another log position than the one where its last record ends",
+            is_decision=True,
         ),
         AnomalyKind(
             name=TIER_LOG_MISMATCH,

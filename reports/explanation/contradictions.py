@@ -12,17 +12,8 @@ from typing import Any
 
 from chaos.driver import Profile
 from chaos.history.row import Row
+from chaos.judging.registry import registry
 from chaos.verdict import Anomaly
-
-#: Kinds of violations that are about a decision itself: the last row that their law names is that decision.
-DECISIONS = frozenset((
-    "false-acknowledgement", "confirm-beyond-set", "confirm-beyond-log", "false-sync", "false-ack", "set-not-counted",
-    "too-few-in-sync", "upload-beyond-confirm", "position-misstated", "manifest-epoch-regression", "stale-uploader",
-    "foreign-delete", "successor-judged", "two-masters", "election-outside-set", "duplicate-id", "needless-election",
-    "needless-change", "entry-lost", "term-regression", "old-leader-answered", "leader-deserted", "two-votes",
-    "vote-not-durable", "early-retention", "unelected-leader", "earlier-term-committed", "membership-jump",
-    "wrong-next-offset",
-))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +49,17 @@ def contradiction(row: Row, known: Known) -> str:
     return ""
 
 
+def is_decision(violation: str) -> bool:
+    """Return whether laws declare that what they name last of this kind of violation is the decision itself."""
+    kinds = (kind for promise in registry().promises for kind in promise.anomalies)
+    return any(kind.is_decision for kind in kinds if kind.name == violation)
+
+
 def decision(anomaly: Anomaly, rows: Sequence[Row]) -> tuple[Row | None, str]:
     """Return the row that is itself what a violation is about, a decision, or the call that no order can place; and why
     that is so, "" where the law's own sentence says it."""
     named = set(anomaly.rows)
-    if anomaly.name in DECISIONS:
+    if is_decision(anomaly.name):
         own = [row for row in rows if row.index in named and row.node and row.kind in ("trace", "op")]
         return (own[-1] if own else None), ""
     stuck = [{call for call, _ in end.illegal} for end in anomaly.dead_ends]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chaos.verdict import Anomaly
-from reports.explanation.contradictions import DECISIONS
+from reports.explanation.contradictions import is_decision
 from reports.parts import Parts
 from reports.run_report.fates import Fate
 from reports.summary import Numbers, Story, Witness
@@ -40,7 +40,7 @@ def acts(
 def _act_s(anomaly: Anomaly, witnesses: Mapping[int, Witness], read_s: float) -> float | None:
     """Return the second of the last row that did something: of a decision, the decision."""
     seconds = [witnesses[row].at_s for row in anomaly.rows if row in witnesses]
-    done = seconds if anomaly.name in DECISIONS else [at for at in seconds if at < read_s] or seconds[:1]
+    done = seconds if is_decision(anomaly.name) else [at for at in seconds if at < read_s] or seconds[:1]
     return max(done, default=None)
 
 

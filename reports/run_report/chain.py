@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.ops import DELIVERED
 from chaos.verdict import Anomaly
-from reports.explanation.contradictions import DECISIONS
+from reports.explanation.contradictions import is_decision
 from reports.explanation.sequence import Arrow, Explanation
 from reports.faults import FaultLine
 from reports.run_report.causes import Cause
@@ -72,7 +72,7 @@ def why_of(explanation: Explanation | None) -> Step | None:
     wrong = wrong_of(explanation)
     if wrong is None or explanation is None:
         return None
-    own = explanation.name in DECISIONS and wrong.named
+    own = is_decision(explanation.name) and wrong.named
     text = shown(explanation.text.rstrip(".")) if own else shown(f"{_who(wrong)} {wrong.phrase}")
     decided = wrong.decided if own or wrong.by_rows else ()
     return Step(kind=StepKind.WHY, at_s=wrong.at_s, text=text, decided=decided, row=wrong.rows[0])

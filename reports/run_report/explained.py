@@ -10,7 +10,7 @@ from markupsafe import Markup
 from chaos.history.history import History
 from chaos.verdict import Anomaly
 from reports.explanation import diagram
-from reports.explanation.contradictions import DECISIONS
+from reports.explanation.contradictions import is_decision
 from reports.explanation.sequence import Arrow, Explanation, of_violation
 from reports.explanation.subject import Subject, subject
 from reports.run_report.cause_groups import representatives
@@ -75,7 +75,7 @@ def _violations(cause: Cause) -> list[Violation]:
     own = sorted(named, key=lambda violation: cause.example not in violation.copies)[:1]
     decisions: dict[str, Violation] = {}
     for violation in named:
-        if violation.anomaly.name in DECISIONS:
+        if is_decision(violation.anomaly.name):
             decisions.setdefault(violation.anomaly.name, violation)
     others = [one for one in (*decisions.values(), *named) if not any(one is known for known in own)]
     return [*own, *others][:TRIED]
