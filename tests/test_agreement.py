@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chaos.verdict import Validity
-from tests.chaos.deployments.storms import judged
+from tests.chaos.deployments.storms import judged, said
 
 pytestmark = pytest.mark.process
 
@@ -118,7 +118,7 @@ def test_the_correct_system_is_valid_everywhere(
     name: str, where: list[str], tmp_path: Path, simulated: Callable[[str], set[str]]
 ) -> None:
     found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 

@@ -17,7 +17,7 @@ from chaos.experiment.reader import load
 from chaos.history.directory import runs
 from chaos.plugins import PluginKind
 from chaos.testing import check_driver
-from tests.chaos.deployments.storms import effective
+from tests.chaos.deployments.storms import effective, said
 from tests.stormproof.foreign import ANYWHERE, EXPERIMENT, OUTSIDE, PARTITION, TOY, installed
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def laws_of(cwd: Path) -> dict[str, str]:
 @pytest.mark.process
 def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -> None:
     found = judged(tmp_path, site, ANYWHERE, "--on", "process")
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     laws = laws_of(tmp_path)
     assert {laws[law] for law in ("durability", "order", "consumers", "availability", "read-back")} == {"VALID"}
     assert laws["agreement"] == "VALID"

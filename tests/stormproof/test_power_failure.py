@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.deployments.storms import said
 from tests.chaos.deployments.test_power_cuts import can_cut as can_cut  # a fixture, which skips where it can't be done
 from tests.stormproof.foreign import OUTSIDE, installed
 from tests.stormproof.test_foreign import judged, laws_of, proven
@@ -32,7 +33,7 @@ def site_of(tmp_path: Path, *, syncs: bool) -> Path:
 @pytest.mark.parametrize("deployment", ["process", "netns"])
 def test_a_server_that_syncs_keeps_its_word(can_cut: None, tmp_path: Path, deployment: str) -> None:
     found = judged(tmp_path, site_of(tmp_path, syncs=True), CUT, "--on", deployment)
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     assert proven(tmp_path) == {"lose_unsynced"}
 
 

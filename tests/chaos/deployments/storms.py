@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,11 @@ def judged(cwd: Path, scenario: str, *words: str) -> dict[str, Any]:
     assert done.returncode in (0, 1, 2), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def said(found: Mapping[str, Any]) -> str:
+    """What a run's object says of its verdict, whole: pytest cuts a message that is no text."""
+    return json.dumps({key: found.get(key) for key in ("run", "title", "anomalies", "why")}, indent=1)
 
 
 def effective(run: Path) -> dict[str, bool]:

@@ -22,7 +22,7 @@ from chaos.shell import clocks as _clocks
 from chaos.shell.clocks import Clocks, Skew
 from chaos.shell.node_files import put
 from chaos.tasks import gather
-from tests.chaos.deployments.storms import effective, judged
+from tests.chaos.deployments.storms import effective, judged, said
 from tests.chaos.deployments.test_docker import World
 
 S = 10**9
@@ -190,6 +190,6 @@ faults:
 @pytest.mark.full
 def test_a_run_with_skewed_clocks_in_containers_is_valid(engine: Any, tmp_path: Path) -> None:
     found = judged(tmp_path, SKEWED, "--on", "docker")
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     (run,) = runs(tmp_path / "runs")
     assert effective(run) == dict.fromkeys(("clock", "strobe", "kill"), True)

@@ -40,6 +40,7 @@ from tests.chaos.deployments.storms import (
     command,
     effective,
     judged,
+    said,
     stormproof,
     wait_for_fault,
 )
@@ -385,7 +386,7 @@ def test_a_name_that_is_taken_is_one_sentence_with_the_way_out(world: World) -> 
 def test_a_storm_in_containers_is_valid_with_every_fault_proven(engine: Any, tmp_path: Path, scenario: str) -> None:
     text = STORM if scenario == "storm" else (ROOT / "examples" / "start" / "quickstart.yaml").read_text()
     found = judged(tmp_path, text, "--on", "docker")
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     (run,) = runs(tmp_path / "runs")
     assert effective(run) == EFFECTIVE
     assert left_of(engine, run.resolve()) == []

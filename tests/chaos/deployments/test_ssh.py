@@ -53,6 +53,7 @@ from tests.chaos.deployments.storms import (
     command,
     effective,
     judged,
+    said,
     stormproof,
     wait_for_fault,
 )
@@ -305,7 +306,7 @@ def on(hosts: Hosts, tmp_path: Path) -> list[str]:
 def test_a_storm_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_path: Path, scenario: str) -> None:
     text = STORM if scenario == "storm" else (ROOT / "examples" / "start" / "quickstart.yaml").read_text()
     found = judged(tmp_path, text, *on(hosts, tmp_path))
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     (run,) = runs(tmp_path / "runs")
     assert effective(run) == EFFECTIVE
     assert hosts.footprint() == NOTHING

@@ -17,7 +17,7 @@ from chaos.history.directory import runs
 from chaos.machines.real_time import ask_clocks
 from chaos.machines.ssh.host import SshHost
 from tests.chaos.deployments.ssh_hosts import Hosts
-from tests.chaos.deployments.storms import STORM, command, effective, judged, stormproof, wait_for_fault
+from tests.chaos.deployments.storms import STORM, command, effective, judged, said, stormproof, wait_for_fault
 from tests.chaos.deployments.test_ssh import AGAIN_S, NOTHING, World, never, on
 
 pytestmark = pytest.mark.ssh
@@ -95,7 +95,7 @@ def test_what_weighs_on_a_node_is_felt_in_its_next_life_until_it_is_released(wor
 @pytest.mark.full
 def test_pressure_on_hosts_is_valid_with_every_fault_proven(hosts: Hosts, tmp_path: Path) -> None:
     found = judged(tmp_path, PRESSURE, *on(hosts, tmp_path))
-    assert found["verdict"] == "VALID", found
+    assert found["verdict"] == "VALID", said(found)
     (run,) = runs(tmp_path / "runs")
     assert effective(run) == dict.fromkeys(("cpu", "io_hang", "descriptors", "memory"), True)
     assert hosts.footprint() == NOTHING
