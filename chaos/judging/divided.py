@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chaos.errors import DamagedHistory
 from chaos.history.digests import segment_digest
-from chaos.history.memory import share_allocator
+from chaos.history.memory import give_back, share_allocator
 from chaos.history.parted.choosing import Part
 from chaos.history.pieces import Held, Joined, Readable
 from chaos.history.rare import Rare
@@ -227,7 +227,10 @@ def examine_bucket(given: _Given, bucket: int, blocks: Blocks) -> Examined:
     share_allocator()
     name = given.shared.layout.name(bucket)
     try:
-        rows = Shard(seen_by(given.context, gathered(given.shared, bucket, blocks)), given.shared.lookups_of(bucket))
+        seen = seen_by(given.context, gathered(given.shared, bucket, blocks))
+        give_back()  # what sieves have looked through
+        rows = Shard(seen, given.shared.lookups_of(bucket))
+        del seen
         found = engine.examine_shard(name, rows, given.context, given.known)
         rows.forget()
         return found
