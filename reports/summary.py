@@ -112,7 +112,7 @@ def summarise(history: History, witness_rows: Iterable[int], operations: Operati
         fault_latencies=_around_faults(sends, faults, history.load_end_s),
         piece_s=_piece_s(sends),
         counts=_counts(history, operations),
-        witnesses=_witnesses(history, sorted(set(witness_rows))),
+        witnesses={row.index: witness(row) for row in history.numbered(sorted(set(witness_rows)))},
         zero_ns=history.zero_ns,
     )
 
@@ -287,23 +287,15 @@ def _terms(rows: Iterable[Row]) -> int:
     return len({(str(row.value.get("group", "")), row.epoch, row.node) for row in masters})
 
 
-def _witnesses(history: History, wanted: Sequence[int]) -> dict[int, Witness]:
-    found = {}
-    for row in history.numbered(wanted):
-        who = row.process if row.kind == "op" else row.node
-        columns = row.numbers("epoch", "queue", "offset", "position")
-        numbers = [f"{name} {number}" for name, number in columns.items()]
-        if row.node and row.kind == "op":
-            numbers.append(f"answered by {row.node} (incarnation {row.incarnation})")
-        numbers += [
-            f"{key} {shortened(item if isinstance(item, str) else json.dumps(item), 80)}"
-            for key, item in row.value.items()
-        ]
-        found[row.index] = Witness(
-            index=row.index,
-            at_s=row.at_s,
-            who=who or "harness",
-            what=f"{row.f} {row.type}".strip(),
-            detail=", ".join(numbers),
-        )
-    return found
+def witness(row: Row) -> Witness:
+    """Return a row as pages quote it."""
+    who = row.process if row.kind == "op" else row.node
+    columns = row.numbers("epoch", "queue", "offset", "position")
+    numbers = [f"{name} {number}" for name, number in columns.items()]
+    if row.node and row.kind == "op":
+        numbers.append(f"answered by {row.node} (incarnation {row.incarnation})")
+    numbers += [
+        f"{key} {shortened(item if isinstance(item, str) else json.dumps(item), 80)}" for key, item in row.value.items()
+    ]
+    what = f"{row.f} {row.type}".strip()
+    return Witness(index=row.index, at_s=row.at_s, who=who or "harness", what=what, detail=", ".join(numbers))

@@ -218,8 +218,9 @@ def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
     return svg.element("path", class_=f"dots {kind}", d="".join(strokes))
 
 
-def draw(axis: Axis, panel: Panel, number: int, behind: Sequence[Markup]) -> Markup:
-    """Return the panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it."""
+def draw(axis: Axis, panel: Panel, number: str, behind: Sequence[Markup]) -> Markup:
+    """Return the panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it.
+    ``number``: what distinguishes it on the page."""
     key = [
         svg.element("span", svg.element("i", class_=f"key {kind}"), label, svg.element("output"))
         for kind, label in panel.legend

@@ -54,21 +54,29 @@ def axis_of(story: Story) -> Axis:
 
 
 def draw(story: Story, figure: Figure) -> Markup:
-    """Return the panels as HTML."""
+    """Return the seconds and the panels below them as HTML."""
     axis = axis_of(story)
+    lanes = draw_panels(axis, story, figure)
+    return head(axis, figure.marks) + lanes if lanes else svg.element("p", "Nothing was recorded")
+
+
+def head(axis: Axis, marks: Sequence[tuple[int, float]] = ()) -> Markup:
+    """Return what stays on top: the numbers of the causes, and the seconds."""
+    return svg.element("div", _causes(axis, marks), _seconds(axis), class_="axis-head")
+
+
+def draw_panels(axis: Axis, story: Story, figure: Figure, name: str = "") -> Markup:
+    """Return the panels of a run as HTML; nothing of one that recorded nothing. ``name``: of the run, where a page
+    shows several."""
     behind = [
         draw_axis.grid(axis),
         *(shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"),
     ]
     behind += [mark(axis, second) for _, second in figure.marks]
-    panels = list(_panels(axis, story, figure))
-    if not panels:
-        return svg.element("p", "Nothing was recorded")
-    panels.sort(key=lambda panel: panel.folded)
-    drawn = [draw_axis.draw(axis, panel, number, behind) for number, panel in enumerate(panels)]
+    panels = sorted(_panels(axis, story, figure), key=lambda panel: panel.folded)
+    drawn = [draw_axis.draw(axis, panel, f"{name}{number}", behind) for number, panel in enumerate(panels)]
     shown = sum(not panel.folded for panel in panels)
-    head = svg.element("div", _causes(axis, figure.marks), _seconds(axis), class_="axis-head")
-    return head + Markup("").join(drawn[:shown]) + _more(panels[shown:], drawn[shown:], figure.opened)
+    return Markup("").join(drawn[:shown]) + _more(panels[shown:], drawn[shown:], figure.opened)
 
 
 def _more(panels: Sequence[Panel], drawn: Sequence[Markup], opened: bool) -> Markup:

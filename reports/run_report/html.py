@@ -16,6 +16,7 @@ from chaos.verdict import Anomaly, RunVerdict, Validity
 from reports.moments.kept import kept
 from reports.parts import Parts
 from reports.run_report.acts import acts
+from reports.run_report.axis import Axis
 from reports.run_report.cards import cards
 from reports.run_report.chain import grouped
 from reports.run_report.diagnosis import Diagnosis
@@ -24,9 +25,9 @@ from reports.run_report.first_screen import FirstScreen
 from reports.run_report.judged import JudgedRun
 from reports.run_report.lags import lags
 from reports.run_report.master_terms import master_terms, two_masters
-from reports.run_report.promises import promises
+from reports.run_report.promises import Promises, promises
 from reports.run_report.shrunk import shrunk
-from reports.run_report.states import states
+from reports.run_report.states import as_json, states
 from reports.run_report.story import environment
 from reports.templates import template
 from reports.timeline.from_run import background
@@ -46,14 +47,14 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
     broken = verdict.violations
     shown = cards(judged, kept(run, broken))
     marks = [(card["number"], one["at_s"]) for card in shown for one in card["occurrences"] if one["at_s"] is not None]
-    script = "(() => {\n" + "\n".join(_file(name) for name in SCRIPTS) + "})();"
+    script = script_of(*SCRIPTS)
     page = template("run_report/report.html.j2").render(
         verdict=verdict,
         screen=screen,
         qualifiers=coded("; ".join(verdict.qualifiers)),
         coded=coded,
         unbroken=unbroken,
-        promises=promises(verdict, _by_policy(verdict), _reasons(screen.diagnosis)),
+        promises=promises_of(verdict, screen),
         meta=meta,
         replay=meta.replay_command,
         environment=environment(meta),
@@ -63,10 +64,10 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
         story=story,
         cards=shown,
         allowed=_allowed([one for one in verdict.findings if one.lawful]),
-        figure=_figure(judged, marks),
-        states=Markup(states(judged.history, story, axis_of(story), marks)),
+        figure=draw(story, figure_of(judged, axis_of(story), marks)),
+        states=as_json(states(judged.history, story, axis_of(story), marks)),
         style=Markup(_file("report.css")),
-        script=Markup(script),
+        script=script,
         script_hash=digest(script),
         timeline=part(list(objects.values()), background(story), calls=CALLS, unit="row") if objects else None,
         meta_json=json.dumps(meta.json, indent=2, sort_keys=True),
@@ -74,6 +75,11 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
     path = run / "report.html"
     guarded.replace(path, page.encode())  # a full disk must not leave half a page
     return path
+
+
+def promises_of(verdict: RunVerdict, screen: FirstScreen) -> Promises:
+    """Return the promises of a run as its page shows them."""
+    return promises(verdict, _by_policy(verdict), _reasons(screen.diagnosis))
 
 
 def _by_policy(verdict: RunVerdict) -> dict[str, Markup]:
@@ -124,12 +130,13 @@ def coded(text: str) -> Markup:
     return Markup("").join(pieces)
 
 
-def _figure(run: JudgedRun, marks: Sequence[tuple[int, float]]) -> Markup:
-    story, axis = run.story, axis_of(run.story)
+def figure_of(run: JudgedRun, axis: Axis, marks: Sequence[tuple[int, float]]) -> Figure:
+    """Return what an axis shows of a run besides its story."""
+    story = run.story
     overall, replicas = run.found.fates
     terms = master_terms(run.history, story.faults)
     broken = {law.law for law in run.verdict.laws if law.validity is Validity.INVALID}
-    figure = Figure(
+    return Figure(
         marks=marks,
         fates=overall,
         replicas=replicas,
@@ -139,7 +146,11 @@ def _figure(run: JudgedRun, marks: Sequence[tuple[int, float]]) -> Markup:
         controllers_first=bool(run.objects),
         opened=bool(broken & ABOUT_TIME),
     )
-    return draw(story, figure)
+
+
+def script_of(*names: str) -> Markup:
+    """Return the script of a page, made of these files."""
+    return Markup("(() => {\n" + "\n".join(map(_file, names)) + "})();")
 
 
 def _file(name: str) -> str:

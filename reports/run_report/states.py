@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from chaos.events import Truncate
 from chaos.fault import Effect
@@ -22,13 +23,13 @@ EVENTS, POLLS = 400, 500
 POSITIONS = ("end", "synced", "confirm", "first")
 
 
-def states(history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]]) -> str:
-    """Return an object: ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
+def states(history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]]) -> dict[str, Any]:
+    """Return ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
     ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
     first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
     with its ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in
     columns of differences (-1 where nothing was reported)."""
-    whole = {
+    return {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
         "events": _events(history, story, marks),
@@ -46,8 +47,12 @@ def states(history: History, story: Story, axis: Axis, marks: Sequence[tuple[int
         ],
         "nodes": _nodes(history, story),
     }
-    text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def as_json(known: dict[str, Any]) -> Markup:
+    """Return what :func:`states` returns, as it can stand in a page."""
+    text = json.dumps(known, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _links(fault: FaultLine) -> list[tuple[str, str]]:

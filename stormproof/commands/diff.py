@@ -11,41 +11,67 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from chaos.errors import BadInput
 from chaos.history import opening
 from chaos.verdict import Validity
 from stormproof.commands import _console
 from stormproof.commands._options import json_option, out_option
 from stormproof.commands._rows import row_lines, row_object
+from stormproof.commands.report import open_in_browser
 
 if TYPE_CHECKING:
     from reports.comparison.pair import Pair, Parting, Side
 
-#: What is said of a run besides its verdicts.
-FACTS = ("name", "experiment", "mutant", "deployment", "seed", "verdict")
+#: How the two are shown: as text on the terminal, or as a page.
+TEXT, HTML = "text", "html"
 
 
 @click.command()
 @click.argument("a")
 @click.argument("b")
+@click.option("--as", "form", type=click.Choice((TEXT, HTML)), default=None,
+              help="A page with both runs on one time axis, or text.  [default: text, with --open html]")  # fmt: skip
+@click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 @out_option
 @json_option
-def diff(a: str, b: str, out: Path, as_json: bool) -> None:
-    """Compare two runs: the verdict of each law, violations, availability and latency during the load, and of two
+def diff(a: str, b: str, form: str | None, open_it: bool, out: Path, as_json: bool) -> None:
+    """Compare two runs: the verdict of each promise, violations, availability and latency during the load, and of two
     simulated histories the first row in which they differ.
 
-    Rows of the tables that begin with * differ. The exit code is 0 whether the runs differ or not.
+    Rows of the tables that begin with * differ. The page is `diff-B.html` in the directory of A. The exit code is 0
+    whether the runs differ or not.
     """
     from reports.comparison.pair import pair
 
-    found = pair(opening.resolve_one(a, out), opening.resolve_one(b, out))
+    if open_it and form == TEXT:
+        raise BadInput("--open is for the page: leave out --as, or take --as html")
+    first, second = opening.resolve_one(a, out), opening.resolve_one(b, out)
+    found = pair(first, second)
     for side in (found.a, found.b):
         for problem in side.damage:
             _console.err().print(f"note: {problem}", markup=False)
+    written = _write_page(first, second, found) if open_it or form == HTML else None
     if as_json:
-        _console.print_json(_object(found))
-        return
+        _console.print_json(_object(found) | ({"page": str(written)} if written else {}))
+    elif written:
+        _console.say(written)
+    else:
+        _show(found)
+    if open_it and written:
+        open_in_browser(written)
+
+
+def _write_page(first: Path, second: Path, found: Pair) -> Path:
+    from reports.comparison import html
+
+    return html.write(first, second, found)
+
+
+def _show(found: Pair) -> None:
+    from reports.comparison.tables import tables
+
     console = _console.out()
-    for title, rows in _tables(found):
+    for title, rows in tables(found):
         table = Table(box=None, pad_edge=False, show_edge=False)
         for heading in (f"  {title}", "A", "B"):
             table.add_column(heading, overflow="fold")
@@ -61,32 +87,6 @@ def diff(a: str, b: str, out: Path, as_json: bool) -> None:
 
 def _coloured(word: str) -> str:
     return _console.validity(Validity(word)) if word in list(Validity) else escape(word)
-
-
-def _tables(found: Pair) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yield each table: its title, and rows of a name and a text for each run."""
-    a, b = found.a.line, found.b.line
-    facts = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in FACTS]
-    yield "run", [fact for fact in facts if any(fact[1:])]
-    yield "law", found.laws
-    yield "violation", [(name, str(one), str(other)) for name, one, other in found.anomalies]
-    one, other = _measured(found.a), _measured(found.b)
-    yield "during the load", [(name, one.get(name, ""), other.get(name, "")) for name in {**one, **other}]
-
-
-def _measured(side: Side) -> dict[str, str]:
-    measures = side.measures
-    if measures is None:
-        return {}
-    measured = {}
-    if measures.acknowledged is not None:
-        measured["writes acknowledged"] = f"{measures.acknowledged:.2%}"
-        measured["longest time without one (of a queue)"] = f"{measures.longest_gap_s:.3f} s"
-    for name, calls in measures.calls.items():
-        measured[f"{name}: ok of all"] = f"{calls.ok:,} of {calls.ended:,}"
-        if calls.ok:
-            measured[f"{name}: p50, p99, max in ms"] = f"{calls.p50_ms:.1f}, {calls.p99_ms:.1f}, {calls.max_ms:.1f}"
-    return measured
 
 
 def _history(found: Pair) -> Iterator[str]:
@@ -119,6 +119,8 @@ def _object(found: Pair) -> dict[str, Any]:
 
 
 def _side_object(side: Side) -> dict[str, Any]:
+    from reports.comparison.tables import FACTS
+
     facts = {name: str(getattr(side.line, name)) for name in FACTS if name != "seed"}
     measures = dataclasses.asdict(side.measures) if side.measures is not None else None
     return {**facts, "seed": side.line.seed, "measures": measures, "damage": list(side.damage)}

@@ -81,7 +81,12 @@ def report(runs: tuple[str, ...], form: str, cause: int | None, open_it: bool, o
     else:
         pages = show_export(found, form, as_json=as_json)
     for page in pages if open_it else ():
-        webbrowser.open(page.absolute().as_uri())
+        open_in_browser(page)
+
+
+def open_in_browser(page: Path) -> None:
+    """Show a page that was just written."""
+    webbrowser.open(page.absolute().as_uri())
 
 
 def resolved(words: Sequence[str], out: Path) -> list[Path]:

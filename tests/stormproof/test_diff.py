@@ -20,7 +20,7 @@ GOLDEN = """\
   seed        1      1
 * verdict     VALID  INVALID
 
-  law         A      B
+  promise     A      B
 * durability  VALID  INVALID
 
   violation  A  B
@@ -68,6 +68,27 @@ def test_programs_get_the_same_as_json(runs: Path, capsys: pytest.CaptureFixture
     assert told["b"]["measures"]["calls"]["send"]["ok"] == 3
 
 
+def test_the_page_shows_both_on_one_axis(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._run(["diff", "a", "b", "--as", "html", "--out", str(runs)]) == 0
+    page = runs / "a" / "diff-b.html"
+    assert capsys.readouterr().out == f"{page}\n"
+    text = page.read_text("utf-8")
+    assert "<h1>A is VALID, B is INVALID</h1>" in text and "the same up to row 9" in text
+    assert text.count('class="lanes seconds"') == 1 and text.count('<h3 class="which">') == 2
+    assert "7 acknowledged messages were lost" in text and "src=" not in text
+    assert cli._run(["diff", "a", "b", "--as", "html", "--json", "--out", str(runs)]) == 0
+    assert json.loads(capsys.readouterr().out)["page"] == str(page)
+    assert cli._run(["diff", "a", "b", "--as", "text", "--open", "--out", str(runs)]) == 3
+
+
+def test_values_of_runs_stay_text_on_the_page(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    for name in ("a", "b"):
+        judged(recorded(tmp_path / name, name=evil, mutant=evil, state="finished"), Validity.UNKNOWN, evil)
+    assert cli._run(["diff", "a", "b", "--as", "html", "--out", str(tmp_path)]) == 0
+    assert evil not in (tmp_path / "a" / "diff-b.html").read_text("utf-8")
+
+
 def test_a_run_of_which_little_is_left_is_compared_as_far_as_it_goes(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,4 +97,6 @@ def test_a_run_of_which_little_is_left_is_compared_as_far_as_it_goes(
     told = capsys.readouterr()
     assert "* lost       0  7" in told.out and "histories not compared" in told.out
     assert "can't be read" in told.err
+    assert cli._run(["diff", "a", "b", "--as", "html", "--out", str(runs)]) == 0
+    assert "were not compared row by row" in (runs / "a" / "diff-b.html").read_text("utf-8")
     assert cli._run(["diff", "a", "none", "--out", str(runs)]) == 3

@@ -17,7 +17,7 @@ from reports.run_report.figure import DOTS, Figure, axis_of, draw
 from reports.run_report.lags import Lag, lags
 from reports.run_report.master_terms import master_terms
 from reports.run_report.master_terms import two_masters as both_at_once
-from reports.run_report.states import states
+from reports.run_report.states import as_json, states
 from reports.run_report.story import environment
 from reports.summary import Bar, Story
 from tests.reports.run_report.histories import START, MadeRun
@@ -68,7 +68,7 @@ def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
 
 def test_the_state_of_each_node_can_be_told_at_each_event(tmp_path: Path) -> None:
     rows, story = two_masters(MadeRun(tmp_path))
-    told = json.loads(states(rows, story, axis_of(story), [(1, 3.0)]))
+    told = json.loads(as_json(states(rows, story, axis_of(story), [(1, 3.0)])))
     assert [words for _, words in told["events"]] == [
         "broker-0: master 1",
         "broker-1: master 2",
@@ -87,7 +87,7 @@ def test_what_a_fault_does_to_links_is_in_the_state(tmp_path: Path) -> None:
         history.recorder.record("fault", time_ns=START * 10**9, type=type, f="partition", process="f", value=told)
     history.fault(2.0, 3.0, name="loss", proven={"cuts": ["b"]})
     rows, story = history.close()
-    cut, loss = json.loads(states(rows, story, axis_of(story), []))["faults"]
+    cut, loss = json.loads(as_json(states(rows, story, axis_of(story), [])))["faults"]
     assert cut[3:] == [["a"], [[["a"], ["b", "c"]]], []]
     assert loss[3:] == [["b"], [], [["b", "disturbed"]]]
 
@@ -111,7 +111,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     rows, story = history.close()
     page = draw(story, Figure(marks=[], lags=[Lag(label=HOSTILE, at_s=[0.0], behind=[1.0])]))
     assert "<script" not in page
-    assert "<" not in states(rows, story, axis_of(story), [])
+    assert "<" not in as_json(states(rows, story, axis_of(story), []))
 
 
 @pytest.mark.parametrize(("left", "right"), [(-1.0, 20.0), (0.0, 0.4), (-2.5, 3_700.0)])
