@@ -19,10 +19,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from chaos.errors import BadInput
 from chaos.history import directory, manifest
+from reports.comparison import html as comparison
+from reports.comparison.pair import pair
 from reports.index import html
 from reports.index.overview import overview, readable, sweeps
 from reports.sweeps import PLAN
@@ -44,6 +46,12 @@ POLICY = (
 )
 #: For the pages of runs: their own scripts run, in an origin that nothing else has.
 POLICY_OF_PAGES = f"{POLICY.replace('sandbox;', 'sandbox allow-scripts;')}; script-src 'unsafe-inline'"
+#: For the index: two of its runs are chosen in a form.
+POLICY_OF_INDEX = POLICY_OF_PAGES.replace("allow-scripts", "allow-scripts allow-forms").replace(
+    "form-action 'none'", "form-action 'self'"
+)
+#: The address of two runs side by side, and so many fields one may have.
+COMPARED, FIELDS = "/compare", 16
 #: A client that says nothing for so long is hung up on.
 PATIENCE_S = 30.0
 PIECE = 1 << 16
@@ -66,13 +74,13 @@ def server(folder: Path, port: int) -> Server:
 
 def file_of(folder: Path, path: str) -> BinaryIO | None:
     """Return the file that a path of an address names, ``/RUN/FILE``; None for whatever isn't to be shown."""
-    parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
-    if len(parts) < 2 or any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+    name, *parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
+    run = run_of(folder, name)
+    if run is None or not parts or not all(map(_is_name, parts)):
         return None
-    run = folder / parts[0]
     try:
-        whole = run.joinpath(*parts[1:]).resolve(strict=True)
-        if run.is_symlink() or not _is_run(run) or not whole.is_relative_to(run):
+        whole = run.joinpath(*parts).resolve(strict=True)
+        if not whole.is_relative_to(run):
             return None
         number = os.open(whole, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, RuntimeError):  # gone, forbidden, too long, or links in a circle
@@ -83,9 +91,20 @@ def file_of(folder: Path, path: str) -> BinaryIO | None:
     return os.fdopen(number, "rb")
 
 
-def _is_run(path: Path) -> bool:
-    """Return whether it is a run, or a sweep, whose failed runs are in it."""
-    return any((path / name).is_file() for name in (directory.META, manifest.FILE, PLAN))
+def run_of(folder: Path, name: str) -> Path | None:
+    """Return the run of this name, or the sweep, whose failed runs are in it; None where there is none."""
+    if not _is_name(name):
+        return None
+    run = folder / name
+    try:
+        known = any((run / file).is_file() for file in (directory.META, manifest.FILE, PLAN))
+    except OSError:  # too long, or forbidden
+        return None
+    return run if known and not run.is_symlink() else None
+
+
+def _is_name(part: str) -> bool:
+    return part not in ("", ".", "..") and "/" not in part and "\0" not in part
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,10 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path = urlsplit(self.path).path
         if path == "/":
-            page = html.page(readable(self._folder.name), overview(self._folder), sweeps(self._folder)).encode()
-            self._head(TYPES[".html"], POLICY, len(page))
-            if self.command != "HEAD":
-                self.wfile.write(page)
+            title, lines = readable(self._folder.name), overview(self._folder)
+            self._send_page(html.page(title, lines, sweeps(self._folder), compared_at=COMPARED), POLICY_OF_INDEX)
+        elif path == COMPARED:
+            self._compare()
         elif found := file_of(self._folder, path):
             with closing(found):
                 kind = TYPES.get(Path(path).suffix, OTHER)
@@ -117,6 +136,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
 
     do_HEAD = do_GET
+
+    def _compare(self) -> None:
+        """Answer with the two runs side by side that the address names."""
+        try:
+            names = parse_qs(urlsplit(self.path).query, errors="surrogateescape", max_num_fields=FIELDS).get("run", [])
+        except ValueError:
+            names = []
+        if len(names) != 2:
+            self.send_error(HTTPStatus.BAD_REQUEST, "tick two runs")
+            return
+        first, second = (run_of(self._folder, name) for name in names)
+        if first is None or second is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+        else:
+            self._send_page(comparison.page(pair(first, second), self._folder), POLICY_OF_PAGES)
+
+    def _send_page(self, text: str, policy: str) -> None:
+        page = text.encode()
+        self._head(TYPES[".html"], policy, len(page))
+        if self.command != "HEAD":
+            self.wfile.write(page)
 
     def _refusal(self) -> str:
         """Return why this isn't answered; "" if it is. A browser names as ``Origin`` the page that asks, where that is

@@ -68,6 +68,12 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def follow(self, expression: str) -> None:
+        """Run an expression that leads to another page, and wait until that has loaded."""
+        self.complaints, self.asked = [], []
+        self.run(expression)
+        self._until("Page.loadEventFired")
+
     def picture(self, file: Path, *, whole: bool = False) -> None:
         """Save what is in view, or the whole page, as a PNG."""
         file.write_bytes(b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from chaos import guarded
 from chaos.errors import BadInput, MachineError
 from chaos.verdict import Validity
-from reports.index.overview import RunLine, readable, sweeps
+from reports.index.overview import RunLine, readable, sweeps, turned
+from reports.printable import argument
 from reports.run_report.headlines import of_violations
 from reports.templates import REPORT, link, style, template
+from reports.timeline.page import digest
 
 PAGE = "index.html"
 #: So many experiments can be chosen.
@@ -41,15 +46,24 @@ def write(parent: Path, lines: Sequence[RunLine]) -> Path:
     return guarded.write(path, page(readable(parent.resolve().name), lines, sweeps(parent)))
 
 
-def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = ()) -> str:
+def page(title: str, lines: Sequence[RunLine], swept: Sequence[str] = (), *, compared_at: str = "") -> str:
     """Return the page's text. Links are relative, to runs that have a report, and to the pages of sweeps (their
-    folders)."""
+    folders). ``compared_at``: the address that answers with two of them side by side; without it the page names the
+    command."""
     verdicts = sorted(Counter(one.verdict for one in lines).items())
     experiments = Counter(one.experiment for one in lines if one.experiment).most_common(FILTERS)
+    script = Markup((Path(__file__).parent / "index.js").read_text("utf-8"))
     return template("index/index.html.j2").render(
         title=title,
+        script=script,
+        script_hash=digest(script),
+        compared_at=compared_at,
+        turned=turned(lines),
         style=style(),
-        runs=[(one, link(one.directory.parent, one.directory / REPORT), _story(one)) for one in reversed(lines)],
+        runs=[
+            (one, link(one.directory.parent, one.directory / REPORT), _story(one), shlex.quote(argument(one.name)))
+            for one in reversed(lines)
+        ],
         sweeps=[(readable(name), f"{quote(os.fsencode(name), safe='')}/{PAGE}") for name in reversed(swept)],
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         chips=[

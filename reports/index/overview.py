@@ -4,7 +4,7 @@ read, never a history."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -82,6 +82,22 @@ def overview(parent: Path) -> list[RunLine]:
 def sweeps(parent: Path) -> list[str]:
     """Return the folders of sweeps in this one that have a page, by name."""
     return sorted(path.parent.name for path in parent.glob(f"*/{of_sweeps.PLAN}") if _has_page(path.parent))
+
+
+def turned(lines: Sequence[RunLine]) -> list[tuple[RunLine, RunLine]]:
+    """Return, of each experiment whose last judged run was INVALID although earlier ones were VALID, the last of those
+    and the first INVALID one after it; the experiment that turned last comes first. A planted bug or another deployment
+    is another experiment."""
+    judged: dict[tuple[str, str, str], list[RunLine]] = {}
+    for one in lines:
+        if one.verdict in (Validity.VALID, Validity.INVALID):
+            judged.setdefault((one.experiment, one.deployment, one.mutant), []).append(one)
+    found = []
+    for runs in judged.values():
+        since = next((at for at, one in enumerate(reversed(runs)) if one.verdict == Validity.VALID), 0)
+        if since:
+            found.append((runs[-since - 1], runs[-since]))
+    return sorted(found, key=lambda pair: _began(pair[1]), reverse=True)
 
 
 def _has_page(sweep: Path) -> bool:

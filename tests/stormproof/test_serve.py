@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import BadInput
+from chaos.verdict import Validity
 from reports import render
 from stormproof import serve
 from stormproof.serve import LOOPBACK, server
 from tests.browser import Browser, browser, needs_browser
+from tests.reports.comparison.test_pair import SENDS, recorded
+from tests.reports.index.test_index import judged
 from tests.stormproof import small_runs
 
 SECRET = "not for you"
@@ -161,7 +164,7 @@ const own = (name, attempt) => window.done.push(
   (async () => attempt())().then(got => { if (got) window.stolen[name] = String(got); }, () => {}));
 const loaded = (tag, name, value) => new Promise((yes, no) => {
   const made = document.createElement(tag); made[name] = value; made.onload = () => yes(made); made.onerror = no;
-  document.body.append(made); setTimeout(no, 500); });
+  document.body.append(made); setTimeout(no, 3000); });
 own("index", () => fetch("/").then(answer => answer.text()));
 own("another run", () => fetch("/other/run.json").then(answer => answer.text()));
 own("by XMLHttpRequest", () => new Promise((yes, no) => { const asked = new XMLHttpRequest();
@@ -205,6 +208,33 @@ def test_a_page_of_a_run_reads_neither_the_index_nor_other_runs(
     assert page.run("document.links.length") == 1 and page.complaints == []
     monkeypatch.setattr(serve, "POLICY_OF_PAGES", "frame-ancestors 'self'")  # which is what that saves us from
     assert {"index", "another run", "by XMLHttpRequest", "as a picture", "storage", "cookie"} <= stolen().keys()
+
+
+def test_two_runs_are_compared_and_nothing_else(port: int, folder: Path) -> None:
+    judged(recorded(folder / "a"), Validity.VALID)
+    judged(recorded(folder / "b&", sends=SENDS[:4]), Validity.INVALID)
+    status, kind, text = ask(port, "/compare?run=a&run=b%26")
+    assert (status, kind) == (200, "text/html; charset=utf-8") and "A is VALID, B is INVALID" in text
+    assert ask(port, "/compare?run=a&run=small%201%25")[0] == 200, "one that was not judged"
+    for query in ("", "?run=a", "?run=a&run=a&run=a", "?" + "run=a&" * 99):
+        assert ask(port, f"/compare{query}")[0] == 400, query
+    for name in ("none", "..", "", "elsewhere", "no-run", "%2Fetc", "a%00", "%ff", "x" * 5000):
+        assert ask(port, f"/compare?run=a&run={name}")[0] in (400, 404), name
+
+
+@needs_browser
+def test_two_ticked_runs_lead_to_their_page(port: int, folder: Path, page: Browser) -> None:
+    judged(recorded(folder / "a", started="2026-01-02T03:04:05+00:00"), Validity.VALID)
+    judged(recorded(folder / "b", sends=SENDS[:4], started="2026-01-02T03:04:06+00:00"), Validity.INVALID)
+    page.open(f"http://localhost:{port}/")
+    assert page.run("document.querySelector('#compare').disabled")
+    page.run("document.querySelectorAll('[value=a], [value=b]').forEach(box => box.click())")
+    assert not page.run("document.querySelector('#compare').disabled")
+    page.follow("document.querySelector('#compare').click()")
+    assert page.run("document.querySelector('h1').textContent") != "" and page.complaints == []
+    assert page.run("location.pathname") == "/compare" and page.run("window.origin") == "null"
+    axes = page.run("document.querySelectorAll('.axis .seconds').length, document.querySelectorAll('.which').length")
+    assert axes == 2 and page.run("document.querySelectorAll('.axis .tools').length") == 1
 
 
 @needs_browser

@@ -14,7 +14,7 @@ from chaos.errors import BadInput
 from chaos.history import directory
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from reports.index import html
-from reports.index.overview import Unjudged, line, overview
+from reports.index.overview import Unjudged, line, overview, turned
 
 META = {"name": "storm", "seed": 3, "deployment": "sim", "started": "2026-01-02T03:04:05+00:00", "duration_s": 20.0}
 NOBODY = 2**22 + 1  # more than any process id
@@ -104,7 +104,7 @@ def test_the_page_links_to_reports_and_takes_values_for_text(tmp_path: Path) -> 
     path = html.write(tmp_path, overview(tmp_path))
     found = Links(path.read_text("utf-8"))
     assert sorted(map(str, found.links)) == ["a%20b%26c/report.html", "javascript%3Aalert%281%29/report.html"]
-    assert "script" not in found.tags and {"table", "style"} <= found.tags
+    assert {"table", "style"} <= found.tags and path.read_text("utf-8").count("<script") == 1, "its own alone"
 
 
 def test_the_page_says_what_happened_and_is_filtered_without_a_script(tmp_path: Path) -> None:
@@ -114,6 +114,27 @@ def test_the_page_says_what_happened_and_is_filtered_without_a_script(tmp_path: 
     assert "<td>7 acknowledged messages were lost</td>" in text
     assert text.count('name="verdict"') == text.count('name="experiment"') == 3
     assert 'main:has(#verdict-0:checked) tr[data-verdict]:not([data-verdict="0"])' in text
+
+
+def test_the_page_says_when_runs_began_and_names_the_command_that_compares_two(tmp_path: Path) -> None:
+    for name in ("a", "it's"):
+        judged(made(tmp_path, name), Validity.INVALID)
+    text = html.write(tmp_path, overview(tmp_path)).read_text("utf-8")
+    assert text.count('<time datetime="2026-01-02T03:04:05+00:00" title="2026-01-02 03:04 UTC">2026-01-02 03:04<') == 2
+    assert """data-word="&#39;it&#39;&#34;&#39;&#34;&#39;s&#39;\"""" in text and "stormproof diff A B --open" in text
+    assert "<form" not in html.page("runs", overview(tmp_path)[:1]), "one run alone is compared with none"
+
+
+def test_an_experiment_that_has_turned_says_since_when(tmp_path: Path) -> None:
+    days = (Validity.VALID, Validity.VALID, Validity.UNKNOWN, Validity.INVALID, Validity.INVALID)
+    for day, validity in enumerate(days, 1):
+        judged(made(tmp_path, f"a{day}", started=f"2026-01-0{day}T03:04:05+00:00"), validity)
+    judged(made(tmp_path, "b1", name="calm", started="2026-01-01T00:00:00+00:00"), Validity.INVALID)
+    judged(made(tmp_path, "b2", name="calm", started="2026-01-02T00:00:00+00:00"), Validity.VALID)
+    judged(made(tmp_path, "c", mutant="lossy", started="2026-01-03T00:00:00+00:00"), Validity.INVALID)
+    lines = overview(tmp_path)
+    assert [(valid.name, invalid.name) for valid, invalid in turned(lines)] == [("a2", "a4")]
+    assert "was VALID until" in html.page("runs", lines) and "was VALID until" not in html.page("runs", lines[:3])
 
 
 def test_the_page_replaces_its_own_kind_only(tmp_path: Path) -> None:
