@@ -13,7 +13,7 @@ from reports.sweeps import PAGE
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row
 from reports.sweeps.saturation import STEP
-from reports.sweeps.table import Table, causes, words
+from reports.sweeps.table import Table, causes_in_words, heat, words
 from reports.templates import REPORT, link, style, template
 
 #: The experiment that a run was shrunk to (docs/explain.md).
@@ -36,12 +36,14 @@ def page(directory: Path, table: Table) -> str:
         style=style(),
         grids=_grids(table),
         links={row.key: link(directory, directory / row.run / REPORT) for row in table.rows if row.run},
-        small={cluster.example: _small(directory, by_key[cluster.example]) for cluster in table.clusters},
+        small={cause.example: _small(directory, by_key[cause.example]) for cause in table.causes},
         colours={str(value): str(value) for value in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)},
         moments=[str(one) for one in Moment],
+        heat=heat,
+        most=max((count for one in table.covered for count in one.moments.values()), default=0),
         step=STEP,
         words=words,
-        causes=causes(table),
+        causes=causes_in_words(table),
         coded=coded,
     )
 

@@ -20,16 +20,19 @@ ERROR = "ERROR"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One way in which a run failed, as :mod:`stormproof.shrinking.signature` finds it. ``at_s``: when, in seconds
-    since the load began; ``faults``: how many faults had had an effect before that. ``cause``: what decided it, as the
-    report's card of that cause says, and ``title`` the card's title; "" where no row shows what decided."""
+    since the load began; ``faults``: how many faults had had an effect before that. ``decided_by``: what decided it, as
+    the report's card of that cause says, "" where no row shows that; ``title``, ``story`` and ``chain``: the title of
+    the card, the cause in a sentence, and its steps as ``--json`` prints them."""
 
     law: str
     anomalies: tuple[str, ...]
     origin: str
     at_s: float
     faults: int
-    cause: str = ""
+    decided_by: str = ""
     title: str = ""
+    story: str = ""
+    chain: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def signature(self) -> tuple[str, tuple[str, ...], str]:
@@ -114,7 +117,10 @@ def read(path: Path) -> Row:
     """Read a row. Raises :class:`chaos.errors.ChaosError` for what is not a row, ``OSError`` for what can't be read."""
     value = guarded.read_json(path)
     try:
-        failures = tuple(Failure(**{**one, "anomalies": tuple(one["anomalies"])}) for one in value["failures"])
+        failures = tuple(
+            Failure(**{**one, "anomalies": tuple(one["anomalies"]), "chain": tuple(one["chain"])})
+            for one in value["failures"]
+        )
         seen = Seen(**{**value["seen"], "states": tuple(value["seen"]["states"])})
         row = Row(**{**value, "failures": failures, "seen": seen})
         if not (isinstance(row.file, int) and isinstance(row.seed, int) and isinstance(row.told, dict)):

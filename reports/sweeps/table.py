@@ -6,16 +6,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.sweeps.clusters import Cluster, Signature, clusters
+from reports.sweeps.causes import SharedCause, Signature, causes
 from reports.sweeps.observed import Moment
 from reports.sweeps.row import Row, reached
 from reports.sweeps.saturation import Saturation, saturation
 
+#: What a sweep's JSON says of a failed run as `run --json` does.
+TOLD = ("title", "story", "chain", "again", "also", "diagnosis", "replay_command")
 #: So many of the slowest seeds are listed.
 SLOWEST = 5
 
@@ -41,7 +44,7 @@ class Table:
     rows: Sequence[Row]
     verdicts: Sequence[Mapping[str, int]]
     reached: Sequence[Mapping[str, int]]
-    clusters: Sequence[Cluster]
+    causes: Sequence[SharedCause]
     covered: Sequence[Covered]
     saturation: Sequence[Saturation]
     slowest: Sequence[Row]
@@ -56,6 +59,19 @@ class Table:
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
+def by_fault(covered: Sequence[Covered]) -> dict[str, Counter[str]]:
+    """Return how often each fault hit anything, by :class:`Moment`."""
+    found: dict[str, Counter[str]] = {}
+    for one in covered:
+        found.setdefault(one.fault, Counter()).update(one.moments)
+    return found
+
+
+def heat(count: int, most: int) -> float:
+    """Return how much a count is beside the highest, 0 to 1, on a scale on which ten times as much is a step."""
+    return math.log1p(count) / math.log1p(most) if most else 0.0
+
+
 def tabulate(rows: Sequence[Row], files: Sequence[str], mutant: str, asked: int) -> Table:
     """Make the table."""
     ordered = sorted(rows, key=lambda row: row.key)
@@ -67,7 +83,7 @@ def tabulate(rows: Sequence[Row], files: Sequence[str], mutant: str, asked: int)
         rows=ordered,
         verdicts=[dict(sorted(Counter(row.verdict for row in some).items())) for some in by_file],
         reached=[reached(some) for some in by_file],
-        clusters=clusters(ordered),
+        causes=causes(ordered),
         covered=_covered(ordered),
         saturation=saturation(ordered),
         slowest=sorted(ordered, key=lambda row: (-row.seconds, row.key))[:SLOWEST],
@@ -101,7 +117,7 @@ def as_object(table: Table) -> dict[str, Any]:
         "digest": table.digest,
         "verdicts": [dict(one) for one in table.verdicts],
         "reached": [dict(one) for one in table.reached],
-        "clusters": [_cluster(one) for one in table.clusters],
+        "clusters": [_cause(one) for one in table.causes],
         "coverage": [dataclasses.asdict(one) for one in table.covered],
         "saturation": [
             {
@@ -124,30 +140,34 @@ def as_object(table: Table) -> dict[str, Any]:
                 "run": row.run,
                 "anomalies": dict(row.anomalies),
                 "why": list(row.why),
+                **{name: row.told[name] for name in TOLD if name in row.told},
             }
             for row in table.rows
         ],
     }
 
 
-def causes(table: Table) -> str:
+def causes_in_words(table: Table) -> str:
     """Return in how many of the runs how many causes showed, as a sentence begins; "" where no run failed."""
-    failed = {key for one in table.clusters for key in one.runs}
-    number = len(table.clusters)
+    failed = {key for one in table.causes for key in one.runs}
+    number = len(table.causes)
     return f"{number} cause{'' if number == 1 else 's'} in {len(failed)} of {len(table.rows)} runs" if failed else ""
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
+def _cause(cause: SharedCause) -> dict[str, Any]:
+    first = cause.first
     return {
-        "title": cluster.title,
-        "decided_by": cluster.cause,
+        "title": cause.title,
+        "story": first.story if first else "",
+        "chain": list(first.chain) if first else [],
+        "decided_by": first.decided_by if first else "",
         "signatures": [
-            {"law": law, "anomalies": list(anomalies), "cause": origin} for law, anomalies, origin in cluster.signatures
+            {"law": law, "anomalies": list(anomalies), "cause": origin} for law, anomalies, origin in cause.signatures
         ],
-        "runs": [{"file": file, "seed": seed} for file, seed in cluster.runs],
-        "without_fault": cluster.faultless,
-        "example": dict(zip(("file", "seed"), cluster.example, strict=True)),
-        "of": cluster.overall.tries,
+        "runs": [{"file": file, "seed": seed} for file, seed in cause.runs],
+        "without_fault": cause.faultless,
+        "example": dict(zip(("file", "seed"), cause.example, strict=True)),
+        "of": cause.overall.tries,
         "preceded_by": [
             {
                 "event": one.event,
@@ -159,6 +179,6 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
                 "bounds": [one.failure_given_event.low, one.failure_given_event.high],
                 "passing": None if one.passing is None else dict(zip(("file", "seed"), one.passing, strict=True)),
             }
-            for one in cluster.candidates
+            for one in cause.candidates
         ],
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,20 +55,19 @@ class View(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A judged run as a command shows it. ``screen`` and ``story`` (a sentence) are those of its report, ``faults``
-    those that took effect; without a screen nothing can be said of its rows, and ``trouble`` says why."""
+    """A judged run as a command shows it. ``screen`` is that of its report, ``told`` what JSON says of it besides the
+    verdict; without them nothing can be said of its rows, and ``trouble`` says why."""
 
     verdict: RunVerdict
     meta: RunMeta
     screen: FirstScreen | None = None
-    story: str = ""
-    faults: Sequence[dict[str, Any]] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""
 
 
 def outcome(verdict: RunVerdict, summarised: Summarised | None = None) -> Outcome:
     """Return what there is to say of a judged run. ``summarised``: what a large one came to when it was judged."""
-    from reports.in_words import story_of
+    from reports.in_words import as_object
     from reports.run_report.first_screen import first_screen
     from reports.run_report.judged import judged_run
 
@@ -79,15 +78,9 @@ def outcome(verdict: RunVerdict, summarised: Summarised | None = None) -> Outcom
         meta = RunMeta()
     try:
         judged = judged_run(run, verdict, summarised)
-        screen, story = first_screen(judged), story_of(judged)
+        return Outcome(verdict=verdict, meta=meta, screen=first_screen(judged), told=as_object(judged))
     except Exception as error:  # the verdict stands, whatever can be said of it
         return Outcome(verdict=verdict, meta=meta, trouble=in_words(error))
-    faults = [
-        {"fault": one.name, "targets": one.targets, "start_s": round(one.start_s, 3), "end_s": round(one.end_s, 3)}
-        for one in judged.story.faults
-        if one.effective == "yes"
-    ]
-    return Outcome(verdict=verdict, meta=meta, screen=screen, story=story, faults=faults)
 
 
 def run_object(found: Outcome) -> dict[str, Any]:
@@ -95,14 +88,9 @@ def run_object(found: Outcome) -> dict[str, Any]:
     read on."""
     saved = {name: value for name, value in verdict_json(found.verdict).items() if name != "laws"}
     report = Path(found.verdict.run) / "report.html"
-    screen = found.screen.json if found.screen else {"title": "", "chain": [], "diagnosis": None}
-    return saved | {
-        **screen,
-        "report": str(report) if report.exists() else None,
-        "replay_command": found.meta.replay_command or None,
-        "story": found.story,
-        "effective_faults": list(found.faults),
-    }
+    unknown: dict[str, Any] = {"title": "", "chain": [], "diagnosis": None, "story": "", "effective_faults": []}
+    told = found.told or {**unknown, "replay_command": found.meta.replay_command or None}
+    return {**saved, **told, "report": str(report) if report.exists() else None}
 
 
 def show_run(found: Outcome, console: Console, *, verbose: bool = False) -> None:

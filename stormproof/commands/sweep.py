@@ -7,26 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
 from chaos.errors import BadInput, ChaosError
-from reports.sweeps import PAGE
 from stormproof.commands import _console
 from stormproof.commands._campaign import drive
 from stormproof.commands._options import ExperimentFile, json_option, no_loss_option, out_option
 from stormproof.commands._single import refuse_unjudgeable
+from stormproof.commands._sweep_table import CAUSES, show
 from stormproof.commands.run import Duration, SeedRange
 from stormproof.outcome import ExitCode, worst_code
 
 if TYPE_CHECKING:
     from chaos.judging.spark import Session
-    from reports.sweeps.clusters import Cluster
     from reports.sweeps.table import Table as SweepTable
     from stormproof.sweeping.sweep import Sweep
 
-#: So many clusters, and events before each, are shown on the terminal; the page has all.
-CLUSTERS, EVENTS = 10, 3
 #: What stands for leaving the examples as they are.
 NONE = "none"
 
@@ -63,7 +58,7 @@ class Budget(Duration):
     type=Budget(),
     default="30s",
     show_default=True,
-    help=f"Shrink one example of each cluster, each for so long at most; {NONE} leaves them as they are.",
+    help=f"Shrink one example of each cause, each for so long at most; {NONE} leaves them as they are.",
 )
 @no_loss_option
 @out_option
@@ -85,8 +80,8 @@ def sweep(
     """Run the experiments in FILE... with many seeds in the simulator, and show what the runs say together.
 
     Each seed is judged by the process that ran it. Histories of failures are kept, of VALID runs one row. A new
-    directory in --out holds the rows, the failed runs, and a page, `index.html`. At the end one example of each cluster
-    of failures is made small. A sweep that was ended, however, goes on with --resume. Exit codes: as those of
+    directory in --out holds the rows, the failed runs, and a page, `index.html`. At the end one example of each
+    cause of failures is made small. A sweep that was ended, however, goes on with --resume. Exit codes: as those of
     `run --seeds`.
     """
     found = _sweep(files, seeds, mutant, resume, out, no_loss_by_policy=no_loss_by_policy)
@@ -97,7 +92,7 @@ def sweep(
     if as_json:
         _console.print_json(_object(found, table, shrunk))
     else:
-        _show(found, table, shrunk)
+        show(found, table, shrunk)
     codes = [row.code for row in table.rows] + [ExitCode.ERROR] * bool(found.errors or not whole)
     click.get_current_context().exit(worst_code(codes))
 
@@ -147,26 +142,26 @@ def _session(master: str, conf: tuple[str, ...]) -> AbstractContextManager[Sessi
 
 
 def _shrunk(found: Sweep, table: SweepTable, within_s: float) -> dict[tuple[int, int], str]:
-    """Make one example of each of the first clusters small, and return them by file and seed; what an earlier call has
+    """Make one example of each of the first causes small, and return them by file and seed; what an earlier call has
     made small stays. One that can't be made small is reported on stderr; Ctrl-C ends the search under way, and none
     begins after it."""
     from chaos.verdict import Validity
 
-    failed = [one for one in table.clusters[:CLUSTERS] if found.rows[one.example].verdict == Validity.INVALID]
+    failed = [one for one in table.causes[:CAUSES] if found.rows[one.example].verdict == Validity.INVALID]
     runs = {one.example: found.directory / found.rows[one.example].run for one in failed}
     small = {key: known for key, run in runs.items() if (known := _known(run))}
     if left := [one for one in failed if one.example not in small]:
         sentence = f"shrinking {len(left)} of the failures, for at most {within_s:g} s each (`--shrink {NONE}` doesn't)"
         _console.err().print(sentence, markup=False)
-    for cluster in left:
-        if cluster.example in small:  # it fails in several ways
+    for cause in left:
+        if cause.example in small:  # it fails in several ways
             continue
         try:
-            small[cluster.example] = _shrunk_run(runs[cluster.example], cluster.signatures[0][0], within_s)
+            small[cause.example] = _shrunk_run(runs[cause.example], cause.signatures[0][0], within_s)
         except KeyboardInterrupt:
             break
         except ChaosError as error:
-            _console.err().print(f"seed {found.rows[cluster.example].seed} was not shrunk: {error}", markup=False)
+            _console.err().print(f"seed {found.rows[cause.example].seed} was not shrunk: {error}", markup=False)
     if left:
         found.finish()  # the page leads to them
     return small
@@ -209,64 +204,7 @@ def _object(found: Sweep, table: SweepTable, shrunk: dict[tuple[int, int], str])
     from reports.sweeps.table import as_object
 
     shown = as_object(table)
-    for cluster, one in zip(table.clusters, shown["clusters"], strict=True):
-        one["shrunk"] = shrunk.get(cluster.example)
+    for cause, one in zip(table.causes, shown["clusters"], strict=True):
+        one["shrunk"] = shrunk.get(cause.example)
     errors = [{"file": file, "seed": seed, "error": error} for (file, seed), error in sorted(found.errors.items())]
     return {"directory": str(found.directory), **shown, "errors": errors}
-
-
-def _show(found: Sweep, table: SweepTable, shrunk: dict[tuple[int, int], str]) -> None:
-    console = _console.out()
-    for name, verdicts, goals in zip(table.files, table.verdicts, table.reached, strict=True):
-        words = [f"{count} {verdict}" for verdict, count in verdicts.items()]
-        missed = [goal for goal, runs in goals.items() if not runs]
-        words += [f"never reached: {', '.join(missed)}"] if missed else []
-        console.print(f"{name}: {', '.join(words) or 'nothing ran'}", markup=False)
-    for (_, seed), error in sorted(found.errors.items())[:CLUSTERS]:
-        console.print(f"seed {seed} has no row: {error}", markup=False)
-    for cluster in table.clusters[:CLUSTERS]:
-        _show_cluster(found, table, cluster, shrunk.get(cluster.example, ""))
-    if len(table.clusters) > CLUSTERS:
-        console.print(f"… and {len(table.clusters) - CLUSTERS} more clusters on the page")
-    cells = [count for one in table.covered for count in one.moments.values()]
-    if cells:
-        console.print(f"faults hit {sum(map(bool, cells))} of {len(cells)} combinations of fault, role and moment")
-    for one in table.saturation:
-        console.print(
-            f"{table.files[one.file]}: {one.states} abstract states, new in each 100 seeds:"
-            f" {', '.join(map(str, one.new)) or 'none'}; chance that the next seed sees a new one: about"
-            f" {100 * one.single.value:.1f} %, at most {100 * one.bound:.1f} %",
-            markup=False,
-        )
-    slow = ", ".join(f"{row.seed} ({row.seconds:.1f} s)" for row in table.slowest)
-    console.print(f"slowest seeds: {slow or 'none'}")
-    console.print(f"{len(table.rows)} of {table.asked} runs; table {table.digest[:16]}")
-    console.print(f"page: {escape(str(found.directory / PAGE))}")
-
-
-def _show_cluster(found: Sweep, table: SweepTable, cluster: Cluster, shrunk: str) -> None:
-    from reports.sweeps.table import words
-
-    console = _console.out()
-    early = f", {cluster.faultless} before any fault" if cluster.faultless else ""
-    console.print(f"[red]{cluster.overall.hits} of {cluster.overall.tries} runs fail alike[/]{early}:")
-    for signature in cluster.signatures:
-        console.print(f"  {words(signature)}", markup=False)
-    if cluster.candidates:
-        before = Table(box=None, pad_edge=False, show_edge=False)
-        for title in ("  what came before", "of the failures", "of the runs with it", "VALID with it"):
-            before.add_column(title, overflow="fold")
-        for one in cluster.candidates[:EVENTS]:
-            failures, runs = one.event_given_failure, one.failure_given_event
-            before.add_row(
-                f"  {escape(one.event)}",
-                f"{100 * failures.value:.0f} %",
-                f"{100 * runs.value:.0f} % ({100 * runs.low:.0f} to {100 * runs.high:.0f})",
-                "none" if one.passing is None else f"seed {one.passing[1]}",
-            )
-        console.print(before)
-    row = found.rows[cluster.example]
-    run = f": {found.directory / row.run}" if row.run else ""
-    console.print(f"  example: seed {row.seed} of {table.files[row.file]}{run}", markup=False)
-    if shrunk:
-        console.print(f"  shrunk: {shrunk}", markup=False)

@@ -9,6 +9,7 @@ import time
 import traceback
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.model import Experiment
@@ -20,9 +21,12 @@ from chaos.judging.outcome import judge, violation
 from chaos.judging.run import ExaminedRun, examine_run
 from chaos.verdict import Engine, RunVerdict, Validity
 from reports import render
+from reports.in_words import as_object
 from reports.run_report.judged import JudgedRun, judged_run
+from reports.run_report.story import sentence
 from reports.sweeps.observed import faults_before, first_row_s, observe
 from reports.sweeps.row import ERROR, Failure, Row, Seen, write
+from reports.templates import REPORT
 from stormproof import launch
 from stormproof.launch import SIM, Launch
 from stormproof.outcome import ExitCode, error_object, exit_code
@@ -100,11 +104,13 @@ def _error(task: Asked, text: str, run: Path | None, simulated_s: float) -> Row:
 def _judged(task: Asked, plan: Plan, run: ExaminedRun, simulated_s: float) -> Row:
     began = time.perf_counter()
     (verdict,) = judge([run], engine=Engine.LOCAL)
-    failures, seen = _observed(run, verdict)
+    failures, seen, story = _observed(run, verdict)
     kept = plan.keep_all or verdict.validity is not Validity.VALID
-    summary = {name: value for name, value in verdict_json(verdict).items() if name != "laws"}
+    summary = {name: value for name, value in verdict_json(verdict).items() if name != "laws"} | story
     if verdict.validity is not Validity.VALID and task.reports:
         render_readable(run.directory)
+        report = run.directory / REPORT
+        summary["report"] = str(report) if report.exists() else None
     elif not kept and plan.beside:
         trim(run.directory)
     elif not kept:
@@ -124,14 +130,15 @@ def _judged(task: Asked, plan: Plan, run: ExaminedRun, simulated_s: float) -> Ro
     )
 
 
-def _observed(run: ExaminedRun, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen]:
-    """Return how a run failed and what it went through; nothing of one that can't be read."""
+def _observed(run: ExaminedRun, verdict: RunVerdict) -> tuple[tuple[Failure, ...], Seen, dict[str, Any]]:
+    """Return how a run failed, what it went through, and what JSON says of one that failed; nothing of one that can't
+    be read."""
     if run.damage:
-        return (), Seen()
-    if not verdict.violations:
-        return (), observe(History.open(run.directory))
+        return (), Seen(), {}
+    if verdict.validity is Validity.VALID:
+        return (), observe(History.open(run.directory)), {}
     judged = judged_run(run.directory, verdict)
-    return _failures(judged), observe(judged.all_rows)
+    return _failures(judged), observe(judged.all_rows), as_object(judged)
 
 
 def _failures(run: JudgedRun) -> tuple[Failure, ...]:
@@ -150,8 +157,10 @@ def _failures(run: JudgedRun) -> tuple[Failure, ...]:
                     origin=str(signature.origin),
                     at_s=round(at_s, 6),
                     faults=faults_before(history, at_s),
-                    cause=" or ".join(group.decided),
+                    decided_by=" or ".join(group.decided),
                     title=group.title,
+                    story=sentence(group.first),
+                    chain=tuple(step.json for step in group.chain),
                 )
                 if signature not in found or failure.at_s < found[signature].at_s:
                     found[signature] = failure

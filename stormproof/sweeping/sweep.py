@@ -84,9 +84,9 @@ class Sweep(Campaign):
         if not self.plan.beside:
             _remove_torn(self.directory / RUNS, self.rows)
         table = self.table()
-        for cluster in table.clusters:
-            run = self.directory / self.rows[cluster.example].run
-            if self.rows[cluster.example].run and not (run / html.REPORT).exists():
+        for cause in table.causes:
+            run = self.directory / self.rows[cause.example].run
+            if self.rows[cause.example].run and not (run / html.REPORT).exists():
                 render_readable(run)
         html.write(self.directory, table)
         return table

@@ -1,4 +1,4 @@
-"""What many rows say together: clusters, what preceded them, coverage, saturation."""
+"""What many rows say together: causes, what preceded them, coverage, saturation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from chaos.errors import DamagedHistory
 from reports.sweeps import html
 from reports.sweeps.row import Failure, Row, Seen, read, write
 from reports.sweeps.saturation import saturation
-from reports.sweeps.table import as_object, causes, tabulate
+from reports.sweeps.table import as_object, causes_in_words, heat, tabulate
 
 LOST = Failure(law="durability", anomalies=("lost",), origin="a log was cut", at_s=5.0, faults=1)
 READ = Failure(law="agreement", anomalies=("differs",), origin="a log was cut", at_s=6.0, faults=1)
@@ -43,16 +44,16 @@ def table_of(*rows: Row):
     return tabulate(rows, ["storm"], "", len(rows))
 
 
-def test_signatures_that_the_same_runs_have_are_one_cluster() -> None:
-    (both,) = table_of(row(1, LOST, READ), row(2, READ, LOST), row(3)).clusters
+def test_signatures_that_the_same_runs_have_are_one_cause() -> None:
+    (both,) = table_of(row(1, LOST, READ), row(2, READ, LOST), row(3)).causes
     assert [law for law, _, _ in both.signatures] == ["agreement", "durability"]
     assert both.runs == ((0, 1), (0, 2)) and str(both.overall) == "2 of 3"
-    apart = table_of(row(1, LOST, READ), row(2, READ), row(3)).clusters
+    apart = table_of(row(1, LOST, READ), row(2, READ), row(3)).causes
     assert [len(one.runs) for one in apart] == [2, 1]
 
 
 def test_failures_without_any_fault_come_first_and_are_the_example() -> None:
-    first, second = table_of(row(1, LOST), row(2, LOST), row(3, EARLY)).clusters
+    first, second = table_of(row(1, LOST), row(2, LOST), row(3, EARLY)).causes
     assert (first.faultless, first.example) == (1, (0, 3))
     assert (second.faultless, second.runs) == (0, ((0, 1), (0, 2)))
 
@@ -64,8 +65,8 @@ def test_what_always_came_before_is_told_with_both_probabilities_and_a_passing_r
         row(3, events={"kill": 1.0, "load": 0.0}),
         row(4, events={"load": 0.0}),
     ]
-    (cluster,) = table_of(*rows).clusters
-    cut, kill = cluster.candidates  # and not `load`, which every run has
+    (cause,) = table_of(*rows).causes
+    cut, kill = cause.candidates  # and not `load`, which every run has
     assert (cut.event, cut.always, str(cut.failure_given_event), cut.passing) == ("cut", True, "2 of 2", None)
     assert (kill.event, str(kill.event_given_failure), str(kill.failure_given_event)) == ("kill", "2 of 2", "2 of 3")
     assert kill.passing == (0, 3)
@@ -73,15 +74,15 @@ def test_what_always_came_before_is_told_with_both_probabilities_and_a_passing_r
 
 def test_what_came_after_the_failure_did_not_precede_it() -> None:
     rows = [row(1, LOST, events={"alarm": 5.5}), row(2), row(3)]
-    assert table_of(*rows).clusters[0].candidates == []
+    assert table_of(*rows).causes[0].candidates == []
     rows[0] = row(1, LOST, events={"alarm": 4.5})
-    assert [one.event for one in table_of(*rows).clusters[0].candidates] == ["alarm"]
+    assert [one.event for one in table_of(*rows).causes[0].candidates] == ["alarm"]
 
 
-def test_runs_that_are_unknown_or_broke_the_harness_are_clusters_by_their_reason() -> None:
+def test_runs_that_are_unknown_or_broke_the_harness_are_causes_by_their_reason() -> None:
     unknown = Row(file=0, seed=1, verdict="UNKNOWN", code=2, told={"why": ["no kill took effect"]})
     error = Row(file=0, seed=2, verdict="ERROR", code=3, told={"why": ["no port is free"]})
-    found = table_of(unknown, error, row(3)).clusters
+    found = table_of(unknown, error, row(3)).causes
     assert [one.signatures[0] for one in found] == [
         ("ERROR", (), "no port is free"),
         ("UNKNOWN", (), "no kill took effect"),
@@ -154,11 +155,33 @@ def test_the_page_shows_all_of_it_escapes_values_and_links_to_reports(tmp_path: 
 
 
 def test_what_one_decision_broke_is_one_cause_however_it_showed() -> None:
-    acked = {"cause": "Replication.acknowledged_end", "title": "9 acknowledged messages were lost"}
+    acked: dict[str, Any] = {
+        "decided_by": "Replication.acknowledged_end",
+        "title": "9 acknowledged messages were lost",
+        "story": "kill → a log was cut",
+        "chain": ({"kind": "why", "at_s": 1.0, "text": "it acknowledges too much"},),
+    }
     rows = [row(1, replace(LOST, **acked), replace(READ, **acked)), row(2, replace(EARLY, **acked)), row(3, READ)]
     told = table_of(*rows, row(4))
-    one, other = told.clusters
-    assert (one.cause, one.title, len(one.runs), len(one.signatures)) == (*acked.values(), 2, 3)
-    assert (other.cause, other.runs) == ("", ((0, 3),))
-    assert causes(told) == "2 causes in 3 of 4 runs"
-    assert as_object(told)["clusters"][0]["decided_by"] == "Replication.acknowledged_end"
+    one, other = told.causes
+    assert one.first is not None and one.first.decided_by == acked["decided_by"]
+    assert (one.title, len(one.runs), len(one.signatures)) == (acked["title"], 2, 3)
+    assert other.first is not None and (other.first.decided_by, other.runs) == ("", ((0, 3),))
+    assert causes_in_words(told) == "2 causes in 3 of 4 runs"
+    shown = as_object(told)["clusters"][0]
+    assert {name: shown[name] for name in acked} == {**acked, "chain": list(acked["chain"])}
+
+
+def test_the_heat_of_a_cell_grows_with_its_count() -> None:
+    assert heat(0, 0) == heat(0, 9) == 0.0 and heat(1000, 1000) == 1.0
+    assert 0.0 < heat(1, 1000) < heat(10, 1000) < heat(100, 1000) < 1.0
+    hits = {"kill|master|steady": 1000, "kill|slave|no master": 1}
+    text = html.page(Path("."), table_of(row(1, hits=hits)))
+    assert text.count('style="--heat: 60%">1,000<') == 1 and text.count('style="--heat: 0%"><small>never') == 10
+
+
+def test_a_failed_run_says_in_json_what_happened() -> None:
+    failed = replace(row(1, LOST), told={"title": "7 lost", "story": "a → b", "chain": [], "run": "elsewhere"})
+    lost, calm = as_object(table_of(failed, row(2)))["runs"]
+    assert (lost["title"], lost["story"], lost["chain"], lost["run"]) == ("7 lost", "a → b", [], "")
+    assert "story" not in calm

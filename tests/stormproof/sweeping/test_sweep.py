@@ -152,23 +152,26 @@ def test_bad_input_is_one_message(capsys: pytest.CaptureFixture[str], words: lis
     assert (code, out) == (3, "") and reason in err and "Traceback" not in err
 
 
-def test_the_command_tells_clusters_what_preceded_them_and_where_the_page_is(
+def test_the_command_tells_causes_what_preceded_them_and_where_the_page_is(
     tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--shrink", "none", "--out", tmp_path / "out"]
     code, out, err = call(capsys, *words)
     assert code == 1, err
-    for part in ("runs fail alike", "max-offset-regression", "abstract states", "at most", "2 of 2 runs", "index.html"):
+    shown = ("1 cause in ", "max-offset-regression", "just elected", "abstract states", "at most", "2 of 2 runs")
+    for part in (*shown, "index.html"):
         assert part in out
     (directory,) = (tmp_path / "out").iterdir()
     assert call(capsys, "runs", tmp_path / "out")[1].endswith(f"sweep: {directory}/index.html\n")
     code, out, err = call(capsys, "sweep", "--resume", directory, "--shrink", "none", "--json")
     told = json.loads(out)
     assert code == 1 and told["done"] == told["asked"] == 2 and told["errors"] == []
+    failed = next(one for one in told["runs"] if one["verdict"] == "INVALID")
+    assert told["clusters"][0]["story"] and failed["story"] and failed["chain"] and failed["replay_command"]
     assert told["clusters"][0]["signatures"][0]["law"] and told["saturation"][0]["seeds"] == 2
 
 
-def test_one_example_of_each_cluster_is_shrunk_once(
+def test_one_example_of_each_cause_is_shrunk_once(
     tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless nobody wants it; and what was made small stays when the sweep goes on."""

@@ -1,8 +1,8 @@
-"""Failures that are alike, and what came before them.
+"""The causes of the failures of many runs, and what came before them.
 
-A cluster is a set of failing runs: those in which one decision broke promises, or else those with one signature.
-Signatures that just the same runs have are one cluster, for one bug often breaks several laws. An event counts as
-having preceded a failure if it came first; in a run without this failure it counts if it came at all.
+One cause is behind those in which one decision broke promises, or else behind those with one signature. Signatures
+that just the same runs have are one cause, for one bug often breaks several laws. An event counts as having preceded a
+failure if it came first; in a run without this failure it counts if it came at all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chaos.verdict import Validity
 from reports.sweeps.chances import Share
 from reports.sweeps.row import Failure, Row
 
-#: So many events are listed of a cluster.
+#: So many events are listed of a cause.
 CANDIDATES = 8
 #: An event before fewer of the failures than this says little of them.
 USUAL = 0.5
@@ -42,12 +42,12 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class SharedCause:
     """``signatures``: (law, anomalies, origin); for runs that were not INVALID the law is the verdict, and the origin
-    the reason. ``cause``: the methods that decided it, "" where that is not known; ``title``: what it did in the
-    example. ``runs``: by file and seed. ``faultless``: how many failed before any fault had an effect.
-    ``example``: the run with the fewest faults before it failed, the earliest of these. ``overall``: the failures of
-    this cluster among all runs of its experiments, with which the candidates are to be compared."""
+    the reason. ``runs``: by file and seed. ``faultless``: how many failed before any fault had an effect.
+    ``example``: the run with the fewest faults before it failed, the earliest of these; ``first``: how that failed,
+    which says what decided it, None for a run without a violation. ``overall``: the failures of this cause among all
+    runs of its experiments, with which the candidates are to be compared."""
 
     signatures: Sequence[Signature]
     runs: Sequence[Key]
@@ -55,22 +55,26 @@ class Cluster:
     example: Key
     overall: Share
     candidates: Sequence[Candidate]
-    cause: str = ""
-    title: str = ""
+    first: Failure | None = None
+
+    @property
+    def title(self) -> str:
+        """What it did in the example; "" where that is not known."""
+        return self.first.title if self.first else ""
 
 
-def clusters(rows: Sequence[Row]) -> list[Cluster]:
-    """Return the clusters: those with failures without any fault first, then the largest."""
+def causes(rows: Sequence[Row]) -> list[SharedCause]:
+    """Return the causes: those with failures without any fault first, then the largest."""
     held: dict[_Alike, dict[Key, list[tuple[Signature, Failure | None]]]] = {}
     for row in rows:
         for signature, failure in _failures(row):
-            alike = failure.cause if failure and failure.cause else signature
+            alike = failure.decided_by if failure and failure.decided_by else signature
             held.setdefault(alike, {}).setdefault(row.key, []).append((signature, failure))
     same: dict[object, list[_Alike]] = {}
     for alike, runs in held.items():
         same.setdefault(alike if isinstance(alike, str) else tuple(sorted(runs)), []).append(alike)
     by_key = {row.key: row for row in rows}
-    found = [_cluster([held[one] for one in names], by_key) for names in same.values()]
+    found = [_cause([held[one] for one in names], by_key) for names in same.values()]
     return sorted(found, key=lambda one: (not one.faultless, -len(one.runs), one.signatures))
 
 
@@ -84,9 +88,9 @@ def _failures(row: Row) -> Iterable[tuple[Signature, Failure | None]]:
     return [((row.verdict, (), row.why[0] if row.why else "no reason is recorded"), None)]
 
 
-def _cluster(
+def _cause(
     held: Sequence[Mapping[Key, Sequence[tuple[Signature, Failure | None]]]], by_key: Mapping[Key, Row]
-) -> Cluster:
+) -> SharedCause:
     runs = sorted({key for one in held for key in one})
     failures = {key: [pair for one in held for pair in one.get(key, ())] for key in runs}
     known = {key: first for key in runs if (first := _first(failure for _, failure in failures[key])) is not None}
@@ -94,15 +98,14 @@ def _cluster(
     files = {file for file, _ in runs}
     among = [row for row in by_key.values() if row.file in files]
     shown = next((failure for _, failure in failures[example] if failure is not None), None)
-    return Cluster(
+    return SharedCause(
         signatures=sorted({signature for pairs in failures.values() for signature, _ in pairs}),
         runs=tuple(runs),
         faultless=sum(not failure.faults for failure in known.values()),
         example=example,
         overall=Share(hits=len(runs), tries=len(among)),
         candidates=_candidates(known, among),
-        cause=shown.cause if shown else "",
-        title=shown.title if shown else "",
+        first=shown,
     )
 
 
