@@ -106,8 +106,22 @@ def worst(validities: Iterable[Validity]) -> Validity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownReason:
+    """One reason why a run can't be VALID, whatever its laws found. ``text`` is a clause as it is recorded; ``title``
+    says it as the title of a page, "" where the clause does; ``advice``: what would give evidence, "" where that is not
+    known. ``detailed``: the text says more than the title."""
+
+    text: str
+    title: str = ""
+    advice: str = ""
+    detailed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """All laws together, for one run; becomes ``verdict.json``. ``not_judged`` names the laws, and parts of laws, that
+    """All laws together, for one run; becomes ``verdict.json``. ``why`` has all reasons for which it is not VALID or
+    INVALID, those of laws behind their names; ``reasons`` are those of the whole run, the most telling first (an older
+    ``verdict.json`` has none). ``not_judged`` names the laws, and parts of laws, that
     nobody judged, each with the reason. ``reached``: how often the run came to each goal of its experiment, 0 for
     never; ``not_reached`` names those goals, with the reason where nobody could look. ``permitted``: what the profile
     permits, the most frequent first; with ``no_loss_by_policy`` it was held against the run all the same."""
@@ -126,6 +140,7 @@ class RunVerdict:
     not_reached: Sequence[str] = ()
     permitted: Sequence[Permitted] = ()
     no_loss_by_policy: bool = False
+    reasons: Sequence[UnknownReason] = ()
 
     @property
     def findings(self) -> list[Anomaly]:

@@ -31,6 +31,7 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "skipped_faults": list(verdict.skipped_faults),
         "why": list(verdict.why),
+        "reasons": [dataclasses.asdict(reason) for reason in verdict.reasons],
         "not_judged": list(verdict.not_judged),
         "reached": dict(verdict.reached),
         "not_reached": list(verdict.not_reached),

@@ -19,54 +19,86 @@ from chaos.judging.shard import are_accidents
 from chaos.kernel import Needs
 from chaos.law import RunContext
 from chaos.ops import OpType
+from chaos.verdict import UnknownReason
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
 #: What counts as a write of a workload that operates on objects.
 CHANGES = ("write", "cas", "acquire", "create_topic")
+#: A title has so many letters of what a node said at its end.
+LETTERS = 80
 #: Fields of ``run.json`` without which it is unknown what was promised, to whom, and what was to be survived.
 NEEDED = ("seed", "profile", "queues", "nodes", "workloads", "faults", "bounds")
 
 
-def lacking(table: pa.Table, meta: RunMeta) -> list[str]:
-    """Why this run can't be VALID, whatever the laws say of what it recorded: it is torn, or it shows nothing."""
+def lacking(table: pa.Table, meta: RunMeta) -> list[UnknownReason]:
+    """Why this run can't be VALID, whatever the laws say of what it recorded: it is torn, or it shows nothing. The most
+    telling reason stands first."""
     by_harness = _rows(table, Kind.HARNESS)
     return [
-        *(f"run.json has no field {name!r}" for name in NEEDED if name not in meta.json),
+        *(UnknownReason(text=f"run.json has no field {name!r}") for name in NEEDED if name not in meta.json),
         *_cut_short(by_harness, meta),
-        *_nothing_to_keep(_rows(table, Kind.OP), meta),
         *_trouble(by_harness),
+        *_nothing_to_keep(_rows(table, Kind.OP), meta),
         *_without_effect(table, meta),
     ]
 
 
-def _cut_short(by_harness: pa.Table, meta: RunMeta) -> list[str]:
+def _cut_short(by_harness: pa.Table, meta: RunMeta) -> Iterator[UnknownReason]:
     ends, phases = (_values_of(by_harness, f) for f in ("end", "phase"))
     if not ends:
-        return [f"the run did not come to its end: its last phase was {phases[-1].get('phase') if phases else 'none'}"]
-    if ends[-1].get("interrupted"):
-        return ["the run was interrupted"]
-    if meta.state == RUNNING:
-        return ["the harness was ended before it had sealed all that the run left"]
-    return [f"the harness failed: {meta.error or 'no reason is recorded'}"] if meta.state == "failed" else []
+        last = phases[-1].get("phase") if phases else "none"
+        yield UnknownReason(text=f"the run did not come to its end: its last phase was {last}")
+    elif ends[-1].get("interrupted"):
+        yield UnknownReason(
+            text="the run was interrupted", title="The run was interrupted", advice="Let it come to its end."
+        )
+    elif meta.state == RUNNING:
+        yield UnknownReason(text="the harness was ended before it had sealed all that the run left")
+    elif meta.state == "failed":
+        error = meta.error or "no reason is recorded"
+        yield UnknownReason(
+            text=f"the harness failed: {error}",
+            title=f"The run failed: {error}",
+            advice="`error.txt` in the run says where, if it is a bug.",
+        )
 
 
-def _nothing_to_keep(operations: pa.Table, meta: RunMeta) -> Iterator[str]:
+def _nothing_to_keep(operations: pa.Table, meta: RunMeta) -> Iterator[UnknownReason]:
     """Without a write nothing was promised, and without the final read nobody looked whether it was kept."""
     uses_queues = RunContext(run="", seed=-1, meta=meta).uses_queues
     f, process = (operations[name].cast(pa.string()) for name in ("f", "process"))
     is_ok = pc.equal(operations["type"].cast(pa.string()), str(OpType.OK))
     is_write = pc.is_in(f, pa.array(["send"] if uses_queues else CHANGES))
     if not pc.any(pc.and_(pc.and_(is_ok, is_write), pc.invert(pc.starts_with(process, PROBE)))).as_py():
-        yield "no write of a workload was acknowledged, so there was nothing to keep"
+        yield UnknownReason(
+            text="no write of a workload was acknowledged, so there was nothing to keep",
+            title="No write was acknowledged: there was nothing to keep",
+            advice="Look whether clients reach the system without faults.",
+        )
     if uses_queues and not pc.any(pc.and_(is_ok, pc.equal(f, "drain"))).as_py():
-        yield "no queue was drained, so what is missing can't be distinguished from what was not read"
+        yield UnknownReason(
+            text="no queue was drained, so what is missing can't be distinguished from what was not read",
+            title="No queue was read to its end: what is missing can't be distinguished from what was not read",
+            advice="Let the run come to its end, and give `bounds: {drain_s: …}` more time.",
+        )
 
 
-def _trouble(by_harness: pa.Table) -> Iterator[str]:
+def _trouble(by_harness: pa.Table) -> Iterator[UnknownReason]:
     """Yield what the harness saw go wrong that is no fault of the experiment."""
     for value in _values_of(by_harness, "crash"):
-        yield f"a node died of its own error: {value.get('what', 'it is not recorded which')}"
+        what = str(value.get("what", "it is not recorded which"))
+        yield UnknownReason(
+            text=f"a node died of its own error: {what}",
+            title=f"A node died of its own error: {what[:LETTERS]}",
+            advice="Its log is in `logs/`.",
+            detailed=len(what) > LETTERS,
+        )
+    for text in _other_trouble(by_harness):
+        yield UnknownReason(text=text)
+
+
+def _other_trouble(by_harness: pa.Table) -> Iterator[str]:
     for value in _values_of(by_harness, "killed"):
         yield f"it is unknown whether a node killed itself: {value.get('what', 'it is not recorded which')}"
     yield from unanswered.sentences(_values_of(by_harness, unanswered.F))
@@ -76,12 +108,16 @@ def _trouble(by_harness: pa.Table) -> Iterator[str]:
         yield f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s"
 
 
-def _without_effect(table: pa.Table, meta: RunMeta) -> Iterator[str]:
+def _without_effect(table: pa.Table, meta: RunMeta) -> Iterator[UnknownReason]:
     effective, drawn = effective_faults(table), set(meta.drawn_faults)
     for name in sorted(set(meta.faults) - set(effective) - drawn):
-        yield f"no {name} took effect, though the experiment asks for it"
+        yield UnknownReason(
+            text=f"no {name} took effect, though the experiment asks for it",
+            title=f"No {name} took effect",
+            advice="`stormproof doctor` says what this machine can do.",
+        )
     if drawn and not drawn & set(effective):
-        yield "no fault of the swarm took effect"
+        yield UnknownReason(text="no fault of the swarm took effect")
 
 
 def _rows(table: pa.Table, kind: Kind) -> pa.Table:
@@ -104,7 +140,7 @@ def effective_faults(table: pa.Table) -> Counter[str]:
     )
 
 
-def misunderstood(table: pa.Table) -> list[str]:
+def misunderstood(table: pa.Table) -> list[UnknownReason]:
     """Nodes that sent one another what the other could not understand: one of them has a bug. What anybody else sends
     is nobody's fault here."""
     traced = _rows(table, Kind.TRACE)
@@ -112,7 +148,10 @@ def misunderstood(table: pa.Table) -> list[str]:
     refused = traced.filter(pc.equal(traced["f"].cast(pa.string()), MalformedMessage.f))
     by_node = zip(refused["node"].cast(pa.string()).to_pylist(), _values(refused), strict=True)
     pairs = {(value.get("source"), node): value.get("error") for node, value in by_node if value.get("source") in nodes}
-    return [f"{source} sent {node} what it can't understand: {error}" for (source, node), error in pairs.items()]
+    return [
+        UnknownReason(text=f"{source} sent {node} what it can't understand: {error}")
+        for (source, node), error in pairs.items()
+    ]
 
 
 def accidents(table: pa.Table) -> tuple[str, ...]:

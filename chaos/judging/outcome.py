@@ -13,7 +13,7 @@ from chaos.errors import ChaosError
 from chaos.history import directory as store
 from chaos.history.run_meta import RunMeta
 from chaos.judging.run import ExaminedRun, examine_run
-from chaos.verdict import Engine, Permitted, RunVerdict, Validity, Verdict, worst
+from chaos.verdict import Engine, Permitted, RunVerdict, UnknownReason, Validity, Verdict, worst
 
 #: Under this name laws count the messages that were acknowledged.
 ACKED = "acked"
@@ -76,9 +76,10 @@ def _whole(
     if forbidden:
         laws = [_forbidden(law, sound=not run.damage) for law in laws]
     validity = worst(law.validity for law in laws)
-    why = [*run.why, *_not_enough(run.meta, laws)]
-    if why:
+    reasons = [*run.why, *_not_enough(run.meta, laws)]
+    if reasons:
         validity = worst([validity, Validity.UNKNOWN])
+    why = [reason.text for reason in reasons]
     why += [f"{law.law}: {law.why}" for law in laws if law.validity is Validity.UNKNOWN]
     return RunVerdict(
         run=str(run.directory),
@@ -95,6 +96,7 @@ def _whole(
         not_reached=tuple(f"{one.goal} ({one.why})" if one.why else one.goal for one in run.goals if not one.times),
         permitted=permitted,
         no_loss_by_policy=forbidden,
+        reasons=tuple(reasons),
     )
 
 
@@ -123,21 +125,30 @@ def _forbidden(law: Verdict, *, sound: bool) -> Verdict:
     return replace(law, anomalies=anomalies, validity=Validity.INVALID if sound else law.validity)
 
 
-def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> list[str]:
-    """Return why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
+def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> Iterator[UnknownReason]:
+    """Yield why what was judged is not enough for a VALID run: nobody looked at what clients did, or not at what the
     experiment demands."""
     from chaos.judging.registry import registry
 
     judged = {law.law for law in laws if law.validity is not Validity.NOT_APPLICABLE}
-    why = [f"the experiment demands the law {law}, which was not judged" for law in meta.laws if law not in judged]
-    of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
-    if not judged & of_clients:
-        why.append("no law judged what clients did")
     acked = [law.counts[ACKED] for law in laws if ACKED in law.counts]
     if acked and max(acked) < meta.min_acked:
         was = "write of a workload was" if max(acked) == 1 else "writes of workloads were"
-        why.append(f"only {max(acked)} {was} acknowledged, and {meta.min_acked} are the least that show anything")
-    return why
+        yield UnknownReason(
+            text=f"only {max(acked)} {was} acknowledged, and {meta.min_acked} are the least that show anything",
+            title=f"Too little evidence: {max(acked):,} acknowledged writes, of at least {meta.min_acked:,}",
+            advice="Make the load longer, or faults shorter; if few are meant, say `min_acked` in the experiment.",
+        )
+    for law in meta.laws:
+        if law not in judged:
+            yield UnknownReason(
+                text=f"the experiment demands the law {law}, which was not judged",
+                title=f"The promise {law}, which the experiment demands, was not judged",
+                advice="Its reason stands under Promises.",
+            )
+    of_clients = {law.promise.name for law in registry().kernels.values() if Evidence.OPERATIONS in law.needs.evidence}
+    if not judged & of_clients:
+        yield UnknownReason(text="no law judged what clients did")
 
 
 def _not_judged(laws: Sequence[Verdict]) -> Iterator[str]:

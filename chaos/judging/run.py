@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from chaos.judging import evidence
 from chaos.judging.evidence import PROBE
 from chaos.judging.spark_errors import JobFailed, sentence
 from chaos.law import RunContext
+from chaos.verdict import UnknownReason
 
 if TYPE_CHECKING:
     from chaos.judging.engine import Examined, OnProgress
@@ -50,7 +51,7 @@ class ExaminedRun:
     meta: RunMeta
     digest: str
     damage: tuple[str, ...] = ()
-    why: tuple[str, ...] = ()
+    why: tuple[UnknownReason, ...] = ()
     goals: tuple[Sighting, ...] = ()
     accidents: tuple[str, ...] = ()
     examined: Examined = field(default_factory=list)
@@ -219,8 +220,12 @@ def _examine(run: Path, place: _Place | None) -> ExaminedRun | None:
 
 def _unread(run: Path, meta: RunMeta, damage: tuple[str, ...]) -> ExaminedRun:
     return ExaminedRun(
-        directory=run, meta=meta, digest="", damage=damage, why=damage, goals=_sightings(None, None, meta)
+        directory=run, meta=meta, digest="", damage=damage, why=_as_reasons(damage), goals=_sightings(None, None, meta)
     )
+
+
+def _as_reasons(damage: Sequence[str]) -> tuple[UnknownReason, ...]:
+    return tuple(UnknownReason(text=text) for text in damage)
 
 
 def _read(history: History, rows: Made, damage: list[str]) -> str:
@@ -250,8 +255,8 @@ def _whole(run: Path, meta: RunMeta, table: pa.Table, damage: Sequence[str], dig
     rare = Rare(PROBE)
     rare.add(table)
     found = rare.table()
-    damage = [*damage, *_lost(meta, table.num_rows, found)]
-    return _examined(run, meta, found, damage, digest, [table], lambda context: _engine.examine_whole(table, context))
+    why = [*_lost(meta, table.num_rows), *_as_reasons([*damage, *evidence.odd_values(found)])]
+    return _examined(run, meta, found, why, digest, [table], lambda context: _engine.examine_whole(table, context))
 
 
 def _divided(
@@ -272,51 +277,64 @@ def _divided(
             summary = place.summary(seen) if place.summary else None
             divided = Divided(place.session or here, seen, layout, summary=summary)
             rare = divided.rare
-            damage = [*damage, *_lost(meta, rows_of(found), rare)]
+            why = [*_lost(meta, rows_of(found)), *_as_reasons([*damage, *evidence.odd_values(rare)])]
             shown = [divided.rows_of_all]
 
             def examine(context: RunContext) -> Examined:
                 progress = None if context.without_accidents else place.on_progress
                 return divided.examine(context, progress)
 
-            ready = _examined(run, meta, rare, damage, digest or divided.digest, shown, examine)
+            ready = _examined(run, meta, rare, why, digest or divided.digest, shown, examine)
             ready = replace(ready, seconds=time.perf_counter() - began)
             return replace(ready, summarised=divided.summarised())
     except (JobFailed, MemoryError) as error:
-        reason = f"the Spark job failed: {sentence(error)}" if isinstance(error, JobFailed) else "no memory was left"
+        is_of_spark = isinstance(error, JobFailed)
+        reason = f"the Spark job failed: {sentence(error)}" if is_of_spark else "no memory was left"
+        why = [*_as_reasons(damage), _not_judged(reason) if is_of_spark else UnknownReason(text=reason)]
         context = RunContext(run=run.name, seed=meta.seed, meta=meta)
         gaps = _engine.gaps(_engine.WHOLE, context, reason)
-        return replace(_unread(run, meta, (*damage,)), why=(*damage, reason), examined=gaps)
+        return replace(_unread(run, meta, (*damage,)), why=tuple(why), examined=gaps)
     except OSError as error:
         raise MachineError(f"cannot write the rows in {place.folder}: {error.strerror or error}") from error
 
 
-def _lost(meta: RunMeta, rows: int, rare: pa.Table) -> list[str]:
-    """Return what is missing of a run of which so many rows were read, and what of it says nothing."""
+def _not_judged(reason: str) -> UnknownReason:
+    advice = "Judge it again, perhaps with `--engine local`."
+    return UnknownReason(text=reason, title="The judging failed", advice=advice, detailed=True)
+
+
+def _lost(meta: RunMeta, rows: int) -> Iterator[UnknownReason]:
+    """Yield what is missing of a run of which so many rows were read."""
     expected = meta.rows
-    lost = [f"only {rows} of {expected} recorded rows are left"] if expected is not None and expected > rows else []
-    return [*lost, *evidence.odd_values(rare)]
+    if expected is not None and expected > rows:
+        yield UnknownReason(
+            text=f"only {rows} of {expected} recorded rows are left",
+            title=f"The recording is damaged: {rows:,} of {expected:,} rows are left",
+            advice="Record it again; what is missing does not come back.",
+        )
 
 
 def _examined(
     run: Path,
     meta: RunMeta,
     rare: pa.Table,
-    damage: Sequence[str],
+    broken: Sequence[UnknownReason],
     digest: str,
     shown: Iterable[pa.Table],
     examine: Callable[[RunContext], Examined],
 ) -> ExaminedRun:
-    """``rare``: the rows that say whether a run shows anything; ``shown``: those that may show its goals."""
+    """``rare``: the rows that say whether a run shows anything; ``shown``: those that may show its goals; ``broken``:
+    how it is damaged."""
     began = time.perf_counter()
-    context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=tuple(damage))
+    damage = tuple(reason.text for reason in broken)
+    context = RunContext(run=run.name, seed=meta.seed, meta=meta, damage=damage)
     accidents = evidence.accidents(rare)
     return ExaminedRun(
         directory=run,
         meta=meta,
         digest=digest,
-        damage=tuple(damage),
-        why=(*damage, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)),
+        damage=damage,
+        why=(*broken, *evidence.lacking(rare, meta), *evidence.misunderstood(rare)),
         goals=_sightings(shown, rare, meta),
         accidents=accidents,
         examined=examine(context),

@@ -148,13 +148,8 @@ def _show_reasons(found: Outcome, console: Console, *, verbose: bool) -> None:
     """Show why a run is UNKNOWN: each reason once, with the promises that it concerns."""
     from reports.run_report.diagnosis import diagnosis
 
-    title = found.screen.title.casefold() if found.screen else ""
-    # The title is not said again, unless it begins with a path, which a capital letter changes.
-    reasons = [
-        one
-        for one in diagnosis(found.verdict).reasons
-        if one.text.casefold() != title or not one.text.partition(" ")[0].isalpha()
-    ]
+    known = diagnosis(found.verdict)
+    reasons = known.further if found.screen else known.reasons
     shown = reasons if verbose else reasons[:REASONS]
     for reason in shown:
         names = f" ({', '.join(reason.promises)})" if reason.promises else ""

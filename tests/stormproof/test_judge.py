@@ -77,7 +77,7 @@ def test_a_whole_run_has_nothing_against_it_before_the_laws_look(tmp_path):
     ],
 )
 def test_a_run_that_shows_nothing_says_why(tmp_path, options, words):
-    why = examine_run(make_run(tmp_path, **options)).why
+    why = [reason.text for reason in examine_run(make_run(tmp_path, **options)).why]
     assert len(why) == 1 and words in why[0]
     verdict = judge([examine_run(tmp_path)], engine=Engine.LOCAL)[0]
     assert verdict.validity is not Validity.VALID
@@ -101,14 +101,15 @@ def test_nodes_that_do_not_understand_one_another_have_a_bug(tmp_path, source, v
         return row | dict.fromkeys(numbers, -1)
 
     rows = [traced("broker-1", "role"), traced("broker-0", "malformed", source=source, code=9103, error="no position")]
-    why = examine_run(make_run(tmp_path, traces=rows)).why
-    assert why == (() if valid else ("broker-1 sent broker-0 what it can't understand: no position",))
+    why = [reason.text for reason in examine_run(make_run(tmp_path, traces=rows)).why]
+    assert why == ([] if valid else ["broker-1 sent broker-0 what it can't understand: no position"])
 
 
 def test_a_run_without_queues_owes_changes_of_objects_instead_of_sends_and_drains(tmp_path):
     for name in ("idle", "both"):
         (tmp_path / name).mkdir()
-    (why,) = examine_run(make_run(tmp_path / "idle", sends=0, drained=False, uses=["objects"])).why
+    (reason,) = examine_run(make_run(tmp_path / "idle", sends=0, drained=False, uses=["objects"])).why
+    why = reason.text
     assert "no write of a workload was acknowledged" in why
     run = make_run(tmp_path / "both", sends=0, drained=False, uses=["objects", "queues"])
     assert len(examine_run(run).why) == 2

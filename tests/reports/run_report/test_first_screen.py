@@ -10,7 +10,7 @@ import pytest
 
 from chaos.history.directory import write_meta, write_verdict
 from chaos.judging.registry import registry
-from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
+from chaos.verdict import Anomaly, RunVerdict, UnknownReason, Validity, Verdict
 from reports import render
 from reports.in_words import first_screen
 from reports.run_report.chain import NOT_KNOWN, StepKind, shown
@@ -90,11 +90,21 @@ def test_an_unknown_run_gives_each_reason_once() -> None:
         Verdict(law=L.ORDER, validity=Validity.UNKNOWN, why="; ".join(whole)),
     ]
     why = [*whole, *(f"{law.law}: {law.why}" for law in laws)]
-    found = diagnosis(replace(verdict(validity=Validity.UNKNOWN), laws=laws, why=why))
+    torn = UnknownReason(
+        text=whole[1], title="The recording is damaged: 16,384 of 36,010 rows are left", advice="Record it again."
+    )
+    reasons = [UnknownReason(text=whole[0]), torn]
+    unknown = replace(verdict(validity=Validity.UNKNOWN), laws=laws, why=why)
+    found = diagnosis(replace(unknown, reasons=reasons))
     assert found.title == "The recording is damaged: 16,384 of 36,010 rows are left"
     assert found.advice.startswith("Record it again")
     assert [one.text for one in found.reasons] == [*whole, "queue 0 was not read (and so queues 1, 2, 3)"]
     assert (found.reasons[2].promises, found.promises) == ([L.DURABILITY], [L.DURABILITY, L.ORDER])
+    assert [one.text for one in found.further] == [found.reasons[0].text, found.reasons[2].text], "the title said it"
+    older = diagnosis(unknown)
+    assert (older.title, older.reasons, older.further) == (whole[0], found.reasons, found.reasons[1:])
+    detailed = diagnosis(replace(unknown, reasons=[replace(torn, detailed=True)]))
+    assert detailed.further == detailed.reasons
 
 
 def test_long_numbers_are_grouped_and_names_are_not() -> None:

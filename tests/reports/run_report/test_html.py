@@ -147,8 +147,9 @@ def test_what_was_seen_of_a_fault_from_outside_is_shown_with_whether_it_is_gone(
 
 
 def test_unknown_page_says_why(tmp_path: Path) -> None:
-    page = Page(report(tmp_path, judged(Validity.UNKNOWN, why=("the drain is missing",))))
-    assert "the drain is missing" in " ".join(page.text)
+    page = Page(report(tmp_path, judged(Validity.UNKNOWN, why=("the drain is missing", "so is the end"))))
+    text = " ".join(page.text)
+    assert "The drain is missing" in text and "so is the end" in text and "the drain is missing" not in text
 
 
 @pytest.mark.parametrize(
