@@ -70,12 +70,18 @@ class AnomalyKind:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """A law as people know it: its name, in one line what it demands, and all that it can find. Names are part of the
-    command line's contract. Verdicts list the laws by ``place``, and those of one place by name."""
+    command line's contract. Verdicts list the laws by ``place``, and those of one place by name.
+
+    ``counts``: what a report says of its evidence behind each number, by name of the count; "" for one that it does not
+    show, and the name itself where none is given. Beside violations only those stand that are given here. ``kept``: how
+    the title of a VALID run begins that kept this promise; the first law that says so counts."""
 
     name: str
     meaning: str
     anomalies: tuple[AnomalyKind, ...]
     place: int = LAST
+    counts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kept: str = ""
 
     def find(self, name: str) -> AnomalyKind:
         """Return what is declared under this name. Raises ``ValueError`` when nothing is."""

@@ -37,6 +37,11 @@ PROMISE = Promise(
     name="availability",
     place=110,
     meaning="With enough nodes well, sends succeed again within a bound, and the system recovers after the faults.",
+    counts={
+        "acked": "acknowledged",
+        "longest_without_ok_ms": "ms without service at most",
+        "service_owed_ms": "",
+    },
     anomalies=(
         AnomalyKind(
             name=UNAVAILABLE,

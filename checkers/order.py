@@ -27,6 +27,7 @@ PROMISE = Promise(
     name="order",
     place=90,
     meaning="Messages of a queue stand in the order in which they were acknowledged, and are read as they stand.",
+    counts={"acked": "acknowledged", "delivered": "delivered"},
     anomalies=(
         AnomalyKind(
             name=REORDER,

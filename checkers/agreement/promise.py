@@ -16,6 +16,7 @@ PROMISE = Promise(
     name="agreement",
     place=20,
     meaning="One queue offset holds one message, on every replica, in every answer and in the tier.",
+    counts={"records_told": "records reported"},
     anomalies=(
         AnomalyKind(
             name=OFFSET_CONFLICT,

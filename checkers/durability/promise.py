@@ -18,6 +18,16 @@ PROMISE = Promise(
     name="durability",
     place=10,
     meaning="An acknowledged message is readable at its queue and offset until retention removes it by its rules.",
+    kept="Nothing was lost",
+    counts={
+        "acked": "acknowledged",
+        "acknowledged": "acknowledged",
+        "drained_queues": "queues read to their end",
+        "duplicates_by_retry": "",
+        "lost": "",
+        "read": "read",
+        "unclear": "of unknown outcome",
+    },
     anomalies=(
         AnomalyKind(
             name=LOST,

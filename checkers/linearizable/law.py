@@ -43,6 +43,7 @@ PROMISE = Promise(
     name="linearizable",
     place=120,
     meaning="What clients saw of an object that only they change fits one order of its changes.",
+    counts={"unclear": "of unknown outcome"},
     anomalies=(
         AnomalyKind(
             name=NOT_LINEARIZABLE,

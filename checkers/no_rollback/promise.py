@@ -17,6 +17,7 @@ PROMISE = Promise(
     name="no-rollback",
     place=30,
     meaning="What was read stays, and what was confirmed stays, whichever replica is master.",
+    counts={"read": "read"},
     anomalies=(
         AnomalyKind(
             name=ROLLBACK,

@@ -16,6 +16,10 @@ PROMISE = Promise(
     name="progress",
     place=105,
     meaning="Readers are given what is there, are sent on to the next message, and are not kept waiting.",
+    counts={
+        "longest_tier_wait_ms": "ms until the tier went on at most",
+        "longest_wait_ms": "ms until a read went on at most",
+    },
     anomalies=(
         AnomalyKind(
             name=STALLED,

@@ -20,6 +20,7 @@ PROMISE = Promise(
     name="roles",
     place=80,
     meaning="One master per epoch, epochs only grow, a master comes from the SyncStateSet, and routes follow.",
+    counts={"roles_told": "roles reported"},
     anomalies=(
         AnomalyKind(
             name=TWO_MASTERS,

@@ -12,6 +12,7 @@ PROMISE = Promise(
     name="upload-bound",
     place=40,
     meaning="The tier never holds what is not confirmed.",
+    counts={"positions_told": "positions reported"},
     anomalies=(
         AnomalyKind(
             name=UPLOAD_BEYOND_CONFIRM,

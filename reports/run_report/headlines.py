@@ -11,8 +11,8 @@ from reports.run_report.diagnosis import diagnosis
 from reports.run_report.story import numbered
 from reports.summary import OBJECT_LABELS, Story
 
-#: The promise without which nobody can say that nothing was lost.
-DURABILITY = "durability"
+#: How a title begins where no law that was kept says more.
+ALL_KEPT = "Every promise that was checked was kept"
 
 
 def headline(verdict: RunVerdict, story: Story) -> str:
@@ -56,8 +56,11 @@ def _meaning(name: str, kind: AnomalyKind | None) -> str:
     return text[:1].upper() + text[1:].rstrip(".")
 
 
-def _kept(verdict: RunVerdict) -> set[str]:
-    return {law.law for law in verdict.laws if law.validity is Validity.VALID}
+def _kept(verdict: RunVerdict) -> str:
+    """Return how the title of a VALID run begins."""
+    kept = {law.law for law in verdict.laws if law.validity is Validity.VALID}
+    said = (promise.kept for promise in registry().promises if promise.name in kept and promise.kept)
+    return next(said, ALL_KEPT)
 
 
 def _survived(verdict: RunVerdict, story: Story) -> str:
@@ -65,7 +68,7 @@ def _survived(verdict: RunVerdict, story: Story) -> str:
     faults, masters = counts.get("effective faults", 0), counts.get("master terms", 0)
     through = [numbered(faults, "fault"), *([numbered(masters, "master")] if masters else [])]
     lost = sum(one.count for one in verdict.permitted)
-    begin = "Nothing was lost" if DURABILITY in _kept(verdict) else "Every promise that was checked was kept"
+    begin = _kept(verdict)
     if "acknowledged writes" in counts:
         what = numbered(counts["acknowledged writes"], "acknowledged write")
     else:

@@ -8,29 +8,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from chaos.judging.registry import registry
+from chaos.law import Promise
 from chaos.verdict import RunVerdict, Validity, Verdict
 from reports.run_report.headlines import of_violations
 
 #: So many kinds of violations, and numbers, stand beside a promise.
 NAMED = 4
-#: What laws count, in words; other names stand as they are, with blanks.
-COUNTED: Mapping[str, str] = {
-    "acked": "acknowledged",
-    "acknowledged": "acknowledged",
-    "drained_queues": "queues read to their end",
-    "duplicates_by_retry": "",
-    "lost": "",
-    "unclear": "of unknown outcome",
-    "read": "read",
-    "delivered": "delivered",
-    "records_told": "records reported",
-    "roles_told": "roles reported",
-    "positions_told": "positions reported",
-    "longest_without_ok_ms": "ms without service at most",
-    "longest_tier_wait_ms": "ms until the tier went on at most",
-    "longest_wait_ms": "ms until a read went on at most",
-    "service_owed_ms": "",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +53,16 @@ class Promises:
 def promises(verdict: RunVerdict, by_policy: Mapping[str, Markup], reasons: Mapping[str, Sequence[str]]) -> Promises:
     """Return the promises of a run. ``by_policy``: what the profile permits, by law; ``reasons``: why a promise is
     UNKNOWN, beside what makes the whole run so."""
-    meanings = {promise.name: promise.meaning for promise in registry().promises}
+    known = {promise.name: promise for promise in registry().promises}
     lines: dict[Validity, list[PromiseLine]] = {validity: [] for validity in Validity}
     idle: dict[str, list[PromiseLine]] = {}
     for law in verdict.laws:
         lossy = by_policy.get(law.law)
-        words = "; ".join(_words(law, reasons.get(law.law, ())))
+        promise = known.get(law.law, Promise(name=law.law, meaning="", anomalies=()))
+        words = "; ".join(_words(law, promise.counts, reasons.get(law.law, ())))
         line = PromiseLine(
             name=law.law,
-            meaning=meanings.get(law.law, "").rstrip("."),
+            meaning=promise.meaning.rstrip("."),
             words=Markup("<b>{}</b>{}").format(lossy, f"; {words}" if words else "") if lossy else words,
             lossy=bool(lossy),
             unjudged=law.unjudged,
@@ -91,7 +75,7 @@ def promises(verdict: RunVerdict, by_policy: Mapping[str, Markup], reasons: Mapp
     )
 
 
-def _words(law: Verdict, reasons: Sequence[str]) -> Iterator[str]:
+def _words(law: Verdict, counted: Mapping[str, str], reasons: Sequence[str]) -> Iterator[str]:
     found: dict[str, int] = {}
     for anomaly in law.anomalies:
         if not anomaly.lawful:
@@ -100,7 +84,7 @@ def _words(law: Verdict, reasons: Sequence[str]) -> Iterator[str]:
     if len(found) > NAMED:
         yield f"and {len(found) - NAMED} more kinds"
     yield from reasons
-    telling = law.counts if not found else {name: law.counts[name] for name in law.counts if name in COUNTED}
-    counted = [(COUNTED.get(name, name.replace("_", " ")), number) for name, number in telling.items() if number]
-    if shown := [f"{number:,} {words}" for words, number in counted if words]:
+    telling = law.counts if not found else {name: law.counts[name] for name in law.counts if name in counted}
+    named = [(counted.get(name, name.replace("_", " ")), number) for name, number in telling.items() if number]
+    if shown := [f"{number:,} {words}" for words, number in named if words]:
         yield ", ".join(shown[:NAMED])
