@@ -132,11 +132,11 @@ def _not_enough(meta: RunMeta, laws: Sequence[Verdict]) -> Iterator[UnknownReaso
 
     judged = {law.law for law in laws if law.validity is not Validity.NOT_APPLICABLE}
     acked = [law.counts[ACKED] for law in laws if ACKED in law.counts]
-    if acked and max(acked) < meta.min_acked:
-        was = "write of a workload was" if max(acked) == 1 else "writes of workloads were"
+    if acked and (most := max(acked)) < meta.min_acked:
+        was, s = ("write of a workload was", "") if most == 1 else ("writes of workloads were", "s")
         yield UnknownReason(
-            text=f"only {max(acked)} {was} acknowledged, and {meta.min_acked} are the least that show anything",
-            title=f"Too little evidence: {max(acked):,} acknowledged writes, of at least {meta.min_acked:,}",
+            text=f"only {most} {was} acknowledged, and {meta.min_acked} are the least that show anything",
+            title=f"Too little evidence: {most:,} acknowledged write{s}, of at least {meta.min_acked:,}",
             advice="Make the load longer, or faults shorter; if few are meant, say `min_acked` in the experiment.",
         )
     for law in meta.laws:
