@@ -9,8 +9,10 @@ harness has left of one run or of all in a folder and below it, each saying in s
 ``leftovers(runs)``, what ``heal_all`` would do, in sentences; ``claimed(run, made, inventory)``, what a run says of
 itself, as a :class:`chaos.machines.healing.left.Claim`; ``HEALS_BY_MARK``, true where nothing but the run's mark in the
 user's state folder shows ``heal`` what is left; ``outlook()``, see :class:`Outlook`; and ``check(nodes, …)``, which
-raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no place. ``create`` and
-``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``drawn_links``, ``attach``.
+raises :class:`chaos.errors.BadInput`, before anything is written, where these nodes have no place, and
+:class:`chaos.errors.MachineError` where they, or the faults, need what this machine is known to lack. ``create`` and
+``check`` may want parts of the experiment besides: ``inventory``, ``jitter_ns``, ``drawn_links``, ``attach``,
+``demands`` (:class:`Demands`).
 """
 
 from __future__ import annotations
@@ -159,6 +161,15 @@ class TellsClients(Protocol):
     async def clients_hit(self, rule_id: str) -> frozenset[str]:
         """Return the names of the clients for which the rule has held up, harmed or broken something so far, but for
         those by which the harness looks at the system; none for a rule that is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What the faults of a run will ask of its deployment: ``powers`` are protocols of this module and of drivers,
+    ``link_actions`` what will be done to links between nodes (classes of :data:`chaos.effects.links.ACTIONS`)."""
+
+    powers: frozenset[type] = frozenset()
+    link_actions: frozenset[type] = frozenset()
 
 
 @runtime_checkable

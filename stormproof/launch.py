@@ -22,6 +22,7 @@ from chaos.deployment import Deployment
 from chaos.draws import Draws
 from chaos.driver import DeclaresExposure, Driver, ReportsVersion, evidence_of, promising
 from chaos.errors import ChaosError, MachineError
+from chaos.experiment.demands import demands_of, named
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment
 from chaos.history import directory as store
@@ -189,14 +190,16 @@ def _seal(directory: Path, names: Sequence[str]) -> None:
 
 def build(launch: Launch) -> Driver:
     """Build the system under test. Raises :class:`chaos.errors.BadInput`, before anything is written, when its nodes
-    can't be placed on the hosts, or found where they run."""
+    can't be placed on the hosts, or found where they run; :class:`MachineError` when the machine can't serve."""
     unmarked(launch.deployment)
     driver = promising(launch.experiment.system.build(), launch.experiment.profile)
     if launch.deployment == SSH:
         place(driver.cluster(launch.mutant).nodes, launch.hosts)
     check = getattr(plugins.load(PluginKind.DEPLOYMENT, launch.deployment), "check", None)
     if check is not None:
-        check(driver.cluster(launch.mutant).nodes, **_own(launch, check))
+        faults = launch.experiment.faults_on(launch.deployment, launch.seed)
+        with named(faults):
+            check(driver.cluster(launch.mutant).nodes, **_own(launch, check, demands=demands_of(faults)))
     return driver
 
 
@@ -230,21 +233,21 @@ def deploy(launch: Launch, directory: Path, draws: Draws | None = None) -> Deplo
     """Make the deployment. One on hosts learns which, from the inventory or else from the experiment; the simulator and
     one that attaches learn what the experiment says of them, and the simulator draws with the run's own generators."""
     create = plugins.load(PluginKind.DEPLOYMENT, launch.deployment).create
-    own = _own(launch, create, draws)
+    own = _own(launch, create, draws=draws)
     made: Deployment = create(run_id=directory.name, directory=directory, seed=launch.seed, **own)
     if launch.renewal is not None:
         cast(Any, made).renew_at(launch.renewal.moment_ns, launch.renewal.seed)  # only the simulator can
     return made
 
 
-def _own(launch: Launch, function: Callable[..., object], draws: Draws | None = None) -> dict[str, Any]:
+def _own(launch: Launch, function: Callable[..., object], **more: object) -> dict[str, Any]:
     """Return what this function of a deployment wants to know of the experiment, by the names of its parameters."""
     known = {
         "inventory": launch.hosts,
         "jitter_ns": round(launch.experiment.simulation.jitter_s * 1e9),
         "drawn_links": launch.experiment.simulation.drawn_links,
         "attach": launch.experiment.attach,
-        "draws": draws,
+        **more,
     }
     wanted = inspect.signature(function).parameters
     return {name: value for name, value in known.items() if name in wanted}

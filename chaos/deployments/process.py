@@ -6,19 +6,28 @@ ports that the system chooses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from chaos.deployment import Demands
 from chaos.effects.links import ACTIONS
+from chaos.machines.local import power_cuts
 from chaos.machines.local.fleet import LocalFleet, ProxyLinks
 from chaos.machines.local.heal import claimed, heal, heal_all, leftovers
 from chaos.machines.local.power_cuts import CutsPower
+from chaos.node import NodeSpec
 
-__all__ = ["ProcessDeployment", "claimed", "create", "heal", "heal_all", "leftovers"]
+__all__ = ["ProcessDeployment", "check", "claimed", "create", "heal", "heal_all", "leftovers"]
 
 
 def create(*, run_id: str, directory: Path, seed: int) -> ProcessDeployment:
     """Prepare; nothing runs before ``start``. ``directory`` takes the nodes' disks, traces and logs."""
     return ProcessDeployment(run_id, directory.absolute(), seed)
+
+
+def check(nodes: Sequence[NodeSpec], *, demands: Demands) -> None:
+    """Raise :class:`chaos.errors.MachineError` where this machine lacks what the faults need."""
+    power_cuts.check(nodes, demands)
 
 
 class ProcessDeployment(CutsPower):

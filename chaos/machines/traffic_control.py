@@ -91,13 +91,7 @@ class Shaper:
             lines = [netem.end(device)] if device in shown else []
             code, output = await self._run(machine, netem.BATCH, _text(lines + netem.begin(device, self._major)))
             if code:
-                first = output.partition("\n")[0]
-                raise KernelLacks(
-                    f"the kernel of {machine} has no netem, so packets between nodes can't be delayed, reordered or"
-                    f" corrupted ({first}): load its module sch_netem; or say `target: client`, for which a proxy does"
-                    " it; or `on: [sim, process]`. Cuts, loss, resets, rate limits and duplicates work without it",
-                    netem.ACTIONS,
-                )
+                raise no_netem(machine, output.partition("\n")[0])
 
     async def _shape(self, ways: Iterable[Way]) -> None:
         """Have the classes of these links do what all rules together ask. A machine that can't be reached is left to
@@ -139,3 +133,13 @@ class Shaper:
 
 def _text(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
+
+
+def no_netem(machine: str, said: str) -> KernelLacks:
+    """Return the error of a machine whose kernel can't shape traffic; ``said``: its words."""
+    return KernelLacks(
+        f"the kernel of {machine} has no netem, so packets between nodes can't be delayed, reordered or corrupted"
+        f" ({said}): load its module sch_netem; or say `target: client`, for which a proxy does it; or `on: [sim,"
+        " process]`. Cuts, loss, resets, rate limits and duplicates work without it",
+        netem.ACTIONS,
+    )

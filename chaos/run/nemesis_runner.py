@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import cast
@@ -18,7 +18,7 @@ from chaos.draws import Draws
 from chaos.driver import ClusterView, Driver, Record
 from chaos.experiment.model import FaultSpec, Trigger
 from chaos.experiment.schedule import Watch, moments
-from chaos.experiment.targets import CLIENT, Target
+from chaos.experiment.targets import Target
 from chaos.fault import Acts, Fault
 from chaos.run.accidents import Accidents
 from chaos.run.hits import RuleHits
@@ -76,28 +76,6 @@ class NemesisRunner:
     def effective(self) -> frozenset[str]:
         """The names of faults that had an effect so far."""
         return frozenset(self.ledger.effective)
-
-    @property
-    def link_actions(self) -> frozenset[type]:
-        """What its faults will do to links between nodes (classes of :data:`chaos.effects.links.ACTIONS`)."""
-        return frozenset(action for _, actions in self._between_nodes() for action in actions)
-
-    def asking(self, actions: frozenset[type]) -> list[str]:
-        """Return the names of the faults that will do one of these to links between nodes, in the order of the file."""
-        return list(dict.fromkeys(name for name, used in self._between_nodes() if actions & {*used}))
-
-    def _between_nodes(self) -> Iterator[tuple[str, Sequence[type]]]:
-        """Each fault by name, with what it will do to links between nodes."""
-        for number in range(len(self._specs)):
-            for spec, fault in self._steps(number):
-                if getattr(spec.use.options, "target", "") != CLIENT:
-                    yield spec.use.name, getattr(fault, "link_actions", ())
-
-    @property
-    def needs(self) -> frozenset[type]:
-        """The powers that its faults will use."""
-        faults = [fault for number in range(len(self._specs)) for _, fault in self._steps(number)]
-        return frozenset(power for fault in faults for power in fault.needs)
 
     async def run(self, duration_s: float, quiet_s: float = 0.0) -> None:
         """Inject the faults as scheduled for this long; in its last ``quiet_s`` seconds none lasts. Returns once no

@@ -20,6 +20,7 @@ from zlib import crc32
 from chaos.deployment import (
     CanLoseUnsynced,
     CanSkewClocks,
+    Demands,
     Deployment,
     EndedBy,
     ExpectsLinkActions,
@@ -40,7 +41,8 @@ from chaos.driver import (
     promising,
 )
 from chaos.effects.links import HARNESS
-from chaos.errors import DeploymentError, KernelLacks, MachineError
+from chaos.errors import DeploymentError
+from chaos.experiment.demands import demands_of, named
 from chaos.experiment.model import Experiment
 from chaos.history.unanswered import Answers
 from chaos.ops import QueueRef
@@ -350,8 +352,9 @@ class _Run:
         experiment = self._experiment
         self._journal = Journal(self._directory, durable=not self._simulated)
         self._phase("setup")
+        faults = experiment.faults_on(self._deployment.name, self._seed)
         self._nemesis = NemesisRunner(
-            experiment.faults_on(self._deployment.name, self._seed),
+            faults,
             deployment=self._deployment,
             driver=self._driver,
             record=self._record,
@@ -360,19 +363,12 @@ class _Run:
             draws=self._draws,
             mutant=self._mutant,
         )
-        if isinstance(self._deployment, ExpectsLinkActions):
-            self._deployment.expect_link_actions(self._nemesis.link_actions)
-        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in self._nemesis.needs:
-            self._deployment.expect_skewed_clocks()
-        if isinstance(self._deployment, ExpectsPowerCuts) and CanLoseUnsynced in self._nemesis.needs:
-            self._deployment.expect_power_cuts()
+        self._expect(demands_of(faults))
         workloads: list[Workload] = [use.build() for use in experiment.workloads]
-        try:
+        with named(faults):
             self._view = await bring_up(
                 self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
             )
-        except KernelLacks as error:
-            raise MachineError(f"{', '.join(self._nemesis.asking(error.actions))}: {error}") from error
         fresh = ""
         if not getattr(self._deployment, "STARTS", True):
             await check_empty(self._driver, self._deployment)
@@ -398,6 +394,15 @@ class _Run:
             group.cancel()
         self._phase("collect")
         await self._within(COLLECT_S, self._driver.collect(self._deployment, self._record))
+
+    def _expect(self, demands: Demands) -> None:
+        """Say to the deployment, before it starts, what of this it must prepare for."""
+        if isinstance(self._deployment, ExpectsLinkActions):
+            self._deployment.expect_link_actions(demands.link_actions)
+        if isinstance(self._deployment, ExpectsSkewedClocks) and CanSkewClocks in demands.powers:
+            self._deployment.expect_skewed_clocks()
+        if isinstance(self._deployment, ExpectsPowerCuts) and CanLoseUnsynced in demands.powers:
+            self._deployment.expect_power_cuts()
 
     async def _end(self) -> None:
         """Undo what still lasts and stop; each of the two is tried whatever became of the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def up(file: Path, where: str, mutant: str, inventory: Path | None, out: Path) -
     if where not in lasting:
         raise BadInput(f"--on {where}: expected a deployment whose nodes can stay: {', '.join(lasting)}")
     hosts = hosts_of(inventory, where)
-    experiment = load(file, deployment=where, mutant=mutant, injects=False)
+    experiment = replace(load(file, deployment=where, mutant=mutant, injects=False), faults=())
     launch = Launch(experiment=experiment, file=file, deployment=where, seed=0, mutant=mutant, out=out, inventory=hosts)
     driver = build(launch)
     say_unmarked(where)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from chaos.errors import MachineError
 from chaos.judging import class_archive
 from chaos.judging.standalone import Cluster
+from chaos.machines.netns import trial
+from chaos.shell import clocks
 from stormproof import cli
 from stormproof.commands import _judging
 from tests.stormproof.small_runs import EXPERIMENT
@@ -57,6 +61,32 @@ def test_what_this_machine_lacks_is_said_before_anything_is_written(
     monkeypatch.setattr(class_archive, "_version", lambda java: -1)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
     assert cli._run([*words, *more]) == cli.ERROR
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and err.startswith(f"error: {said}")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "found", "said"),
+    [
+        ("kill: {}", MachineError("this system gives no namespaces"), "this system gives no namespaces"),
+        ("slow_link: {}", {"netem": "Error: unknown"}, "slow_link: the kernel of this machine has no netem"),
+        ("clock: {jump_s: 1}", {"netem": ""}, "this machine has no libfaketime"),
+    ],
+)
+def test_what_namespaces_lack_for_the_faults_is_said_before_anything_is_written(
+    fault: str,
+    found: MachineError | dict[str, str],
+    said: str,
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "small.yaml").write_text(f"{EXPERIMENT}  - {fault}\n    at: 1s\n")
+    monkeypatch.setattr(trial, "tried", Mock(side_effect=[found]))
+    monkeypatch.setattr(clocks, "installed", lambda: False)
+    assert cli._run([*words, "--on", "netns"]) == cli.ERROR
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1) and err.startswith(f"error: {said}")
     assert not (tmp_path / "runs").exists()

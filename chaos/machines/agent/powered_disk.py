@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import struct
@@ -258,3 +259,12 @@ def _until(there: Callable[[], bool]) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+if __name__ == "__main__":
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            begin(Path(scratch))
+        print("{}")
+    except MachineError as lacks:
+        print(json.dumps({"problem": str(lacks)}))

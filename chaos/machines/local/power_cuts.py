@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from chaos.deployment import CanLoseUnsynced
+from chaos.deployment import CanLoseUnsynced, Demands
 from chaos.fault import NotNow
+from chaos.machines.agent import powered_disk
 from chaos.machines.lifecycle.deployment import MachineDeployment
 from chaos.machines.local.fleet import LocalFleet
+from chaos.machines.trying import tried
+from chaos.node import NodeSpec
+
+
+def check(nodes: Sequence[NodeSpec], demands: Demands) -> None:
+    """Raise :class:`MachineError` when programs are to lose their power and can't."""
+    if CanLoseUnsynced in demands.powers and any(spec.program for spec in nodes):
+        try_out()
+
+
+def try_out() -> None:
+    """Cut the power of a small disk. Raises :class:`MachineError` with what lacks."""
+    tried(powered_disk.__name__)
 
 
 class CutsPower(MachineDeployment):

@@ -89,7 +89,7 @@ class NetnsFleet(LocalFleet):
 
     async def begin(self, cluster: ClusterSpec, *, clocks: bool) -> Mapping[str, Seat]:
         if clocks:
-            _check_clocks()
+            check_clocks()
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._sockets = Sockets(near)
         with far:
@@ -173,7 +173,7 @@ def _closed(taking: asyncio.Future[socket.socket]) -> None:
         taking.result().close()
 
 
-def _check_clocks() -> None:
+def check_clocks() -> None:
     """Raise :class:`MachineError` when the clocks of nodes can't be set."""
     if not clocks.installed():
         raise MachineError(

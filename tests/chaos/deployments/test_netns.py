@@ -261,14 +261,14 @@ def test_where_namespaces_are_forbidden_one_sentence_says_what_else_works() -> N
         assert done.returncode == 3 and "Traceback" not in done.stderr, done.stderr
         assert "gives an ordinary user no network namespaces" in done.stderr
         assert "`--on process`" in " ".join(done.stderr.split())
+        assert not (folder / "runs").exists(), "before anything was written"
 
 
-def test_doctor_tells_whether_an_ordinary_user_may_have_namespaces() -> None:
+def test_it_is_tried_whether_an_ordinary_user_may_have_namespaces() -> None:
     with folder_of_an_ordinary_user() as folder:
-        told = json.loads(as_ordinary_user(folder, "-c", FORBIDDEN, "chaos.machines.netns.trial").stdout)
-        assert told["ok"] is False and "max_user_namespaces" in told["mend"]
-        free = json.loads(as_ordinary_user(folder, "-m", "chaos.machines.netns.trial").stdout)
-        assert free["ok"] is True and free["found"].startswith("for `--on netns`, without root")
+        found = json.loads(as_ordinary_user(folder, "-c", FORBIDDEN, "chaos.machines.netns.trial").stdout)
+        assert "max_user_namespaces" in found["problem"]
+        assert "netem" in json.loads(as_ordinary_user(folder, "-m", "chaos.machines.netns.trial").stdout)
 
 
 def test_tools_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

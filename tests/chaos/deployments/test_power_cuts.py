@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaos.deployment import CanLoseUnsynced, ExpectsPowerCuts
+from chaos.deployment import CanLoseUnsynced, Demands, ExpectsPowerCuts
 from chaos.deployments import netns, process
 from chaos.driver import ClusterSpec
 from chaos.effects.corruption import Harm, Kind
@@ -23,7 +23,9 @@ from chaos.experiment.capabilities import deployment_class
 from chaos.fault import NotNow, Undo, Verb
 from chaos.machines import procfs
 from chaos.machines.agent import powered_disk
+from chaos.machines.local import power_cuts
 from chaos.machines.local.heal import heal
+from chaos.machines.netns import trial
 from chaos.node import NodeSpec
 from chaos.program import LogSays, Program
 from nemesis import lose_unsynced
@@ -58,15 +60,10 @@ PROGRAM = Program(argv=["python3", "-S", "-c", WRITER, "{disk}"], ready=LogSays(
 @pytest.fixture(scope="module")
 def can_cut(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skips, with the reason, on a machine where programs can't lose power."""
-    folder = tmp_path_factory.mktemp("trial")
-    tried = subprocess.run(
-        [sys.executable, "-c", "import sys, pathlib; from chaos.machines.agent.powered_disk import begin;"
-         " begin(pathlib.Path(sys.argv[1]))", str(folder)],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)},
-    )  # fmt: skip
-    if tried.returncode:
-        pytest.skip(tried.stderr.strip().splitlines()[-1])
+    try:
+        power_cuts.try_out()
+    except MachineError as error:
+        pytest.skip(str(error))
 
 
 def run(module: Any, directory: Path, script: Callable[[Any], Coroutine[Any, Any, None]], *nodes: NodeSpec) -> None:
@@ -229,6 +226,25 @@ def test_who_is_not_root_is_refused_before_anything_starts() -> None:
         " takes root, mkfs.ext4 and loop devices, on which its disk is mounted; what would do without: `kill`, or say"
         " `on: [...]` for this fault"
     )
+
+
+@pytest.mark.parametrize("module", [process, netns])
+def test_it_is_known_before_anything_is_written_that_power_can_not_be_cut(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tried(name: str) -> dict[str, str]:
+        if name == powered_disk.__name__:
+            raise MachineError("only root may mount a file system")
+        return {"netem": ""}
+
+    monkeypatch.setattr(power_cuts, "tried", tried)
+    monkeypatch.setattr(trial, "tried", tried)
+    program, ours = (NodeSpec(name=NODE, role="broker", **what) for what in ({"program": PROGRAM}, {"package": "x"}))
+    cut = Demands(powers=frozenset({CanLoseUnsynced}))
+    module.check([program], demands=Demands())
+    module.check([ours], demands=cut)
+    with pytest.raises(MachineError, match="only root"):
+        module.check([program], demands=cut)
 
 
 def test_a_machine_without_the_tools_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
