@@ -32,6 +32,8 @@ SHOWN = 200
 #: How often it is looked whether the load is over, and how long the program may then take to end.
 LOOK_S = 0.1
 END_S = 5.0
+#: Why an operation did not get the word to begin.
+OVER = "the load is over"
 #: The fields of an invocation besides ``id``, ``type``, ``f``, ``process``, ``queue``, ``time_ns`` and ``ANY``.
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "send": {},
@@ -59,12 +61,13 @@ class Wrong(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """An operation that has begun."""
+    """An operation that the program is about to do. ``told``: whether it got the word to begin."""
 
     process: str
     f: str
     queue: QueueRef
     done: asyncio.Future[Mapping[str, Any]]
+    told: bool = False
 
 
 class ClientProgram:
@@ -95,7 +98,7 @@ class ClientProgram:
                     wrong = error
                 for one in self._open.values():
                     if not one.done.done():
-                        one.done.set_exception(Unknown("the client has ended"))
+                        one.done.set_exception(Unknown("the client has ended") if one.told else Failed(OVER))
                 listening.cancel()
             if wrong is not None:
                 raise wrong
@@ -226,8 +229,11 @@ class ClientProgram:
             values |= {"message": message, "hash": body_hash(more["body"].encode())}
 
         async def operation() -> Answer:
-            self._begin_operation({"id": number, **more})
-            return _answer(one.f, await one.done)
+            one.told = self._begin_operation({"id": number, **more})
+            answer = _answer(one.f, await one.done)
+            if not one.told:  # it did something, without the word and perhaps without the message
+                raise Unknown(OVER)
+            return answer
 
         outcome = await worker.do(one.f, operation, queue=one.queue, **values)
         del self._open[number]
@@ -238,12 +244,14 @@ class ClientProgram:
         if self._heard is not None:
             self._heard(one.f, one.queue, values, outcome)
 
-    def _begin_operation(self, line: Mapping[str, Any]) -> None:
+    def _begin_operation(self, line: Mapping[str, Any]) -> bool:
+        """Give the program the word to begin, and return True, unless the load is over: it came too late then."""
         writer = self._process.stdin
         assert writer is not None
         if writer.is_closing():
-            raise Failed("the load is over")
+            return False
         writer.write(json.dumps(line).encode() + b"\n")
+        return True
 
 
 def _of(fields: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:

@@ -13,25 +13,31 @@ from chaos.driver import ClientCommand
 from chaos.errors import DeploymentError
 from chaos.ops import QueueRef, message_id
 from chaos.workload import Load, body_hash
+from workloads import _client_program
 from workloads._client_program import ClientProgram
 
 pytestmark = pytest.mark.process
 
 
+#: A program that did not say all by then never will.
+MOST_S = 60.0
+
+
 class FakeLoad:
-    """``over_s``: how long the load lasts."""
+    """``rows``: the load is over once so many are recorded, however long the program takes for that."""
 
     queues = (QueueRef(index=0, topic="t", queue_id=0),)
     brokers = ()
 
-    def __init__(self, over_s: float = 5.0) -> None:
+    def __init__(self, rows: int = 1_000) -> None:
         self.shared: dict[str, dict[int, int]] = {"acked": {}, "seen": {}, "sequence": {}}
         self.rows: list[dict[str, Any]] = []
-        self._end_s = time.monotonic() + over_s
+        self._enough = rows
+        self._end_s = time.monotonic() + MOST_S
 
     @property
     def stopping(self) -> bool:
-        return time.monotonic() > self._end_s
+        return len(self.rows) >= self._enough or time.monotonic() > self._end_s
 
     def record(self, kind: str, **columns: Any) -> int:
         self.rows.append({"kind": kind, **columns})
@@ -64,7 +70,7 @@ def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
         echo '{{"id": 3, "type": "fail", "reason": "refused"}}'
         echo '{{"id": 4, "type": "invoke", "f": "commit", "group": "g", "offset": 8}}'; read go; cat
     """
-    load = run(script, FakeLoad(0.5))
+    load = run(script, FakeLoad(8))
     shown = [(row["f"], str(row["type"]), row["process"], row["offset"]) for row in load.rows]
     assert shown == [
         ("send", "invoke", "c-0.0", -1),
@@ -84,7 +90,7 @@ def test_lines_become_rows_in_the_order_in_which_things_happened() -> None:
 @pytest.mark.parametrize(("f", "more"), [("ack", {}), ("receive_again", {"hash": body_hash(b"0:c")})])
 def test_an_acknowledgement_is_of_a_message_and_so_is_what_comes_again(f: str, more: dict[str, int]) -> None:
     begin = f'{{"id": 1, "type": "invoke", "f": "{f}", "group": "g", "base64": "MDpj", "key": "%032X"}}'
-    load = run(f'echo \'{begin % message_id(0, 5)}\'; read go; echo \'{{"id": 1, "type": "ok"}}\'; cat', FakeLoad(0.5))
+    load = run(f'echo \'{begin % message_id(0, 5)}\'; read go; echo \'{{"id": 1, "type": "ok"}}\'; cat', FakeLoad(2))
     assert [(row["f"], str(row["type"]), row["message"]) for row in load.rows] == [
         (f, "invoke", message_id(0, 5)),
         (f, "ok", message_id(0, 5)),
@@ -138,6 +144,24 @@ def test_what_a_program_had_begun_when_it_went_wrong_is_of_unknown_outcome() -> 
     assert [str(row["type"]) for row in load.rows] == ["invoke", "info"]
 
 
+@pytest.mark.parametrize(
+    ("does", "type", "reason"),
+    [
+        ('echo \'{"id": 1, "type": "ok", "offset": 7}\'', "info", "the load is over"),
+        ('echo \'{"id": 1, "type": "fail", "reason": "no word"}\'', "fail", "no word"),
+        ("exit 0", "fail", "the load is over"),
+        ("exec sleep 60", "fail", "the load is over"),
+    ],
+)
+def test_what_got_no_word_to_begin_is_believed_to_be_undone_but_not_to_be_done(
+    does: str, type: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_client_program, "END_S", 1.0)
+    load = run(f"read go; echo '{SEND}'; {does}", FakeLoad(0))
+    assert [(row["f"], str(row["type"])) for row in load.rows] == [("send", "invoke"), ("send", type)]
+    assert load.rows[1]["value"]["reason"] == reason and load.shared["acked"] == {}
+
+
 def test_what_comes_later_and_what_groups_are_given() -> None:
     later = '{"id": 1, "type": "invoke", "f": "delay", "delay_ms": 5, "via": "level"}'
     held = '{"id": 2, "type": "invoke", "f": "transact", "decision": "rollback", "process": "t"}'
@@ -149,7 +173,7 @@ def test_what_comes_later_and_what_groups_are_given() -> None:
         echo '{held}'; read go; echo '{{"id": 2, "type": "fail", "reason": "busy"}}'
         echo '{given}'; read go; echo '{messages % message_id(0, 0)}'; cat
         """,
-        FakeLoad(0.5),
+        FakeLoad(7),
     )
     shown = [(row["f"], str(row["type"]), row["process"], row["message"]) for row in load.rows]
     assert shown == [
