@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,8 @@ from hypothesis.internal.conjecture import providers
 # of Ctrl-C could pass.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Fixtures end what they have started also when somebody's patience ends.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 # Properties (CONTRIBUTING.md). A test has the same examples in every process, whatever ran before it: they are derived
 # from the test itself, no database remembers failures, and no constants are collected from imported modules.
@@ -38,6 +40,9 @@ settings.register_profile("short", _SAME, max_examples=50, stateful_step_count=5
 settings.register_profile("long", _SAME, max_examples=250, stateful_step_count=50)
 
 
+FAILED = pytest.StashKey[bool]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """`make test` tries few examples of each property, `make test-full` five times as many; `make check` names
     `quick`."""
@@ -54,6 +59,31 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder.chmod(0o700)
     with state.using(folder):
         yield folder
+    end_what_is_left(tmp_path_factory.getbasetemp())
+
+
+def end_what_is_left(folder: Path) -> None:
+    """End all nodes of runs below this folder, also those in containers if any test has used some."""
+    from chaos.machines.docker.engine import connect
+    from tests import left_behind
+
+    left_behind.end_processes(folder)
+    if no_containers.cache_info().currsize and not no_containers():
+        with closing(connect()) as client:
+            left_behind.remove_containers(client, folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test that fails has started, and its fixtures did not end, ends with it."""
+    report = yield
+    item.stash[FAILED] = report.failed or item.stash.get(FAILED, False)
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if call.when == "teardown" and item.stash[FAILED] and folder is not None:
+        end_what_is_left(folder)
+    return report
 
 
 @pytest.fixture

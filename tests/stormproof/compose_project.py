@@ -10,6 +10,8 @@ from typing import Any
 
 from chaos.machines.attach.project import NUMBER, ONE_OFF, PROJECT, SERVICE
 from chaos.machines.docker.engine import image_name
+from chaos.machines.procfs import Process
+from tests.left_behind import remove_abandoned, whose
 from tests.stormproof.foreign import OUTSIDE
 
 PORT = 7000
@@ -21,11 +23,16 @@ class ComposeProject:
     def __init__(self, engine: Any, folder: Path) -> None:
         self.name = f"shop-{uuid.uuid4().hex[:8]}"
         self._engine = engine
-        labels = {PROJECT: self.name}
-        self.network = engine.networks.create(f"{self.name}_default", driver="bridge", labels=labels)
+        remove_abandoned(engine)
+        self._labels = {PROJECT: self.name, **whose(Process.of(os.getpid()))}
+        self.network = engine.networks.create(f"{self.name}_default", driver="bridge", labels=self._labels)
         self.containers: dict[str, Any] = {}
-        for service in ("backup", "primary"):
-            self._start(service, folder)
+        try:
+            for service in ("backup", "primary"):
+                self._start(service, folder)
+        except BaseException:
+            self.remove()
+            raise
 
     def _start(self, service: str, folder: Path) -> None:
         home = folder / service
@@ -40,7 +47,7 @@ class ComposeProject:
             entrypoint=[],
             user=f"{os.getuid()}:{os.getgid()}",
             name=f"{self.name}_{service}_1",
-            labels={PROJECT: self.name, SERVICE: service, NUMBER: "1", ONE_OFF: "False"},
+            labels={**self._labels, SERVICE: service, NUMBER: "1", ONE_OFF: "False"},
             host_config=self._engine.api.create_host_config(
                 binds={str(home): {"bind": "/home", "mode": "rw"}}, restart_policy={"Name": "unless-stopped"}
             ),

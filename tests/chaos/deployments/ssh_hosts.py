@@ -7,22 +7,18 @@ import os
 import tarfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import paramiko
-from docker.errors import NotFound
 
 from chaos.experiment.inventory import Host
-from chaos.machines.agent.commands import boot_id
 from chaos.machines.procfs import Process
 from stormproof.image import DEBIAN_BASE
+from tests.left_behind import remove_abandoned, whose
 
 IMAGE = "stormproof-sshd:tests"
-LABEL = "stormproof.tests"
-MADE_IN, MADE_BY = "stormproof.tests.in", "stormproof.tests.by"
 #: The users of each host: root, one who may use sudo with a password, and one who may without.
 WITH_PASSWORD, FREE = "careful", "free"
 PASSWORD = "the right one"
@@ -138,26 +134,6 @@ def build(engine: Any) -> None:
         archive.addfile(entry, io.BytesIO(DOCKERFILE.encode()))
     buffer.seek(0)
     engine.images.build(fileobj=buffer, custom_context=True, tag=IMAGE, buildargs={"BASE": base}, rm=True, forcerm=True)
-
-
-def whose(process: Process) -> dict[str, str]:
-    """Labels that tell the process which made a host: its id means nothing in another boot or namespace."""
-    return {LABEL: "ssh", MADE_IN: f"{boot_id()} {os.readlink('/proc/self/ns/pid')}", MADE_BY: str(process)}
-
-
-def remove_abandoned(engine: Any) -> list[str]:
-    """Remove the hosts and networks that a test run has left which was ended in the middle; their names."""
-    here = whose(Process.of(os.getpid()))
-    filters = {"label": [f"{LABEL}=ssh", f"{MADE_IN}={here[MADE_IN]}"]}
-    left = [
-        *((one, one.labels) for one in engine.containers.list(all=True, filters=filters)),
-        *((one, one.attrs["Labels"]) for one in engine.networks.list(filters=filters)),
-    ]
-    gone = [one for one, labels in left if not Process.parse(labels[MADE_BY]).state()]
-    for one in gone:
-        with suppress(NotFound):  # another test run may tidy too
-            one.remove(**({"force": True, "v": True} if hasattr(one, "exec_run") else {}))
-    return [one.name for one in gone]
 
 
 def start(engine: Any, folder: Path, count: int) -> Hosts:

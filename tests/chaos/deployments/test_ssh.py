@@ -57,6 +57,7 @@ from tests.chaos.deployments.storms import (
     stormproof,
     wait_for_fault,
 )
+from tests.left_behind import remove_abandoned, whose
 
 NOTHING = [([], [], [])] * COUNT
 #: TCP sends again what a cut has held back after as long a time as the cut has lasted, at most.
@@ -357,15 +358,15 @@ def test_heal_removes_what_a_killed_harness_left_on_all_hosts(hosts: Hosts, tmp_
 @pytest.mark.ssh
 def test_hosts_of_tests_that_were_ended_are_removed_by_the_next(hosts: Hosts) -> None:
     maker = subprocess.Popen(["sleep", "60"])
-    labels = ssh_hosts.whose(Process.of(maker.pid))
+    labels = whose(Process.of(maker.pid))
     left = hosts.engine.networks.create(f"stormproof-tests-{maker.pid}", internal=True, labels=labels)
     try:
         hosts.engine.containers.create(ssh_hosts.IMAGE, network=left.name, name=f"{left.name}-0", labels=labels)
-        assert left.name not in ssh_hosts.remove_abandoned(hosts.engine)
+        assert left.name not in remove_abandoned(hosts.engine)
     finally:
         maker.kill()
         maker.wait()
-    assert {left.name, f"{left.name}-0"} <= set(ssh_hosts.remove_abandoned(hosts.engine))
+    assert {left.name, f"{left.name}-0"} <= set(remove_abandoned(hosts.engine))
     assert not hosts.engine.networks.list(names=[left.name])
 
 
