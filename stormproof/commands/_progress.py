@@ -121,7 +121,7 @@ class LiveRun:
 
 @contextmanager
 def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]:
-    """Follow one run. ``quiet``: nothing at all unless stderr is a terminal."""
+    """Follow one run. ``quiet``: without lines for its phases and its faults; a bar where stderr is a terminal."""
     console = _console.err()
     if not console.is_terminal:
         yield PhaseLines(duration_s, (lambda line: None) if quiet else lambda line: console.print(line, markup=False))
@@ -144,7 +144,7 @@ def run_progress(duration_s: float, *, quiet: bool = False) -> Iterator[Watcher]
 
         live = LiveRun(lambda line: progress.console.print(line, markup=False), show)
         yield live
-    if faults := live.faults():
+    if not quiet and (faults := live.faults()):
         console.print(faults, markup=False)
 
 

@@ -76,10 +76,10 @@ def spark(engine: str, master: str = "", conf: Sequence[str] = ()) -> AbstractCo
     return session
 
 
-def say_profile(launch: Launch, as_json: bool) -> None:
-    """Say which promises the run is about to be judged by, and who says so. ``as_json``: only where a person looks."""
+def say_profile(launch: Launch, view: View) -> None:
+    """Say which promises the run is about to be judged by, and who says so; beside JSON only where a person looks."""
     console = _console.err()
-    if as_json and not console.is_terminal:
+    if view is View.BRIEF or (view is View.JSON and not console.is_terminal):
         return
     experiment = launch.experiment.drawn(launch.seed)
     line = experiment.profile_line
@@ -135,10 +135,10 @@ def single(
     from stormproof.launch import start
 
     begun: list[Path] = []
-    say_profile(launch, view is View.JSON)
+    say_profile(launch, view)
     say_unmarked(launch.deployment)
     try:
-        with _progress.run_progress(launch.experiment.duration_s, quiet=view is View.JSON) as watcher:
+        with _progress.run_progress(launch.experiment.duration_s, quiet=view in (View.BRIEF, View.JSON)) as watcher:
             directory = start(launch, watcher.phase, begun.append, watcher.row)
         with _judging.engine_for([directory], engine, ready=session) as (chosen, spark):
             with _progress.judging_progress() as judged:
@@ -187,13 +187,13 @@ def _conclude(
     if view is View.JSON:
         _console.print_json(run_object(found) | _repetition_object(repetition))
     else:
-        show_run(found, _console.out(), verbose=view is View.PROMISES)
+        show_run(found, _console.out(), view)
         if repetition is not None:
             _console.out().print(repetition.sentence, markup=False)
     if repetition is not None and repetition.broken:
         codes.append(ExitCode.ERROR)
     code = worst_code(codes)
-    if code != ExitCode.VALID:
+    if code != ExitCode.VALID and view is not View.BRIEF:
         show_replay(launch.replay, err=view is View.JSON)
     return Ended(code=code, outcome=found)
 

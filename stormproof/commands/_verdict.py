@@ -41,8 +41,10 @@ LABEL = 9
 
 
 class View(Enum):
-    """How a command shows what it found: the story, the story and all promises, or JSON."""
+    """How a command shows what it found: what happened alone, with counts and what to do next, with all promises
+    besides, or JSON."""
 
+    BRIEF = auto()
     STORY = auto()
     PROMISES = auto()
     JSON = auto()
@@ -93,9 +95,9 @@ def run_object(found: Outcome) -> dict[str, Any]:
     return {**saved, **told, "report": str(report) if report.exists() else None}
 
 
-def show_run(found: Outcome, console: Console, *, verbose: bool = False) -> None:
-    """Show how one run ended. ``verbose``: with the table of all laws."""
-    verdict = found.verdict
+def show_run(found: Outcome, console: Console, view: View = View.STORY) -> None:
+    """Show how one run ended."""
+    verdict, verbose = found.verdict, view is View.PROMISES
     if verbose:
         _show_laws(verdict, console)
     _headline(found, console)
@@ -105,8 +107,9 @@ def show_run(found: Outcome, console: Console, *, verbose: bool = False) -> None
         _show_violations(verdict, console)
     elif verdict.validity is Validity.UNKNOWN:
         _show_reasons(found, console, verbose=verbose)
-    _show_facts(found, console, verbose=verbose)
-    _show_next(found, console)
+    if view is not View.BRIEF:
+        _show_facts(found, console, verbose=verbose)
+        _show_next(found, console)
 
 
 def _headline(found: Outcome, console: Console) -> None:

@@ -73,6 +73,20 @@ def check(
         click.get_current_context().exit(
             _follow(directories, engine, master, conf, view, no_loss_by_policy=no_loss_by_policy)
         )
+    outcomes = _judged(directories, engine, master, conf, copies, no_loss_by_policy=no_loss_by_policy)
+    if as_json:
+        objects = [run_object(one) for one in outcomes]
+        _console.print_json(objects[0] if len(objects) == 1 else objects)
+    else:
+        for shown in outcomes:
+            _show(shown, view)
+    click.get_current_context().exit(worst_code([exit_code(one.verdict) for one in outcomes]))
+
+
+def _judged(
+    directories: list[Path], engine: str, master: str, conf: tuple[str, ...], copies: str, *, no_loss_by_policy: bool
+) -> list[Outcome]:
+    """Judge the runs in these directories, and write their reports."""
     from chaos.judging.outcome import judge
     from chaos.judging.run import examine_runs  # late: it loads pyarrow, and mistakes are reported without
     from reports import page_summary
@@ -90,13 +104,7 @@ def check(
     for one, verdict in zip(found, verdicts, strict=True):
         _render(one)
         outcomes.append(outcome(verdict, one.summarised))
-    if as_json:
-        objects = [run_object(one) for one in outcomes]
-        _console.print_json(objects[0] if len(objects) == 1 else objects)
-    else:
-        for shown in outcomes:
-            _show(shown, view)
-    click.get_current_context().exit(worst_code([exit_code(verdict) for verdict in verdicts]))
+    return outcomes
 
 
 def _resolved(word: str, out: Path) -> list[Path]:
@@ -148,7 +156,7 @@ def _follow(
 
 def _show(found: Outcome, view: View) -> None:
     """Show a run as the command that made it would have."""
-    show_run(found, _console.out(), verbose=view is View.PROMISES)
+    show_run(found, _console.out(), view)
     if exit_code(found.verdict) != ExitCode.VALID and found.meta.replay_command:
         show_replay(found.meta.replay_command)
 

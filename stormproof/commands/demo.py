@@ -42,7 +42,7 @@ def demo(deployment: str, engine: str, master: str, conf: tuple[str, ...], out: 
         _say(f"1 of 2: the correct system under faults, on {deployment}")
         correct = _run(STORM, deployment, SEED, out=out, engine=engine, session=session)
     _say("")
-    _say(f"2 of 2: the same system with a planted bug, {BUG}, in the simulator")
+    _say(f"2 of 2: the same system with a planted bug, {BUG}, on {SIM}")
     broken = _run(BROKEN, SIM, BUG_SEED, out=out, mutant=BUG)
     click.get_current_context().exit(_conclude(correct, broken))
 
@@ -62,11 +62,11 @@ def _run(
     experiment = load(file, deployment=deployment, mutant=mutant)
     launch = Launch(experiment=experiment, file=file, deployment=deployment, seed=seed, mutant=mutant, out=out)
     refuse_unjudgeable(launch)
-    return single(launch, engine, session, View.STORY)
+    return single(launch, engine, session, View.BRIEF)
 
 
 def _conclude(correct: Ended, broken: Ended) -> int:
-    """Print what came of both in a sentence, and the page to look at; return the exit code."""
+    """Print in a sentence that both came out as they should, and the page to look at; return the exit code."""
     if broken.code != ExitCode.INVALID:
         _console.complain(f"the planted bug was not found (exit code {broken.code}, expected {ExitCode.INVALID})")
     if correct.code != ExitCode.VALID:
@@ -74,13 +74,7 @@ def _conclude(correct: Ended, broken: Ended) -> int:
     if correct.code != ExitCode.VALID or broken.code != ExitCode.INVALID:
         return correct.code or ExitCode.ERROR
     _say("")
-    _say(f"The correct system: {_title(correct)}. With one planted bug: {_title(broken)}. This page shows how:")
+    _say("The correct system kept its promises, and the planted bug was caught. This page shows how:")
     if broken.outcome is not None:
         _console.say(Path(broken.outcome.verdict.run) / "report.html")
     return ExitCode.VALID
-
-
-def _title(ended: Ended) -> str:
-    """Return what happened, within a sentence."""
-    title = ended.outcome.screen.title if ended.outcome and ended.outcome.screen else ""
-    return title[:1].lower() + title[1:]

@@ -97,7 +97,7 @@ def test_junit_and_the_command_line_repeat_the_prose(tmp_path: Path) -> None:
     assert all(explanation in text for explanation in said)
     out = io.StringIO()
     found = _verdict.Outcome(verdict=verdict, meta=RunMeta(), trouble="it has no rows")
-    _verdict.show_run(found, Console(file=out, width=1000, highlight=False), verbose=True)
+    _verdict.show_run(found, Console(file=out, width=1000, highlight=False), _verdict.View.PROMISES)
     kinds: dict[tuple[str, str], str] = {}
     for law in verdict.laws:
         for anomaly in law.anomalies:

@@ -17,7 +17,8 @@ import pytest
 from tests import tutorial
 
 COLUMNS, LINES = 80, 24
-README = tutorial.parse((Path(__file__).parents[2] / "README.md").read_text("utf-8"))
+README_TEXT = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+README = tutorial.parse(README_TEXT)
 (SHOWN,) = README.commands
 CONTROL = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\r|\n")
 
@@ -70,9 +71,19 @@ def typed(folder: Path, *words: str) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
+#: Each command that the README proposes is run here.
+assert re.findall(r"^stormproof ([^#]+?) *#", README_TEXT, re.MULTILINE) == ["demo"]
+DEMO = (
+    *("1 of 2: the correct system under faults, on sim", "✓ VALID  quickstart, seed 7, sim", "Nothing was lost: "),
+    *("2 of 2: the same system with a planted bug", "✕ INVALID  stale-master, seed 1, sim", "why: broker-2 "),
+    *("The correct system kept its promises, and the planted bug was caught.", "runs/stale-master-1-"),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (("demo",), 0, DEMO),
         (
             ("run", "quickstart", "--on", "sim", "--seed", "7"),
             0,
@@ -88,13 +99,18 @@ def typed(folder: Path, *words: str) -> tuple[int, list[str]]:
             ),
         ),
     ],
-    ids=["green", "red"],
+    ids=["demo", "green", "red"],
 )
-def test_a_run_fits_on_the_screen(words: tuple[str, ...], code: int, said: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_it_prints_fits_on_the_screen(
+    words: tuple[str, ...], code: int, said: tuple[str, ...], tmp_path: Path
+) -> None:
     ended, lines = typed(tmp_path, *words)
     assert ended == code, lines
-    assert len(lines) < LINES and max(map(len, lines)) <= COLUMNS, "\n".join(lines)
+    assert len(lines) <= (LINES if words == ("demo",) else LINES - 1) and max(map(len, lines)) <= COLUMNS, "\n".join(
+        lines
+    )
     places = [next((at for at, line in enumerate(lines) if one in line), -1) for one in said]
     assert -1 not in places and places == sorted(places), "\n".join(lines)
     assert not [line for line in lines if line.startswith("promise ")], "the table is for -v"
+    assert words != ("demo",) or (tmp_path / lines[-1]).is_file()
     assert ended == 0 or tutorial.fits(SHOWN.printed, lines), "the README shows what is printed"
