@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from random import Random
 
+#: Seeds of runs are not above this.
+MOST_SEED = 2**63 - 1
+
 
 class Draws:
     """Makes the generators of one run. ``renew`` lets all of them, those that there are and those to come, choose from

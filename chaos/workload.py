@@ -199,28 +199,9 @@ class Worker:
         number = -1 if queue is None else queue.index
         asked = {"process": process, "f": f, "queue": number, "message": message, "hash": hash}
         op = self._record("op", type=OpType.INVOKE, offset=offset, value=value, **asked)
-        try:
-            outcome = Outcome(OpType.OK, await operation())
-        except Failed as error:
-            outcome = Outcome(OpType.FAIL, error.answer, error.reason)
-        except Unknown as error:
-            outcome = Outcome(OpType.INFO, error.answer, error.reason)
+        outcome = await _outcome_of(operation)
         answer = outcome.answer
-        result: dict[str, object] = {**value, **answer.value}
-        if answer.source:
-            result["source"] = answer.source
-        if answer.minimum != -1:
-            result["minimum"] = answer.minimum
-        if answer.maximum != -1:
-            result["maximum"] = answer.maximum
-        if answer.following != -1:
-            result["following"] = answer.following
-        if answer.size != -1:
-            result["size"] = answer.size
-        if outcome.reason:
-            result["reason"] = outcome.reason
-        if f != "send" and offset >= 0:
-            result["asked"] = offset
+        result = {**value, **_learned(outcome), **({"asked": offset} if f != "send" and offset >= 0 else {})}
         who = {"node": answer.node, "incarnation": answer.incarnation, "epoch": answer.epoch}
         self._record(
             "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
@@ -241,3 +222,21 @@ class Worker:
         if outcome.type is OpType.INFO:
             self._life += 1
         return outcome
+
+
+async def _outcome_of(operation: Callable[[], Coroutine[Any, Any, Answer]]) -> Outcome:
+    try:
+        return Outcome(OpType.OK, await operation())
+    except Failed as error:
+        return Outcome(OpType.FAIL, error.answer, error.reason)
+    except Unknown as error:
+        return Outcome(OpType.INFO, error.answer, error.reason)
+
+
+def _learned(outcome: Outcome) -> dict[str, object]:
+    """Return what a completion's value says of the answer: what the answer does not know is left out."""
+    answer = outcome.answer
+    ends = {"minimum": answer.minimum, "maximum": answer.maximum, "following": answer.following, "size": answer.size}
+    source = {"source": answer.source} if answer.source else {}
+    reason = {"reason": outcome.reason} if outcome.reason else {}
+    return {**answer.value, **source, **{name: end for name, end in ends.items() if end != -1}, **reason}

@@ -9,13 +9,13 @@ import os
 import platform
 import shlex
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from chaos import plugins
 from chaos.deployment import Deployment
@@ -24,7 +24,7 @@ from chaos.driver import DeclaresExposure, Driver, ReportsVersion, evidence_of, 
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.demands import demands_of, named
 from chaos.experiment.inventory import Inventory, place
-from chaos.experiment.model import Experiment
+from chaos.experiment.model import Experiment, FaultSpec
 from chaos.history import directory as store
 from chaos.history.background_sealing import sealing_pieces
 from chaos.history.format import FIELD, FORMAT
@@ -38,6 +38,9 @@ from chaos.workload import uses_of
 from reports.printable import argument
 from stormproof.environment import machine, refuse_few_files
 from stormproof.shipped import word_for
+
+if TYPE_CHECKING:
+    from chaos.run.runner import RunSummary
 
 SIM = "sim"
 SSH = "ssh"
@@ -121,50 +124,62 @@ def start(
     After Ctrl-C everything is healed, and the directory is returned as after any other run. Raises
     :class:`chaos.errors.ChaosError` when the harness failed; what was recorded stays.
     """
-    from chaos.run.runner import run  # late: commands that only judge don't need it
-
     refuse_few_files(launch.deployment)
     launch = dataclasses.replace(launch, experiment=launch.experiment.drawn(launch.seed))
-    experiment = launch.experiment
     driver = build(launch)
-    directory = store.new_run(launch.out, experiment.name, launch.seed)
+    directory = store.new_run(launch.out, launch.experiment.name, launch.seed)
     if on_directory is not None:
         on_directory(directory)
+    _describe_in(directory, launch, driver)
     try:
-        (directory / store.EXPERIMENT).write_text(experiment.source, "utf-8")
+        rows, summary = _recorded(launch, driver, directory, on_progress, on_row)
+    except BaseException as error:
+        _note_failure(directory, error)
+        raise
+    seal_traces(directory)
+    store.update_meta(directory, state="finished", rows=rows, summary=dataclasses.asdict(summary))
+    if outlives(launch.deployment):
+        marks.end(directory)
+    return directory
+
+
+def _describe_in(directory: Path, launch: Launch, driver: Driver) -> None:
+    """Write into a new directory what run is to be made there, and note in the state folder that it is."""
+    try:
+        (directory / store.EXPERIMENT).write_text(launch.experiment.source, "utf-8")
     except OSError as error:
         raise MachineError(f"cannot write in {directory}: {error.strerror or error}") from error
     _seal(directory, [store.EXPERIMENT])
     store.write_meta(directory, describe(launch, driver, directory))
     mark(launch, directory)
-    try:
-        draws = Draws(launch.seed)
-        deployment = deploy(launch, directory, draws)
-        simulated = launch.deployment == SIM
-        batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
-        recording = closing(Recorder(directory, deployment.now_ns, **batches))
-        with recording as recorder, nullcontext() if simulated else sealing_pieces(directory, launch.store):
-            watched = recorder if on_row is None else _Watched(recorder, deployment.now_ns, on_row)
-            summary = run(
-                experiment,
-                deployment=deployment,
-                driver=driver,
-                directory=directory,
-                seed=launch.seed,
-                mutant=launch.mutant,
-                recorder=cast(Any, watched),  # its parameters are narrower than **columns
-                on_progress=on_progress,
-                draws=draws,
-            )
-            recorder.flush()
-    except BaseException as error:
-        _note_failure(directory, error)
-        raise
-    seal_traces(directory)
-    store.update_meta(directory, state="finished", rows=len(recorder), summary=dataclasses.asdict(summary))
-    if outlives(launch.deployment):
-        marks.end(directory)
-    return directory
+
+
+def _recorded(
+    launch: Launch, driver: Driver, directory: Path, on_progress: OnProgress | None, on_row: OnRow | None
+) -> tuple[int, RunSummary]:
+    """Run and record; return how many rows there are, and what the runner says of the run."""
+    from chaos.run.runner import run  # late: commands that only judge don't need it
+
+    draws = Draws(launch.seed)
+    deployment = deploy(launch, directory, draws)
+    simulated = launch.deployment == SIM
+    batches: dict[str, Any] = {"batch_rows": SIM_BATCH_ROWS, "batch_ns": None} if simulated else {}
+    recording = closing(Recorder(directory, deployment.now_ns, **batches))
+    with recording as recorder, nullcontext() if simulated else sealing_pieces(directory, launch.store):
+        watched = recorder if on_row is None else _Watched(recorder, deployment.now_ns, on_row)
+        summary = run(
+            launch.experiment,
+            deployment=deployment,
+            driver=driver,
+            directory=directory,
+            seed=launch.seed,
+            mutant=launch.mutant,
+            recorder=cast(Any, watched),  # its parameters are narrower than **columns
+            on_progress=on_progress,
+            draws=draws,
+        )
+        recorder.flush()
+    return len(recorder), summary
 
 
 class _Watched:
@@ -269,6 +284,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
     nodes = driver.cluster(launch.mutant).nodes
     profile = driver.profile()
     faults = experiment.faults_on(launch.deployment, launch.seed)
+    drawn = [fault for fault in faults if fault.swarm >= 0]
     return {
         FIELD: FORMAT,
         "run": directory.name,
@@ -294,11 +310,8 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         **_exposure(driver),
         "tells": sorted(evidence_of(driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
-        "faults": sorted({step.name for fault in faults for step in fault.steps()}),
-        "drawn_faults": sorted(
-            {step.name for fault in faults for step in fault.steps() if fault.swarm >= 0}
-            - {step.name for fault in faults for step in fault.steps() if fault.swarm < 0}
-        ),
+        "faults": sorted(_names(faults)),
+        "drawn_faults": sorted(_names(drawn) - _names(one for one in faults if one not in drawn)),
         "skipped_faults": experiment.skipped_on(launch.deployment),
         "drawn": dict(experiment.values),
         "duration_s": experiment.duration_s,
@@ -310,6 +323,10 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "versions": {**versions(), **_system_version(driver, experiment.system.name)},
         "machine": machine(),
     }
+
+
+def _names(faults: Iterable[FaultSpec]) -> set[str]:
+    return {step.name for fault in faults for step in fault.steps()}
 
 
 def least_acked(experiment: Experiment) -> int:

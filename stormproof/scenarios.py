@@ -110,13 +110,10 @@ def scenario(
         raise ValueError(f"expect must be one of {', '.join(get_args(Expected))}, not {expected!r}")
     if violates and expected != "INVALID":
         raise ValueError(f"a run that violates {violates!r} is INVALID; it can't be expected to be {expected}")
-    numbers = tuple(seeds)
-    if not numbers or not all(type(seed) is int and 0 <= seed < 2**63 for seed in numbers):
-        raise ValueError("seeds must be numbers from 0 to 2**63 - 1, one at least")
     asked = Scenario(
         file=Path(file),
         on=on,
-        seeds=numbers,
+        seeds=_checked(seeds),
         mutant=mutant,
         expect=expected,
         violates=violates,
@@ -129,3 +126,13 @@ def scenario(
         return pytest.mark.usefixtures(FIXTURE)(getattr(pytest.mark, MARK)(asked)(test))
 
     return mark
+
+
+def _checked(seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return these seeds. Raises ``ValueError`` for one that is none, or when there are none."""
+    from chaos.draws import MOST_SEED
+
+    numbers = tuple(seeds)
+    if not numbers or not all(type(seed) is int and 0 <= seed <= MOST_SEED for seed in numbers):
+        raise ValueError("seeds must be numbers from 0 to 2**63 - 1, one at least")
+    return numbers

@@ -117,6 +117,8 @@ ONE_FILE_EACH = (
 MOST_FILES = 22
 #: A file of more lines may hold two concepts; one of more than the second number does.
 LONG, LONGEST = 600, 800
+#: A function fits on a screen; where it is held, and its most lines.
+SCREEN, MOST_LINES = ("stormproof", "chaos", "nemesis"), 50
 #: Code that the simulator reaches: one seed must give one history.
 SIMULATED = (
     "chaos/run/*.py",
@@ -299,6 +301,18 @@ def test_folders_stay_small() -> None:
     large = {folder: count for folder, count in held.items() if count > MOST_FILES and folder not in ONE_FILE_EACH}
     if large:
         warnings.warn(f"folders of more than {MOST_FILES} files: {large}", stacklevel=1)
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for module, path in modules().items()
+        if within(module, SCREEN)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= MOST_LINES
+    ]
+    assert not wrong, f"more than {MOST_LINES} lines"
 
 
 @pytest.mark.parametrize("module", sorted(m for m in modules() if within(m, STANDARD_LIBRARY_ONLY)))

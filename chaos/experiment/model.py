@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from chaos import plugins
+from chaos.draws import MOST_SEED
 from chaos.driver import Profile
 from chaos.experiment import checks
 from chaos.experiment.attached import Attach
@@ -40,8 +41,6 @@ from chaos.plugins import PluginKind, spoken, unspoken
 
 #: Where the file of an experiment may say that it is run; the first, if it says nothing.
 REPLAYED_ON = ("process", "sim")
-#: Seeds are below this.
-SEEDS = 2**63
 #: The keys that say when a fault fires.
 WHEN = ("at", "every", "random", "when", "after")
 
@@ -116,7 +115,7 @@ class Replay(Form):
     are the user's to choose."""
 
     on: Annotated[str, OneOf("deployment for a replay", lambda: REPLAYED_ON)] = REPLAYED_ON[0]
-    seed: Annotated[Whole, Within(range(SEEDS))] = 0
+    seed: Annotated[Whole, Within(range(MOST_SEED + 1))] = 0
     bug: str = ""
 
 

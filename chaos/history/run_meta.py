@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from chaos.draws import MOST_SEED
 from chaos.driver import SELDOM_REPORTED, Evidence, Profile
 from chaos.errors import DamagedHistory
 from chaos.ops import QueueRef
@@ -25,7 +26,6 @@ PROFILE_FROM = ("driver", "experiment")
 BOUNDS = ("available_s", "recover_s", "drain_s", "route_s", "collect_s", "upload_s")
 #: No bound is longer than a year.
 LONGEST_S = 366 * 24 * 3600.0
-MOST_SEED = 2**63 - 1
 #: Where all rows of a run are of one clock.
 SIMULATED = "sim"
 

@@ -8,7 +8,7 @@ def test_the_driver() -> None:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from chaos.deployment import Deployment
@@ -76,10 +76,14 @@ def check_driver(
     host.execute(main())
     for crash in getattr(host, "crashes", ()):
         bench.require(False, f"a node died of its own error: {crash}")
-    if bench.problems:
-        listed = "\n".join(f"- {problem}" for problem in bench.problems)
-        raise AssertionError(f"the driver {type(driver).__name__} has {len(bench.problems)} problems:\n{listed}")
+    _raise_all(driver, bench.problems)
     return tuple(bench.unchecked)
+
+
+def _raise_all(driver: Driver, problems: Collection[str]) -> None:
+    if problems:
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        raise AssertionError(f"the driver {type(driver).__name__} has {len(problems)} problems:\n{listed}")
 
 
 async def _check(bench: Bench, load_s: float) -> None:

@@ -101,9 +101,17 @@ class _Printed:
     "--init", type=First(), default=None, help="First state of each object, as JSON; else nil, free or empty."
 )
 @click.option("--id", "identity", default=None, metavar="ID", help="Judge only the history with this id.")
-@click.option("--time-limit", type=Seconds(), default=TIME_LIMIT_S, show_default=True, help="Seconds for each history.")
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=Seconds(),
+    default=TIME_LIMIT_S,
+    show_default=True,
+    help="Seconds for each history.",
+)
 @click.option(
     "--memory",
+    "memory_mib",
     type=click.IntRange(min=LEAST_MEMORY_MIB),
     default=MEMORY_MIB,
     show_default=True,
@@ -135,14 +143,10 @@ def linearize(
     format: str | None,
     init: Any,
     identity: str | None,
-    time_limit: float,
-    memory: int,
-    threads: int,
-    every_key: bool,
     orders: bool,
-    engine: str,
     html: Path | None,
     as_json: bool,
+    **search: Any,
 ) -> None:
     """Judge whether the histories in FILEs are linearizable, and explain those that are not.
 
@@ -163,27 +167,12 @@ def linearize(
             waiting.append((file, history))
             yield history
 
-    results = examine(
-        read(),
-        time_limit_s=time_limit,
-        memory_mib=memory,
-        threads=threads,
-        every_key=every_key,
-        orders=orders or pages is not None,
-        engine=engine,
-    )
-    console = _console.out()
+    results = examine(read(), orders=orders or pages is not None, **search)
     with _progress() as follow:
         for result in results:
             file, history = waiting.popleft()
             printed.add(CODES[result.valid], file, history)
-            if as_json:
-                _console.print_json(_object(file, history, result, orders), indent=None)
-            else:
-                _print(file, history, result, console)
-            page = pages.add(file, history, result) if pages is not None else None
-            if page is not None:
-                _console.err().print(f"timeline: {page}", markup=False)
+            _show(file, history, result, pages, orders=orders, as_json=as_json)
             follow(len(printed.codes))
     if identity is not None and not printed.codes:
         raise BadInput(f"no history has the id {identity!r}")
@@ -191,6 +180,19 @@ def linearize(
     if code != ExitCode.VALID:
         _console.say(_again(*printed.first[code]), err=as_json)
     click.get_current_context().exit(code)
+
+
+def _show(
+    file: Path, history: History, result: Result, pages: TimelinePages | None, *, orders: bool, as_json: bool
+) -> None:
+    """Print what was found of one history, and draw it if that is asked for."""
+    if as_json:
+        _console.print_json(_object(file, history, result, orders), indent=None)
+    else:
+        _print(file, history, result, _console.out())
+    page = pages.add(file, history, result) if pages is not None else None
+    if page is not None:
+        _console.err().print(f"timeline: {page}", markup=False)
 
 
 def _timeline_pages(target: Path | None) -> TimelinePages | None:

@@ -90,12 +90,8 @@ def matrix(
 
     loaded = load(file)
     _check_names(file, loaded, rows, columns)
-    home = out / f"matrix-{loaded.name}"
+    home = _made(out / f"matrix-{loaded.name}")
     noted = notes or home / NOTES
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"cannot make {home}: {error.strerror or error}") from error
     with alone(home):
         found = grid.cells(loaded, home)
         failed: list[str] = []
@@ -115,6 +111,15 @@ def matrix(
         _show(made, home)
     codes = [_code(note, no_loss_by_policy) for note in judged] + [ExitCode.ERROR] * bool(failed)
     click.get_current_context().exit(worst_code(codes))
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder and return it. Raises :class:`MachineError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"cannot make {folder}: {error.strerror or error}") from error
+    return folder
 
 
 def _check_names(file: Path, matrix: Matrix, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
+from chaos.draws import MOST_SEED
 from chaos.errors import BadInput
 from reports.sweeps import PAGE
 from reports.sweeps.row import reached
@@ -58,9 +60,33 @@ class SeedRange(click.ParamType):
             return value
         if not match or int(match[1]) > int(match[2]):
             self.fail(f"expected A..B with A <= B, both inclusive, got {value!r}", param, ctx)
-        if int(match[2]) >= 2**63:
+        if int(match[2]) > MOST_SEED:
             self.fail(f"seeds are below 2**63, got {value!r}", param, ctx)
         return range(int(match[1]), int(match[2]) + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line says, by the names of its options."""
+
+    file: Path
+    deployment: str
+    seed: int
+    seeds: range | None
+    mutant: str
+    inventory: Path | None
+    engine: str
+    master: str
+    conf: tuple[str, ...]
+    out: Path
+    verbose: bool
+    as_json: bool
+    store: str
+    time_budget: float | None
+    stop_on_first: bool
+    must_reach: bool
+    no_loss_by_policy: bool
+    keep: str
 
 
 @click.command()
@@ -71,7 +97,7 @@ class SeedRange(click.ParamType):
     metavar="NAME",
     help="Deployment (see `stormproof list deployments`).  [default: process, or what FILE says in `replay`]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of this run.  [default: 0, or what FILE says]")
+@click.option("--seed", type=click.IntRange(0, MOST_SEED), help="Seed of this run.  [default: 0, or what FILE says]")
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option(
     "--mutant",
@@ -104,26 +130,7 @@ class SeedRange(click.ParamType):
     show_default=True,
     help="With --seeds: of VALID runs keep only run.json and verdict.json (failed), or everything (all).",
 )
-def run(
-    file: Path,
-    deployment: str | None,
-    seed: int | None,
-    seeds: range | None,
-    mutant: str | None,
-    inventory: Path | None,
-    engine: str,
-    master: str,
-    conf: tuple[str, ...],
-    out: Path,
-    verbose: bool,
-    as_json: bool,
-    store: str,
-    time_budget: float | None,
-    stop_on_first: bool,
-    must_reach: bool,
-    no_loss_by_policy: bool,
-    keep: str,
-) -> None:
+def run(**words: Any) -> None:
     """Run the experiment in FILE, or the one that is called so (`stormproof list experiments`), and judge what was
     recorded.
 
@@ -136,60 +143,70 @@ def run(
     --must-reach) a goal that no run reached. Of many runs the worst counts, in the order 1, 4, 3, 5, 2, 0. The last
     line of a failed run is the replay command.
     """
-    from chaos.experiment.reader import load, replay_of
-    from stormproof.launch import SIM, Launch
+    asked = _asked(words)
+    _refuse(asked)
+    launch = _launch(asked)
+    refuse_unjudgeable(launch)
+    with spark(asked.engine, asked.master, asked.conf) as session:
+        if asked.seeds is None:
+            view = View.of(as_json=asked.as_json, verbose=asked.verbose)
+            code = single(launch, asked.engine, session, view, must_reach=asked.must_reach).code
+        else:
+            code = _many(launch, asked.seeds, session, asked)
+    click.get_current_context().exit(code)
 
-    said = replay_of(file)
-    deployment = said.on if deployment is None else deployment
-    mutant = said.bug if mutant is None else mutant
-    if seed is not None and seeds is not None:
+
+def _asked(words: Mapping[str, Any]) -> Asked:
+    """Return what is asked; what the command line leaves open is as the file says of the run that it repeats."""
+    from chaos.experiment.reader import replay_of
+
+    if words["seed"] is not None and words["seeds"] is not None:
         raise BadInput("--seed and --seeds exclude each other")
-    if seeds is None and (time_budget is not None or stop_on_first):
+    said = replay_of(words["file"])
+    own = {"deployment": said.on, "seed": said.seed, "mutant": said.bug}
+    return Asked(**{**words, **{name: value for name, value in own.items() if words[name] is None}})
+
+
+def _refuse(asked: Asked) -> None:
+    """Raise :class:`BadInput` for options that don't go together."""
+    from stormproof.launch import SIM
+
+    many, simulated = asked.seeds is not None, asked.deployment == SIM
+    if not many and (asked.time_budget is not None or asked.stop_on_first):
         raise BadInput("--time-budget and --stop-on-first need --seeds")
-    if seeds is not None and deployment != SIM:
-        raise BadInput(f"--seeds works with --on {SIM} only: runs on {deployment} would disturb one another")
-    if seeds is not None and (master or conf):
+    if many and not simulated:
+        raise BadInput(f"--seeds works with --on {SIM} only: runs on {asked.deployment} would disturb one another")
+    if many and (asked.master or asked.conf):
         raise BadInput(
             "--master and --conf are for one run: each of --seeds is judged by the process that ran it;"
             " `stormproof sweep --master URL` runs many seeds on a master"
         )
-    if store and deployment == SIM:
+    if asked.store and simulated:
         raise BadInput(f"--segments-to is for runs that last: it does not work with --on {SIM}")
-    _judging.refuse(engine, master, conf)
-    if must_reach and stop_on_first:
+    _judging.refuse(asked.engine, asked.master, asked.conf)
+    if asked.must_reach and asked.stop_on_first:
         raise BadInput("--must-reach and --stop-on-first exclude each other: runs that were left out reach nothing")
-    hosts = hosts_of(inventory, deployment)
-    experiment = load(file, deployment=deployment, mutant=mutant)
-    launch = Launch(
+
+
+def _launch(asked: Asked) -> Launch:
+    """Return what is to be run; of many seeds, with the first."""
+    from chaos.experiment.reader import load
+    from stormproof.launch import Launch
+
+    hosts = hosts_of(asked.inventory, asked.deployment)
+    experiment = load(asked.file, deployment=asked.deployment, mutant=asked.mutant)
+    return Launch(
         experiment=experiment,
-        file=file,
-        deployment=deployment,
-        seed=seeds[0] if seeds is not None else said.seed if seed is None else seed,
-        mutant=mutant,
-        out=out,
+        file=asked.file,
+        deployment=asked.deployment,
+        seed=asked.seed if asked.seeds is None else asked.seeds[0],
+        mutant=asked.mutant,
+        out=asked.out,
         inventory=hosts,
-        inventory_file=inventory,
-        no_loss_by_policy=no_loss_by_policy,
-        store=_ready(store),
+        inventory_file=asked.inventory,
+        no_loss_by_policy=asked.no_loss_by_policy,
+        store=_ready(asked.store),
     )
-    refuse_unjudgeable(launch)
-    with spark(engine, master, conf) as session:
-        if seeds is None:
-            code = single(
-                launch, engine, session, View.of(as_json=as_json, verbose=verbose), must_reach=must_reach
-            ).code
-        else:
-            code = _many(
-                launch,
-                seeds,
-                session,
-                budget_s=time_budget or 0.0,
-                stop_on_first=stop_on_first,
-                keep_all=keep == "all",
-                must_reach=must_reach,
-                as_json=as_json,
-            )
-    click.get_current_context().exit(code)
 
 
 def _ready(store: str) -> str:
@@ -206,17 +223,7 @@ def _ready(store: str) -> str:
     return store
 
 
-def _many(
-    launch: Launch,
-    seeds: range,
-    session: Session | None,
-    *,
-    budget_s: float,
-    stop_on_first: bool,
-    keep_all: bool,
-    must_reach: bool,
-    as_json: bool,
-) -> int:
+def _many(launch: Launch, seeds: range, session: Session | None, asked: Asked) -> int:
     """Run many seeds, each of which is judged where it runs, as a sweep whose runs are in the folder of all runs."""
     from stormproof.sweeping.plan import create
     from stormproof.sweeping.sweep import Sweep
@@ -228,26 +235,26 @@ def _many(
         files,
         seeds,
         mutant=launch.mutant,
-        keep_all=keep_all,
+        keep_all=asked.keep == "all",
         beside=True,
         no_loss_by_policy=launch.no_loss_by_policy,
     )
     sweep = Sweep(directory, plan)
-    whole = drive(sweep, session, stop_on=1 if stop_on_first else 0, budget_s=budget_s)
+    whole = drive(sweep, session, stop_on=int(asked.stop_on_first), budget_s=asked.time_budget or 0.0)
     rows = sorted(sweep.rows.values(), key=lambda row: row.seed)
     errors = sorted((seed, error) for (_, seed), error in sweep.errors.items())
-    if as_json:
+    if asked.as_json:
         objects = [dict(row.told) for row in rows] + [error_object(seed, error, None) for seed, error in errors]
         known = {one["seed"] for one in objects}
         objects += [not_run_object(seed) for seed in seeds if seed not in known]
         _console.print_json(sorted(objects, key=lambda one: int(one["seed"])))
-    console = _console.err() if as_json else _console.out()
+    console = _console.err() if asked.as_json else _console.out()
     _console.show_sweep(rows, errors, len(seeds), console)
     console.print(f"page: {escape(str(directory / PAGE))}")
     codes = {row.seed: row.code for row in rows} | {seed: ExitCode.ERROR for seed, _ in errors}
     code = worst_code(list(codes.values()))
     if code != ExitCode.VALID and codes:
         worst_seed = min(seed for seed, one in codes.items() if one == code)
-        show_replay(replace(launch, seed=worst_seed).replay, err=as_json)
-    missed = must_reach and not all(reached(rows).values())
+        show_replay(replace(launch, seed=worst_seed).replay, err=asked.as_json)
+    missed = asked.must_reach and not all(reached(rows).values())
     return worst_code([code, *([ExitCode.NOT_REACHED] if missed else []), *([] if whole else [ExitCode.ERROR])])

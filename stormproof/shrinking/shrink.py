@@ -161,13 +161,7 @@ def shrink(
         passes = PASSES if case.often is None else SCHEDULE_AND_LOAD
     try:
         with search.workers:
-            search.begin()
-            search.descend(passes)
-            if search.settled_high:
-                search.take_if_smaller(passes)
-            search.settled = True
-            if values and case.often is None:
-                search.find_free()
+            search.to_the_end(passes, values=values and case.often is None)
         return search.best(Stop.DONE)
     except TimeIsUp:
         return search.best(Stop.TIME)
@@ -209,6 +203,16 @@ class _Search:
         if found is None:
             raise BadInput(f"{self._case.run}: its failure did not come again when its draws were pinned")
         self._better(self._case.documents[found[0]], found[1])
+
+    def to_the_end(self, passes: Sequence[Pass], *, values: bool) -> None:
+        """Search until nothing smaller fails. ``values``: and find out which numbers may be any."""
+        self.begin()
+        self.descend(passes)
+        if self.settled_high:
+            self.take_if_smaller(passes)
+        self.settled = True
+        if values:
+            self.find_free()
 
     def descend(self, passes: Sequence[Pass]) -> None:
         """Repeat the passes until nothing changes any more."""

@@ -121,17 +121,7 @@ class Agent:
         marks = {NODE: node, **({STARTING: node} if launch.get("program") else {})}
         surroundings = {**self.environment, **marks, **(clocks.environment(clock) if clock else {})}
         launch_file = self.run / LAUNCH / f"{node}.json"
-        files = {
-            "disk": str(self.run / DISKS / node),
-            "trace": str(self.run / TRACES / f"{node}.jsonl"),
-            "disk_rules": str(self._file(node, NodeFile.DISK_RULES)),
-            "gate": str(self._gate(node)),
-            "membership": str(self._file(node, NodeFile.MEMBERSHIP)),
-            "clock": clock,
-            "parent": os.getpid() if self._shelters else 0,
-            "home": self.do_places(node)["home"],
-        }
-        launch_file.write_text(json.dumps({**launch, **files}), "utf-8")
+        launch_file.write_text(json.dumps({**launch, **self._given(node, clock)}), "utf-8")
         with (self.run / LOGS / f"{node}.log").open("ab") as output:
             log_begin = output.tell()
             popen = subprocess.Popen(
@@ -155,6 +145,19 @@ class Agent:
         part = self._life_file(node).with_suffix(".part")
         part.write_text(json.dumps(life), "utf-8")
         part.replace(self._life_file(node))
+
+    def _given(self, node: str, clock: str) -> dict[str, object]:
+        """Return the files that a node's program is given, and the process with which it ends."""
+        return {
+            "disk": str(self.run / DISKS / node),
+            "trace": str(self.run / TRACES / f"{node}.jsonl"),
+            "disk_rules": str(self._file(node, NodeFile.DISK_RULES)),
+            "gate": str(self._gate(node)),
+            "membership": str(self._file(node, NodeFile.MEMBERSHIP)),
+            "clock": clock,
+            "parent": os.getpid() if self._shelters else 0,
+            "home": self.do_places(node)["home"],
+        }
 
     def do_status(self, nodes: Sequence[str]) -> dict[str, object]:
         """Return the life of each of these nodes, as :class:`chaos.machines.machine.Life` has it."""
