@@ -28,6 +28,10 @@ DARK = ".dark.png"
 NESTED = re.compile(r"^  (\* )", re.MULTILINE)
 #: A page in a line of the configuration.
 NAMED = re.compile(r'"([\w./-]+\.md)"')
+#: Long pages, and which of their sections are folded behind their first paragraph: one reads there what one looks up.
+FOLDED = {"faults.md": re.compile("### "), "history.md": re.compile("##+ ")}
+#: Sections of fewer lines are not. A first paragraph of fewer letters is itself the line that opens the rest.
+LEAST_LINES, SHORT = 3, 160
 
 
 def sources() -> Iterator[tuple[str, Path]]:
@@ -60,7 +64,35 @@ def page(name: str, folder: Path, text: str) -> str:
         return f"{bang}[{text}]({up}{there}{anchor})" if there else text
 
     parts = FENCE.split(text)
-    return "".join(part if part.startswith("```") else LINK.sub(link, NESTED.sub(r"    \1", part)) for part in parts)
+    made = "".join(part if part.startswith("```") else LINK.sub(link, NESTED.sub(r"    \1", part)) for part in parts)
+    return folded(made, FOLDED[name]) if name in FOLDED else made
+
+
+def folded(text: str, heading: re.Pattern[str]) -> str:
+    """The text with what follows the first paragraph of each section behind a line that opens it. Headings stay in
+    sight, so links to them work as before."""
+    sections, fenced = [""], False
+    for line in text.splitlines(keepends=True):
+        fenced ^= line.startswith("```")
+        if line.startswith("#") and not fenced:
+            sections.append("")
+        sections[-1] += line
+    return "".join(fold(one) if heading.match(one) else one for one in sections)
+
+
+def fold(section: str) -> str:
+    title, _, body = section.partition("\n")
+    first, _, rest = body.strip("\n").partition("\n\n")
+    if not first[:1].isalnum() and first[:1] != "`":  # a table, a list or a mark
+        first, rest = "", body.strip("\n")
+    if rest.count("\n") < LEAST_LINES:
+        return section
+    if first and len(first) < SHORT and not LINK.search(first):
+        opener, first = " ".join(first.split()), ""
+    else:
+        opener = f"{title.lstrip('# ')}: more"
+    opened = f'<details markdown="1">\n<summary markdown="span">{opener}</summary>\n\n{rest}\n\n</details>'
+    return f"{title}\n\n{first}\n\n{opened}\n\n"
 
 
 def config() -> str:

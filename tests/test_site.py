@@ -51,6 +51,18 @@ def test_a_heading_with_another_anchor_on_the_site_is_not_linked() -> None:
     assert anchors("# A row\n## Traces (`kind = trace`)\n```\n# no heading\n```\n") == {"a-row"}
 
 
+@pytest.mark.parametrize("name", site.FOLDED)
+def test_long_pages_fold_what_one_looks_up_and_no_heading(name: str) -> None:
+    text = text_of(f"docs/{name}")
+    made = site.page(name, site.HOME, text)
+    plain = re.sub(r"</?(?:details|summary)[^>]*>", "", made)
+    opened = re.findall(r"<details[^>]*>.*?</details>", made, re.DOTALL)
+    assert len(opened) > 10 and anchors(made) == anchors(text)
+    assert not [one for one in opened if re.search(r"^##", without_code(one), re.MULTILINE)]
+    lost = set(without_code(text).split()) - set(without_code(plain).split())
+    assert not [word for word in lost if not word.startswith("[") and "](" not in word]
+
+
 def code(text: str) -> list[str]:
     """The lines of code that are not Python and the like, the code in lines of prose, and what is indented."""
     lines = [
