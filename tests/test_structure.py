@@ -212,10 +212,15 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
 def imports(path: Path, module: str) -> frozenset[str]:
     """All modules that a file imports anywhere in it, ``from package import name`` given as ``package.name``."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -308,7 +313,7 @@ def test_a_function_fits_on_a_screen() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for module, path in modules().items()
         if within(module, SCREEN)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= MOST_LINES
     ]

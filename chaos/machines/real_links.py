@@ -93,11 +93,7 @@ class RealLinks:
         except HostLost:
             raise
         except DeploymentError as error:
-            raise KernelLacks(
-                f"packets between nodes can't be duplicated, for which kernels need their module xt_TEE ({error}): load"
-                " it; or say `target: client`, for which a proxy does it; or `on: [sim, process]`",
-                frozenset({Duplicate}),
-            ) from error
+            raise no_duplicates(str(error)) from error
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
@@ -246,3 +242,12 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise DeploymentError(f"two nodes have one name; every node needs a name of its own: {', '.join(names)}")
     return tuple(names)
+
+
+def no_duplicates(said: str) -> KernelLacks:
+    """Return the error of a machine whose kernel can't send packets twice; ``said``: its words."""
+    return KernelLacks(
+        f"packets between nodes can't be duplicated, for which kernels need their module xt_TEE ({said}): load it; or"
+        " say `target: client`, for which a proxy does it; or `on: [sim, process]`",
+        frozenset({Duplicate}),
+    )

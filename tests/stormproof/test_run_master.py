@@ -70,8 +70,9 @@ def test_what_this_machine_lacks_is_said_before_anything_is_written(
     ("fault", "found", "said"),
     [
         ("kill: {}", MachineError("this system gives no namespaces"), "this system gives no namespaces"),
-        ("slow_link: {}", {"netem": "Error: unknown"}, "slow_link: the kernel of this machine has no netem"),
-        ("clock: {jump_s: 1}", {"netem": ""}, "this machine has no libfaketime"),
+        ("slow_link: {}", {"netem": "Error: unknown", "tee": ""}, "slow_link: the kernel of this machine has no netem"),
+        ("duplication: {}", {"netem": "", "tee": "no TEE"}, "duplication: packets between nodes can't be duplicated"),
+        ("clock: {jump_s: 1}", {"netem": "", "tee": ""}, "this machine has no libfaketime"),
     ],
 )
 def test_what_namespaces_lack_for_the_faults_is_said_before_anything_is_written(

@@ -235,7 +235,7 @@ def test_it_is_known_before_anything_is_written_that_power_can_not_be_cut(
     def tried(name: str) -> dict[str, str]:
         if name == powered_disk.__name__:
             raise MachineError("only root may mount a file system")
-        return {"netem": ""}
+        return {"netem": "", "tee": ""}
 
     monkeypatch.setattr(power_cuts, "tried", tried)
     monkeypatch.setattr(trial, "tried", tried)
