@@ -563,7 +563,8 @@ ALIASES = "ALIASES"
 #: Which methods of the nodes' code decided what a row says, in the module of a driver whose nodes' code is known: name
 #: of the row → ``Class.method``, several in the order in which they are asked. Where it matters the name is followed by
 #: how the operation ended (``read ok``), the role (``role master``), the kind of the entry (``applied elect``), or a
-#: field that only such rows have (``confirm acks``).
+#: field that only such rows have (``confirm acks``); or by what the row contradicts (``acked unsynced``). The name of a
+#: violation stands for the row that its law calls the decision.
 DECIDED_BY = "DECIDED_BY"
 
 

@@ -51,8 +51,8 @@ class AnomalyKind:
 
     ``headline``: the title of a run that shows it, without a full stop: of one, and of ``{n}``; where only one is
     given, the number stands behind it, and where none is, it is the ``meaning``. The violation with the worst ``harm``
-    gives a run its title. ``is_decision``: the last row that the law names is the very decision that broke the promise,
-    and no consequence of it: a report says that it is why."""
+    gives a run its title. ``decision``: of which classes the row is that is itself what broke the promise, and no
+    consequence of that; the last one of them that the law names. A report says that it is why."""
 
     name: str
     meaning: str
@@ -60,7 +60,7 @@ class AnomalyKind:
     by_policy: bool = False
     headline: tuple[str, ...] = ()
     harm: Harm = Harm.INSIDE
-    is_decision: bool = False
+    decision: tuple[RowType, ...] = ()
 
     def __post_init__(self) -> None:
         if self.by_policy and not self.lawful:

@@ -44,6 +44,7 @@ PROMISE = Promise(
             name=WRONG_ANSWER,
             meaning="a request was answered otherwise than the system's documents say",
             headline=("A request was answered wrongly", "{n} requests were answered wrongly"),
+            decision=(Question,),
         ),
         AnomalyKind(
             name=UNANSWERED,

@@ -11,6 +11,7 @@ from chaos.fault import Effect
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
 from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
+from chaos.operations import Send
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
@@ -56,7 +57,9 @@ PROMISE = Promise(
             harm=Harm.CLIENTS,
         ),
         AnomalyKind(
-            name=LATE_ANSWER, meaning="a broker answered a send later than a message may wait for its acknowledgement"
+            name=LATE_ANSWER,
+            meaning="a broker answered a send later than a message may wait for its acknowledgement",
+            decision=(Send,),
         ),
     ),
 )

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from chaos import operations
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
 from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
@@ -46,12 +47,14 @@ PROMISE = Promise(
             meaning="one pull delivered offsets with a step back or a jump, or began elsewhere than asked",
             headline=("A pull delivered messages out of order",),
             harm=Harm.CLIENTS,
+            decision=(operations.Delivered,),
         ),
         AnomalyKind(
             name=OVER_FULL,
             meaning="one pull delivered more messages, or more bytes, than it had asked for",
             headline=("A pull delivered more than it asked for",),
             harm=Harm.CLIENTS,
+            decision=(operations.Pull, operations.Delivered),
         ),
     ),
 )

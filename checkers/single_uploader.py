@@ -45,25 +45,25 @@ PROMISE = Promise(
             name=MANIFEST_EPOCH_REGRESSION,
             meaning="a version of a manifest carries a lower epoch than the one before it",
             headline=("A deposed master overwrote the tier's manifest",),
-            is_decision=True,
+            decision=(StoreCas,),
         ),
         AnomalyKind(
             name=STALE_UPLOADER,
             meaning="a write to the tier came from a node that was not the master of its epoch",
             headline=("A node that was not master wrote to the tier",),
-            is_decision=True,
+            decision=(TierRequest, StorePut, StoreCas, StoreDelete),
         ),
         AnomalyKind(
             name=FOREIGN_DELETE,
             meaning="a deletion in the tier came from a node that was not master",
             headline=("A node that was not master deleted from the tier",),
-            is_decision=True,
+            decision=(StoreDelete,),
         ),
         AnomalyKind(
             name=SUCCESSOR_JUDGED,
             meaning="an uploader gave up a queue, or was about to cut its manifest, because of a version that a later "
             "master had written",
-            is_decision=True,
+            decision=(TierStop, TierCut),
         ),
     ),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chaos.driver import Evidence
+from chaos.events import TierView
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
 from chaos.law import AnomalyKind, Law, Partial, Promise, RunContext
@@ -38,6 +39,7 @@ PROMISE = Promise(
             name=METADATA_DIVERGENCE,
             meaning="a replica's view of a manifest differs from the store's, or is stale after recovery",
             headline=("A replica's view of the tier differs from the store's",),
+            decision=(TierView,),
         ),
         AnomalyKind(
             name=STALE_VIEW, meaning="in calm time a replica learned of a manifest's version later than the bound"

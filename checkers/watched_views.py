@@ -38,11 +38,13 @@ PROMISE = Promise(
             name=NOT_A_PREFIX,
             meaning="a node showed an entry as the log has it after no such change",
             headline=("A node showed a state that never was",),
+            decision=(ViewEntry,),
         ),
         AnomalyKind(
             name=WENT_BACK,
             meaning="a node showed an older state than it had shown before",
             headline=("A node showed an older state than before",),
+            decision=(ViewEntry,),
         ),
         AnomalyKind(
             name=BEHIND, meaning="a node lacked what was agreed on long before, in calm time, or showed nothing"

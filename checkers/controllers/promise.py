@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from chaos.events import Applied, EntriesCut, RaftMembers, RaftRole, Vote
 from chaos.law import AnomalyKind, Promise
+from chaos.operations import Operation
 from checkers._facts import promptness
 from checkers.controllers import deserted, kept, late_reads, learners, old, terms, votes
 
@@ -31,7 +33,7 @@ PROMISE = Promise(
             name=NEEDLESS_ELECTION,
             meaning="a leader or master was replaced, or sought, without any cause",
             headline=("A master was replaced without a cause", "{n} elections without a cause"),
-            is_decision=True,
+            decision=(Applied,),
         ),
         AnomalyKind(
             name=LATE_ELECTION,
@@ -42,63 +44,63 @@ PROMISE = Promise(
             name=NEEDLESS_CHANGE,
             meaning="a SyncStateSet was changed without any cause",
             headline=("A set of replicas was changed without a cause",),
-            is_decision=True,
+            decision=(Applied,),
         ),
         AnomalyKind(
             name=ENTRY_LOST,
             meaning="a controller dropped an entry that was committed",
             headline=("A controller dropped a committed entry", "Controllers dropped {n} committed entries"),
-            is_decision=True,
+            decision=(EntriesCut,),
         ),
         AnomalyKind(name=CUT_MISSTATED, meaning="a controller reported a dropped entry that does not exist"),
         AnomalyKind(
             name=TERM_REGRESSION,
             meaning="a controller's term fell within one life, or below one that it had led with a sound disk",
             headline=("The term of a controller went back",),
-            is_decision=True,
+            decision=(RaftRole,),
         ),
         AnomalyKind(
             name=OLD_LEADER,
             meaning="a controller answered as the leader of a term when a later one was led already",
             headline=("A deposed controller answered as leader",),
-            is_decision=True,
+            decision=(Operation,),
         ),
         AnomalyKind(
             name=LEADER_DESERTED,
             meaning="a controller turned to a candidate although it had just heard its leader",
             headline=("A controller left a leader that it had just heard",),
-            is_decision=True,
+            decision=(RaftRole,),
         ),
         AnomalyKind(
             name=votes.TWO_VOTES,
             meaning="a controller voted for two candidates of one term",
             headline=("A controller voted twice in one term",),
-            is_decision=True,
+            decision=(Vote,),
         ),
         AnomalyKind(
             name=votes.VOTE_NOT_DURABLE,
             meaning="a controller gave a vote that its disk did not hold yet",
             headline=("A controller gave a vote that its disk did not hold",),
-            is_decision=True,
+            decision=(Vote,),
         ),
         AnomalyKind(
             name=votes.UNELECTED_LEADER,
             meaning="a controller led without the votes of a majority",
             headline=("A controller led without the votes of a majority",),
-            is_decision=True,
+            decision=(RaftRole,),
         ),
         AnomalyKind(
             name=votes.EARLIER_TERM_COMMITTED,
             meaning="a leader committed what an earlier term had left by itself",
             headline=("A leader committed an entry of an earlier term by itself",),
-            is_decision=True,
+            decision=(Applied,),
         ),
         AnomalyKind(name=LOG_KEPT, meaning="a controller kept more of its log than it needs"),
         AnomalyKind(
             name=MEMBERSHIP_JUMP,
             meaning="a change of the members that is not one step of one controller",
             headline=("The members of the controllers changed by more than one step",),
-            is_decision=True,
+            decision=(RaftMembers,),
         ),
         AnomalyKind(name=REFUSED_CHANGE, meaning="a change of leader or members was refused, and nothing hindered it"),
         AnomalyKind(name=late_reads.LATE_READ, meaning="a controller answered a read late, and nothing hindered it"),

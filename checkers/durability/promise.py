@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.events import Acked, Retention
 from chaos.law import AnomalyKind, Harm, Promise
 from checkers._facts.retention import EARLY_RETENTION
 
@@ -46,7 +47,7 @@ PROMISE = Promise(
                 "{n} messages were acknowledged with too few copies",
             ),
             harm=Harm.CLIENTS,
-            is_decision=True,
+            decision=(Acked,),
         ),
         AnomalyKind(name=RECOVERED, meaning="the result of the send was unknown; the message was stored", lawful=True),
         AnomalyKind(
@@ -75,7 +76,7 @@ PROMISE = Promise(
             meaning="something that had to be kept was deleted, or reported as deleted",
             headline=("Retention removed what had to be kept",),
             harm=Harm.DATA,
-            is_decision=True,
+            decision=(Retention,),
         ),
         AnomalyKind(
             name=LATE_RETENTION, meaning="a replica's log kept much more than it has to, although it might delete that"

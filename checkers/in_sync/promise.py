@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.events import Acked, Confirm, Role, Synced, SyncStateSet
 from chaos.law import AnomalyKind, Promise
 from checkers._facts.nodes import acks
 
@@ -28,36 +29,37 @@ PROMISE = Promise(
             name=CONFIRM_BEYOND_LOG,
             meaning="a node confirmed what its own durable log did not hold then",
             headline=("A node confirmed what its disk did not hold",),
-            is_decision=True,
+            decision=(Confirm,),
         ),
         AnomalyKind(
             name=FALSE_SYNC,
             meaning="a node reported as durable what its log, or after a crash its disk, did not hold",
             headline=("A node reported as durable what its disk did not hold",),
-            is_decision=True,
+            decision=(Synced,),
         ),
         AnomalyKind(
             name=MEMBER_BEHIND,
             meaning="a running member of the committed SyncStateSet lacked what was confirmed",
             headline=("A replica in sync lacked confirmed records",),
+            decision=(SyncStateSet,),
         ),
         AnomalyKind(
             name=acks.FALSE_ACK,
             meaning="a master counted as acknowledged what the member's own disk did not hold",
             headline=("A master counted an acknowledgement that was not durable",),
-            is_decision=True,
+            decision=(Confirm, SyncStateSet),
         ),
         AnomalyKind(
             name=SET_NOT_COUNTED,
             meaning="a master counted on fewer replicas than the controllers had committed",
             headline=("A master counted on fewer replicas than the controllers had agreed on",),
-            is_decision=True,
+            decision=(Role, SyncStateSet, Confirm),
         ),
         AnomalyKind(
             name=TOO_FEW_IN_SYNC,
             meaning="a master acknowledged a message while its SyncStateSet was smaller than `min_in_sync`",
             headline=("A message was acknowledged with too few replicas in sync",),
-            is_decision=True,
+            decision=(Acked,),
         ),
         AnomalyKind(
             name=CONFIRM_BEHIND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.events import Acked
 from chaos.findings import decide
 from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.verdict import Verdict
@@ -34,7 +35,7 @@ PROMISE = Promise(
             name=CONFIRM_BEYOND_SET,
             meaning="a master confirmed what a member of its SyncStateSet did not have",
             headline=("A master confirmed what a replica in sync did not have",),
-            is_decision=True,
+            decision=(Acked,),
         ),
         AnomalyKind(
             name=MAX_OFFSET_REGRESSION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.law import AnomalyKind, Promise
+from chaos.operations import Bounds, Pull
 
 STALLED = "stalled"
 TIER_STALLED = "tier-stalled"
@@ -35,20 +36,29 @@ PROMISE = Promise(
             name=WRONG_NEXT_OFFSET,
             meaning="an answer sent its reader back, or on past messages that are there",
             headline=("A reader was sent to a wrong offset",),
-            is_decision=True,
+            decision=(Pull,),
         ),
         AnomalyKind(
             name=UNREADABLE,
             meaning="a retained offset was answered as empty, or as one that the queue does not have",
             headline=("A kept message was answered as missing", "{n} kept messages were answered as missing"),
+            decision=(Pull,),
         ),
         AnomalyKind(
-            name=WOKEN_LATE, meaning="a read that waited for a message was answered late, though its node had it"
+            name=WOKEN_LATE,
+            meaning="a read that waited for a message was answered late, though its node had it",
+            decision=(Pull,),
         ),
         AnomalyKind(
-            name=STALE_MINIMUM, meaning="a node went on naming a beginning of a queue that it had deleted long before"
+            name=STALE_MINIMUM,
+            meaning="a node went on naming a beginning of a queue that it had deleted long before",
+            decision=(Pull, Bounds),
         ),
-        AnomalyKind(name=STALE_MAXIMUM, meaning="a replica went on naming an end of a queue that was long past"),
+        AnomalyKind(
+            name=STALE_MAXIMUM,
+            meaning="a replica went on naming an end of a queue that was long past",
+            decision=(Pull, Bounds),
+        ),
     ),
 )
 #: What a run must have shown, and what is said where it has not.

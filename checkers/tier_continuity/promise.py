@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.events import StoreCas, StoreDelete, TierRequest
 from chaos.law import AnomalyKind, Promise
 
 TIER_GAP = "tier-gap"
@@ -34,6 +35,7 @@ PROMISE = Promise(
             name=TIER_MISSING_OBJECT,
             meaning="a manifest, or an object or offset that it names, is not there",
             headline=("The tier lacks what its manifest names",),
+            decision=(StoreDelete,),
         ),
         AnomalyKind(
             name=TIER_READ_MISMATCH,
@@ -48,14 +50,23 @@ PROMISE = Promise(
             name=OBJECT_RETURNED,
             meaning="an object is in the store again after its deletion took effect",
             headline=("A deleted object is in the tier again",),
+            decision=(StoreDelete,),
         ),
         AnomalyKind(name=LATE_UPLOAD, meaning="an acknowledged message came too late into the tier, without a fault"),
         AnomalyKind(
-            name=HASTY_UPLOAD, meaning="segment after segment was uploaded before it was full, or its records old"
+            name=HASTY_UPLOAD,
+            meaning="segment after segment was uploaded before it was full, or its records old",
+            decision=(StoreCas,),
         ),
         AnomalyKind(
-            name=TOO_MANY_REQUESTS, meaning="an uploader had more requests to the object store under way than it may"
+            name=TOO_MANY_REQUESTS,
+            meaning="an uploader had more requests to the object store under way than it may",
+            decision=(TierRequest,),
         ),
-        AnomalyKind(name=NO_BACK_OFF, meaning="an uploader that got no answer asked again and again without a pause"),
+        AnomalyKind(
+            name=NO_BACK_OFF,
+            meaning="an uploader that got no answer asked again and again without a pause",
+            decision=(TierRequest,),
+        ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.events import StoreCas, TierCommit
 from chaos.law import AnomalyKind, Promise
 
 UPLOAD_BEYOND_CONFIRM = "upload-beyond-confirm"
@@ -18,12 +19,12 @@ PROMISE = Promise(
             name=UPLOAD_BEYOND_CONFIRM,
             meaning="a manifest goes beyond what was confirmed when it was sent",
             headline=("The tier was given records that nobody had confirmed",),
-            is_decision=True,
+            decision=(TierCommit, StoreCas),
         ),
         AnomalyKind(
             name=POSITION_MISSTATED,
             meaning="a manifest gives another log position than the one where its last record ends",
-            is_decision=True,
+            decision=(StoreCas,),
         ),
         AnomalyKind(
             name=TIER_LOG_MISMATCH,

@@ -41,7 +41,7 @@ def as_object(found: Explanation) -> dict[str, Any]:
     arrows = [
         {"at_s": round(one.at_s, 9), "from": one.source, "to": one.target, "what": one.what, "text": one.text,
          "count": one.count, "rows": list(one.rows), "decided_by": list(one.decided), "named": one.named,
-         "contradicts": one.wrong,
+         "contradicts": bool(one.why),
          "link": one.link(found.run.name)}
         for one in found.arrows
     ]  # fmt: skip

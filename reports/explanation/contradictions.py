@@ -6,14 +6,12 @@ wrong by its outcome is not marked: a wrong reason is worse than none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from chaos.driver import Profile
 from chaos.history.row import Row
-from chaos.judging.registry import registry
-from chaos.verdict import Anomaly
+from reports.run_report.story import message_name, numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,52 +27,45 @@ class Known:
     confirms: bool
 
 
-def contradiction(row: Row, known: Known) -> str:
-    """Return what this row contradicts, as words that follow a comma; "" if it contradicts nothing that is known."""
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What a row contradicts, as words that follow a comma. ``name``: by which a driver knows who decides that
+    (:data:`chaos.driver.DECIDED_BY`)."""
+
+    name: str
+    text: str
+
+
+def contradiction(row: Row, known: Known) -> Contradiction | None:
+    """Return what this row contradicts; None if that is nothing that is known."""
+    found = ((name, find(row, known)) for name, find in _finds(row, known))
+    return next((Contradiction(name, text) for name, text in found if text), None)
+
+
+def _finds(row: Row, known: Known) -> Sequence[tuple[str, Callable[[Row, Known], str]]]:
+    """Return what such a row may contradict, by name."""
     if row.f == "delivered":
-        return _unconfirmed_read(row, known) if known.confirms else ""
+        return [("altered", _altered), *([("unconfirmed", _unconfirmed_read)] if known.confirms else [])]
     if row.kind == "op" and row.type == "ok":
-        return _answer(row, known.before)
-    if row.kind != "trace":
-        return ""
-    match row.f:
-        case "acked":
-            return _unconfirmed(row, known)
-        case "confirm":
-            return _uncounted(row, known) if known.one_clock else ""
-        case "recovered":
-            return _relapsed(row, known.before)
-        case "applied":
-            return _outside(row.entry)
-    return ""
-
-
-def is_decision(violation: str) -> bool:
-    """Return whether laws declare that what they name last of this kind of violation is the decision itself."""
-    kinds = (kind for promise in registry().promises for kind in promise.anomalies)
-    return any(kind.is_decision for kind in kinds if kind.name == violation)
-
-
-def decision(anomaly: Anomaly, rows: Sequence[Row]) -> tuple[Row | None, str]:
-    """Return the row that is itself what a violation is about, a decision, or the call that no order can place; and why
-    that is so, "" where the law's own sentence says it."""
-    named = set(anomaly.rows)
-    if is_decision(anomaly.name):
-        own = [row for row in rows if row.index in named and row.node and row.kind in ("trace", "op")]
-        return (own[-1] if own else None), ""
-    stuck = [{call for call, _ in end.illegal} for end in anomaly.dead_ends]
-    last = max((row.op for row in rows if row.index in named or row.op in named), default=-1)
-    if last >= 0 and stuck and all(calls == {last} for calls in stuck):
-        placed = next((row for row in reversed(rows) if row.op == last and row.type == "ok"), None)
-        return placed, next((why for end in anomaly.dead_ends for _, why in end.illegal), "")
-    return None, ""
+        return [("deposed", _answer)]
+    return _OF_TRACES.get(row.f, ()) if row.kind == "trace" else ()
 
 
 def _unconfirmed(row: Row, known: Known) -> str:
-    """Return what an acknowledgement came too early for: the copies, or the disk."""
+    """Return how much was confirmed when more than that was acknowledged."""
     confirmed = row.value.get("confirm")
-    if str(known.profile.acks) == "all" and isinstance(confirmed, int) and confirmed < row.position:
-        return f"though only {confirmed} is confirmed"
+    early = str(known.profile.acks) == "all" and isinstance(confirmed, int) and confirmed < row.position
+    return f"though only {confirmed} is confirmed" if early else ""
+
+
+def _unconfirmed_upload(row: Row, known: Known) -> str:
+    """Return how much was confirmed when a manifest goes beyond that."""
+    confirmed = row.value.get("confirm")
+    return f"though only {confirmed} is confirmed" if isinstance(confirmed, int) and confirmed < row.position else ""
+
+
+def _unsynced(row: Row, known: Known) -> str:
+    """Return on which disk an acknowledged record was not yet."""
     mine = [one for one in known.before if one.node == row.node and one.incarnation == row.incarnation]
     stored = [one for one in mine if one.f == "append" and 0 <= one.end <= row.position and one.epoch == row.epoch]
     synced = [one.position for one in known.rows if one.f == "synced" and _lived_before(one, row)]
@@ -112,20 +103,38 @@ def _unconfirmed_read(row: Row, known: Known) -> str:
     return f"though {row.node} has not confirmed it"
 
 
+def _unreported(row: Row, known: Known) -> str:
+    """Return a member on which a master counted when it confirmed, and which had reported less to it."""
+    acks = row.value.get("acks")
+    if not isinstance(acks, dict):
+        return ""
+    sets = (row.value.get(name) for name in ("set", "proposed"))
+    counted = [str(member) for members in sets if isinstance(members, list) for member in members]
+    ends = {member: end for member in counted if isinstance(end := acks.get(member, 0), int)}
+    member = min(ends, key=lambda one: ends[one], default="")
+    if not member or ends[member] >= row.position:
+        return ""
+    return f"though {member}, in its set, has reported {f'only {ends[member]}' if ends[member] else 'nothing'} to it"
+
+
 def _uncounted(row: Row, known: Known) -> str:
     """Return members of the set that a master did not count on when it confirmed."""
+    if not known.one_clock:
+        return ""
     counted, proposed = (row.value.get(name) for name in ("set", "proposed"))
-    agreed = [one for one in known.before if one.f == "applied" and one.entry.get("master_epoch") == row.epoch]
+    earlier = [one for one in known.rows if one.f == "applied" and one.index < row.index]
+    agreed = [one for one in earlier if one.entry.get("master_epoch") == row.epoch]
     members = agreed[-1].entry.get("set") if agreed else None
-    if not isinstance(counted, list) or not isinstance(members, list):
+    if not isinstance(counted, list) or not isinstance(members, list) or row.node not in members:
         return ""
     counts_on = [*counted, *(proposed if isinstance(proposed, list) else ())]
     others = [str(one) for one in members if one not in counts_on]
     return f"though {', '.join(others)} {'is' if len(others) == 1 else 'are'} in the set, too" if others else ""
 
 
-def _answer(row: Row, before: Sequence[Row]) -> str:
+def _answer(row: Row, known: Known) -> str:
     """Return who led a newer term when a controller answered as a leader."""
+    before = known.before
     mine = [one for one in before if one.f == "raft" and one.node == row.node]
     leads = [one for one in before if one.f == "raft" and one.value.get("role") == "leader"]
     if not mine or not leads or mine[-1].value.get("role") != "leader":
@@ -134,17 +143,18 @@ def _answer(row: Row, before: Sequence[Row]) -> str:
     return f"but {newer[-1].node} leads term {newer[-1].epoch} since row {newer[-1].index}" if newer else ""
 
 
-def _outside(entry: Mapping[str, Any]) -> str:
+def _outside(row: Row, known: Known) -> str:
     """Return the set that a master was not elected from, where it had to be."""
-    known, master = entry.get("previous_set"), entry.get("master")
-    if entry.get("type") != "elect" or entry.get("unclean") or entry.get("bootstrap") or not isinstance(known, list):
+    entry = row.entry
+    members, master = entry.get("previous_set"), entry.get("master")
+    if entry.get("type") != "elect" or entry.get("unclean") or entry.get("bootstrap") or not isinstance(members, list):
         return ""
-    return f"though the set was {', '.join(map(str, known))}" if known and master not in known else ""
+    return f"though the set was {', '.join(map(str, members))}" if members and master not in members else ""
 
 
-def _relapsed(row: Row, before: Sequence[Row]) -> str:
+def _relapsed(row: Row, known: Known) -> str:
     """Return where a node had cut its log, if bytes that it had cut off are there again."""
-    mine = [one for one in before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
+    mine = [one for one in known.before if one.node == row.node and one.f in ("truncate", "append", "recovered")]
     cuts = [one for one in mine if one.f == "truncate"]
     if not cuts:
         return ""
@@ -153,3 +163,71 @@ def _relapsed(row: Row, before: Sequence[Row]) -> str:
     if row.position <= max([cut.position, *since]):
         return ""
     return f"past the {cut.position} to which it was cut in row {cut.index}; epochs {row.value.get('epochs')}"
+
+
+def _held(row: Row, known: Known) -> list[Row]:
+    """Return the other records that this node holds when it stores one, as far as they are known."""
+    held: list[Row] = []
+    for one in known.before:
+        if one.node != row.node or not one.in_node_order < row.in_node_order:
+            continue
+        if one.f == "append":
+            held.append(one)
+        elif one.f in ("truncate", "bootstrap"):
+            held = [record for record in held if record.end <= one.position] if one.f == "truncate" else []
+        elif one.f == "recovered":
+            held = [record for record in held if record.end <= one.position]
+    return held
+
+
+def _reused(row: Row, known: Known) -> str:
+    """Return what a node has at the very offset at which it stores another record."""
+    there = [one for one in _held(row, known) if (one.queue, one.offset) == (row.queue, row.offset)]
+    there = [one for one in there if one.position != row.position and one.message != row.message]
+    return f"where it has stored {message_name(there[-1].message)}" if there else ""
+
+
+def _uncut(row: Row, known: Known) -> str:
+    """Return what a slave kept of an earlier epoch that its master's log does not hold."""
+    roles = [one for one in known.rows if one.f == "role" and one.epoch == row.epoch]
+    follows = {one.value.get("master") for one in roles if one.node == row.node and one.value.get("role") == "slave"}
+    begins = [one for one in roles if one.value.get("role") == "master" and one.node in follows]
+    end = begins[0].value.get("start") if begins else None
+    if not isinstance(end, int):
+        return ""
+    beyond = [one for one in _held(row, known) if one.epoch < row.epoch and one.end > end]
+    if not beyond:
+        return ""
+    kept = f"{message_name(beyond[0].message)} of epoch {beyond[0].epoch} (ends at {beyond[0].end})"
+    return f"and keeps {kept}, though the log of its master {begins[0].node} ended at {end}"
+
+
+def _repeated(row: Row, known: Known) -> str:
+    """Return how often a message may have been sent, if a node has stored it more often."""
+    if row.message < 0 or not known.one_clock:
+        return ""
+    sends = [one for one in known.before if one.f == "send" and one.message == row.message]
+    refused = {one.op for one in sends if one.type == "fail"}
+    asked = [one for one in sends if one.type == "invoke" and one.index not in refused]
+    mine = [one for one in known.before if one.f == "append" and (one.node, one.message) == (row.node, row.message)]
+    copies = {(one.position, one.epoch) for one in [*mine, row]}
+    return f"though it has been sent {numbered(len(asked), 'time')}" if 0 < len(asked) < len(copies) else ""
+
+
+def _altered(row: Row, known: Known) -> str:
+    """Return that a message has another content than was sent."""
+    if row.message < 0 or row.hash == -1:
+        return ""
+    sent = {one.hash for one in known.before if (one.f, one.type, one.message) == ("send", "invoke", row.message)}
+    return "with another content than was sent" if sent and row.hash not in sent else ""
+
+
+#: What rows of nodes may contradict, by name; the first that is found is told.
+_OF_TRACES: Mapping[str, Sequence[tuple[str, Callable[[Row, Known], str]]]] = {
+    "acked": [("unconfirmed", _unconfirmed), ("unsynced", _unsynced)],
+    "append": [("altered", _altered), ("reused", _reused), ("uncut", _uncut), ("repeated", _repeated)],
+    "applied": [("outside", _outside)],
+    "confirm": [("unreported", _unreported), ("uncounted", _uncounted)],
+    "recovered": [("relapsed", _relapsed)],
+    "tier_commit": [("unconfirmed", _unconfirmed_upload)],
+}

@@ -104,7 +104,7 @@ def _linked(
     words_x: int,
 ) -> Markup:  # fmt: skip
     """Draw an arrow with its second and its words; pointed at, it shows the command that prints its rows."""
-    y, ink = top + HIGH - 4, BAD if arrow.named or arrow.wrong else FAULT if arrow.source == FAULTS else INK
+    y, ink = top + HIGH - 4, BAD if arrow.named or arrow.why else FAULT if arrow.source == FAULTS else INK
     last = max((x for lane, x in xs.items() if lane in (arrow.source, *_targets(arrow, xs))), default=words_x)
     parts = [
         svg.hint(arrow.link(run), 200),

@@ -28,8 +28,10 @@ def selection(subject: Subject, history: History) -> list[Row]:
     """Return all rows that may matter, by index, each once; of faults only those that were injected."""
     records = list(_records(subject, history))
     logs = list(_logs(records, history))
+    logs += _went_on(records, history)
     found = [*subject.witnesses, *records, *_clients(subject, history), *logs]
-    found += _masters([*subject.witnesses, *records, *(row for row in logs if row.f == "truncate")], history)
+    decided = [row for row in logs if row.f in ("truncate", "confirm", "append")]
+    found += _masters([*subject.witnesses, *records, *decided], history)
     if subject.objects or any(row.f in ("applied", "raft") for row in subject.witnesses):
         found += _controllers(subject, history)
     found += _tier(subject, history)
@@ -88,6 +90,57 @@ def _logs(records: Sequence[Row], history: History) -> Iterator[Row]:
                 yield row
         for record in mine:
             yield from _reached(record, traced)
+
+
+def without(records: Sequence[Row], history: History) -> set[tuple[str, int]]:
+    """Return (node, epoch) in which a node that stored one of these records had to be without it, since the log of
+    that epoch's master did not reach so far."""
+    roles = [row for row in history.each(Role) if row.value.get("role") == "master"]
+    starts = [(row, start) for row in roles if isinstance(start := row.value.get("start"), int)]
+    return {
+        (record.node, master.epoch)
+        for record in records
+        for master, start in starts
+        if record.epoch < master.epoch and record.end > start and record.node != master.node
+    }
+
+
+def _went_on(records: Sequence[Row], history: History) -> Iterator[Row]:
+    """Yield what a node stored first in an epoch in which it had to be without one of these records."""
+    sought = without(records, history)
+    if not sought:
+        return
+    nodes, epochs = _set({node for node, _ in sought}), _set({epoch for _, epoch in sought})
+    mine = history.each(
+        Append,
+        keep=lambda t: pc.and_(pc.is_in(t["node"].cast(pa.string()), nodes), pc.is_in(t["epoch"], epochs)),
+    )
+    for row in mine:
+        if (row.node, row.epoch) in sought:
+            sought.discard((row.node, row.epoch))
+            yield row
+
+
+def staying(records: Sequence[Row], chosen: Sequence[Row], history: History) -> set[int]:
+    """Return the rows by which nodes showed that these records stay: they confirmed them, or went on with them in an
+    epoch in which they had to be without them."""
+    sought = without(records, history)
+    removals = [row for row in chosen if row.f in ("truncate", "bootstrap")]
+    found = set()
+    for record in records:
+        for row in chosen:
+            mine = row.node == record.node and row.in_node_order > record.in_node_order
+            if not mine or row.f not in ("confirm", "append"):
+                continue
+            same = (row.incarnation, row.epoch) == (record.incarnation, record.epoch)
+            confirmed = row.f == "confirm" and same and row.position >= record.end
+            gone = any(
+                cut.node == row.node and record.in_node_order < cut.in_node_order < row.in_node_order
+                for cut in removals
+            )
+            if confirmed or (row.f == "append" and (row.node, row.epoch) in sought and not gone):
+                found.add(row.index)
+    return found
 
 
 def took_away(cut: Row, record: Row) -> bool:

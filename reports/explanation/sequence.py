@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.driver import Evidence
@@ -13,10 +14,12 @@ from chaos.errors import BadInput, DamagedHistory
 from chaos.history.directory import read_verdict
 from chaos.history.history import History
 from chaos.history.row import Row
+from chaos.ops import DELIVERED
 from chaos.verdict import Anomaly, Validity
-from reports.explanation.contradictions import Known, contradiction, decision
+from reports.explanation.contradictions import Contradiction, Known, contradiction
+from reports.explanation.decisions import Decision, decisions, unplaced
 from reports.explanation.happens_before import happens_before
-from reports.explanation.selection import selection
+from reports.explanation.selection import selection, staying
 from reports.explanation.subject import subject
 from reports.explanation.words import targets, words
 from reports.printable import argument
@@ -34,8 +37,8 @@ DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "r
 class Arrow:
     """Who did what to whom, in seconds since the load began; ``source`` is ``target`` where a node did it by itself.
     ``count`` alike ones are folded into it: ``rows`` are all of them. ``named``: the law names one of the rows.
-    ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known. ``wrong``: it
-    contradicts a promise by itself; ``by_rows``: other rows show that, and not only its outcome."""
+    ``decided``: the methods of the nodes' code that decided it, as ``Class.method``, where that is known. ``why``: it
+    contradicts a promise by itself, as this sentence says. ``unplaced``: only its outcome shows that."""
 
     at_s: float
     source: str
@@ -46,8 +49,8 @@ class Arrow:
     named: bool
     decided: tuple[str, ...] = ()
     count: int = 1
-    wrong: bool = False
-    by_rows: bool = False
+    why: str = ""
+    unplaced: bool = False
 
     @property
     def phrase(self) -> str:
@@ -107,11 +110,13 @@ def violations(run: Path) -> list[Anomaly]:
     return verdict.violations
 
 
-def of_violation(found: Sequence[Anomaly], number: int, history: History) -> Explanation:
+def of_violation(
+    found: Sequence[Anomaly], number: int, history: History, decided: Mapping[int, Decision] | None = None
+) -> Explanation:
     """Return the slice of the violation ``number`` of all that were ``found``; without arrows where its rows are not in
-    the history."""
+    the history. ``decided``: the :func:`decisions` of all, where they are known already."""
     anomaly = found[number - 1]
-    arrows, left_out = sequence(anomaly, history)
+    arrows, left_out = sequence(anomaly, history, decisions(found, history) if decided is None else decided)
     return Explanation(
         run=history.run, law=anomaly.law, name=anomaly.name, text=anomaly.explanation, number=number, of=len(found),
         arrows=arrows, notes=_notes(history, left_out),
@@ -142,56 +147,64 @@ def _notes(history: History, left_out: int) -> list[str]:
     return notes
 
 
-def sequence(anomaly: Anomaly, history: History) -> tuple[list[Arrow], int]:
-    """Return the arrows of an anomaly of ``verdict.json``, by time, and how many were left out."""
+def sequence(
+    anomaly: Anomaly, history: History, decided: Mapping[int, Decision] = MappingProxyType({})
+) -> tuple[list[Arrow], int]:
+    """Return the arrows of an anomaly of ``verdict.json``, by time, and how many were left out. ``decided``: the rows
+    that laws call the decision by which some violation of the run came about."""
     import networkx
 
     about = subject(anomaly, history)
     chosen = selection(about, history) if about.witnesses else []
     graph = happens_before(chosen, about, history)
     named = {row.index for row in about.witnesses}
-    kept = named.union(*(networkx.ancestors(graph, index) for index in named))
+    ends = named | staying([row for row in about.witnesses if row.f == "append"], chosen, history)
+    kept = ends.union(*(networkx.ancestors(graph, index) for index in ends))
     sliced = [row for row in chosen if row.index in kept]
     if not history.one_clock:
         sliced.sort(key=lambda row: (row.time_ns, row.index))
-    meta, (decided, reason) = history.meta, decision(anomaly, sliced)
-    against = [
-        contradiction(
-            row,
-            Known(chosen, sliced[:place], meta.promises, history.one_clock, Evidence.CONFIRM in meta.reported),
-        )
-        for place, row in enumerate(sliced)
-    ]
-    drawn = [
-        replace(
-            _arrow(row, sliced[:place], graph, row.index in named, why),
-            wrong=bool(why) or row is decided,
-            by_rows=bool(why),
-        )
-        for place, (row, why) in enumerate(zip(sliced, against, strict=True))
-    ]
-    drawn = [
-        replace(arrow, text=f"{arrow.text}; {reason}") if reason and row is decided else arrow
-        for arrow, row in zip(drawn, sliced, strict=True)
-    ]
-    deciders = [_deciders(row, history.meta.decided_by) for row in sliced]
-    return fold([replace(arrow, decided=methods) for arrow, methods in zip(drawn, deciders, strict=True)])
+    meta, (stuck, reason) = history.meta, unplaced(anomaly, sliced)
+    drawn = []
+    for place, row in enumerate(sliced):
+        before = sliced[:place]
+        known = Known(chosen, before, meta.promises, history.one_clock, Evidence.CONFIRM in meta.reported)
+        wrong = contradiction(row, known) or decided.get(row.index)
+        arrow = _arrow(row, before, graph, row.index in named, wrong)
+        if row is stuck:
+            arrow = replace(arrow, text=f"{arrow.text}; {reason}") if reason else arrow
+            arrow = replace(arrow, why=arrow.why or arrow.text, unplaced=wrong is None)
+        drawn.append(replace(arrow, decided=_deciders(row, meta.decided_by, wrong)))
+    return fold(drawn)
 
 
-def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+#: What is known against a row: other rows, or a law.
+_Wrong = Contradiction | Decision | None
+
+
+def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]], wrong: _Wrong) -> tuple[str, ...]:
     """Return the methods behind what a node traced or answered."""
     if row.kind not in ("trace", "op") or not row.node:
         return ()
     details = (row.type, row.value.get("role"), row.entry.get("type"), *row.value)
     names = [*(f"{row.f} {detail}" for detail in details if isinstance(detail, str)), row.f]
+    if wrong is not None:
+        names = [wrong.name if isinstance(wrong, Decision) else f"{row.f} {wrong.name}", *names]
     return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 
 
-def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: bool, against: str) -> Arrow:
+def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: bool, wrong: _Wrong) -> Arrow:
     source, target = _ends(row, before, graph)
     what = f"{row.f} {row.type if row.kind == 'op' else row.value.get('role', '')}".strip()
-    text, at_s = words(row, before, against), row.at_s
-    return Arrow(at_s=at_s, source=source, target=target, what=what, text=text, rows=(row.index,), named=named)
+    text = words(row, before, wrong.text if isinstance(wrong, Contradiction) else "")
+    why = wrong.sentence if isinstance(wrong, Decision) else f"{_who(row, target)} {text}" if wrong else ""
+    return Arrow(
+        at_s=row.at_s, source=source, target=target, what=what, text=text, rows=(row.index,), named=named, why=why
+    )
+
+
+def _who(row: Row, target: str) -> str:
+    """Return who did it: a node that answers somebody does it itself, and a reader is given something."""
+    return row.node if row.kind == "op" and row.type == "ok" and row.f != DELIVERED else target
 
 
 def _ends(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any]) -> tuple[str, str]:
@@ -238,7 +251,7 @@ def _fold_anywhere(arrows: Sequence[Arrow]) -> list[Arrow]:
 
 
 def _like(arrow: Arrow) -> tuple[str, str, str, bool]:
-    return arrow.source, arrow.target, arrow.what, arrow.wrong
+    return arrow.source, arrow.target, arrow.what, bool(arrow.why)
 
 
 def _joined(one: Arrow, other: Arrow) -> Arrow:
@@ -248,6 +261,6 @@ def _joined(one: Arrow, other: Arrow) -> Arrow:
 
 def _rank(arrow: Arrow) -> int:
     """Return 0: the law names it, or it is wrong by itself, 1: it decided something, 2: it is a step on the way."""
-    if arrow.named or arrow.wrong:
+    if arrow.named or arrow.why:
         return 0
     return 1 if arrow.what.split()[0] in DECISIVE or arrow.source == "faults" else 2

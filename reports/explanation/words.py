@@ -67,7 +67,7 @@ def _trace(row: Row) -> str:
         case "acked":
             return f"acknowledges up to {row.position}"
         case "confirm":
-            return f"confirm offset {row.position}" + (f", {_set(value)}" if value.get("set") else "")
+            return f"confirms up to {row.position}" + (f", {_set(value)}" if value.get("set") else "")
         case "synced":
             return f"durable up to {row.position}"
         case "truncate":

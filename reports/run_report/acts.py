@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chaos.verdict import Anomaly
-from reports.explanation.contradictions import is_decision
+from reports.explanation.decisions import is_decision
 from reports.parts import Parts
 from reports.run_report.fates import Fate
 from reports.summary import Numbers, Story, Witness

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from chaos.ops import DELIVERED
 from chaos.verdict import Anomaly
-from reports.explanation.contradictions import is_decision
 from reports.explanation.sequence import Arrow, Explanation
 from reports.faults import FaultLine
 from reports.run_report.causes import Cause
@@ -70,23 +68,16 @@ def chain(cause: Cause, explanation: Explanation | None) -> list[Step]:
 def why_of(explanation: Explanation | None) -> Step | None:
     """Return the first step of a sequence that contradicts a promise by itself; None where there is none."""
     wrong = wrong_of(explanation)
-    if wrong is None or explanation is None:
+    if wrong is None:
         return None
-    own = is_decision(explanation.name) and wrong.named
-    text = shown(explanation.text.rstrip(".")) if own else shown(f"{_who(wrong)} {wrong.phrase}")
-    decided = wrong.decided if own or wrong.by_rows else ()
+    decided = () if wrong.unplaced else wrong.decided
+    text = shown(wrong.why.rstrip("."))
     return Step(kind=StepKind.WHY, at_s=wrong.at_s, text=text, decided=decided, row=wrong.rows[0])
 
 
 def wrong_of(explanation: Explanation | None) -> Arrow | None:
     """Return the first event that contradicts a promise by itself."""
-    return next((arrow for arrow in explanation.arrows if arrow.wrong), None) if explanation else None
-
-
-def _who(arrow: Arrow) -> str:
-    """Return who did it: a node that answers somebody does it itself, and a reader is given something."""
-    answers = arrow.what.partition(" ")[2] == "ok" and not arrow.what.startswith(DELIVERED)
-    return arrow.source if answers else arrow.target
+    return next((arrow for arrow in explanation.arrows if arrow.why), None) if explanation else None
 
 
 def shown(text: str) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from chaos.history.history import History
 from chaos.verdict import Anomaly
 from reports.explanation import diagram
-from reports.explanation.contradictions import is_decision
+from reports.explanation.decisions import decisions, is_decision
 from reports.explanation.sequence import Arrow, Explanation, of_violation
 from reports.explanation.subject import Subject, subject
 from reports.run_report.cause_groups import representatives
@@ -53,11 +53,11 @@ def quoted(arrow: Arrow) -> Sequence[int]:
 def explanations(causes: Sequence[Cause], broken: Sequence[Anomaly], history: History) -> Mapping[int, Explanation]:
     """Return explanations by place of the cause, one for each way. ``broken`` are all violations of the run, as the
     verdict orders them."""
-    found = {}
+    found, decided = {}, decisions(broken, history)
     for place in representatives(causes, WAYS):
-        tried = [of_violation(broken, one.place + 1, history) for one in _violations(causes[place])]
+        tried = [of_violation(broken, one.place + 1, history, decided) for one in _violations(causes[place])]
         tried = [one for one in tried if one.arrows]
-        telling = [one for one in tried if any(arrow.wrong for arrow in one.arrows)]
+        telling = [one for one in tried if any(arrow.why for arrow in one.arrows)]
         if tried:
             found[place] = (telling or tried)[0]
     return found

@@ -26,7 +26,7 @@ from chaos.judging.in_process import InProcess
 from chaos.judging.summary import divide
 from chaos.ops import DELIVERED, SEQUENCE_BITS
 from chaos.verdict import Anomaly
-from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier
+from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier, without
 from reports.explanation.subject import Subject
 from reports.faults import fault_lines
 from reports.operations import Operations
@@ -128,7 +128,10 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     records = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
     among = {piece for record in records for piece in notes.past(record)}
     reached = found.whole.only(_reaching(records), among=among)
-    rows = _joined(found.drawn.table, pa.concat_tables([near.table, reached.table]))
+    sought = without(records, found.drawn)
+    among = {piece for node, epoch in sought for piece in notes.appended(node, epoch)}
+    went_on = found.whole.only(_first_appends(sought), among=among)
+    rows = _joined(found.drawn.table, pa.concat_tables([near.table, reached.table, went_on.table]))
     return found.whole.with_rows(rows, found.drawn.damage)
 
 
@@ -183,6 +186,19 @@ def _reaching(records: Iterable[Row]) -> Keep:
                         past &= epoch == one[3]
                     found[chosen[at[np.flatnonzero(past)[:1]]]] = True
         return found
+
+    return keep
+
+
+def _first_appends(sought: Collection[tuple[str, int]]) -> Keep:
+    """Return what keeps, of some rows, what each of these nodes stored first in that epoch."""
+
+    def keep(rows: pa.Table) -> Any:
+        stored = rows.filter(pc.equal(rows["f"], Append.f)).select(["index", "node", "epoch"])
+        node, epoch = stored["node"].cast(pa.string()).to_numpy(), stored["epoch"].to_numpy()
+        firsts = [np.flatnonzero((node == one) & (epoch == number))[:1] for one, number in sought]
+        places = np.concatenate([np.zeros(0, np.int64), *firsts])
+        return _numbered(rows, stored["index"].to_numpy()[places].tolist())
 
     return keep
 

@@ -117,6 +117,12 @@ class Notes:
         order = np.lexsort((self._least["step"][mine], self._least["incarnation"][mine]))
         return found | self._of(self._first[mine][order[-1:]])
 
+    def appended(self, node: str, epoch: int) -> set[range]:
+        """Of those in which this node may first have appended in this epoch."""
+        mine = (self._f == "append") & (self._node == node)
+        mine &= (self._least["epoch"] <= epoch) & (self._highest["epoch"] >= epoch)
+        return self._of(np.sort(self._first[mine])[:FIRST])
+
     def past(self, record: Row) -> set[range]:
         """Of those, for each name, in which a node may first have gone past a record in that incarnation."""
         mine = (self._node == record.node) & (self._highest["position"] >= record.end)

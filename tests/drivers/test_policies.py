@@ -26,7 +26,8 @@ def test_each_method_that_decides_is_one_of_the_reference_system() -> None:
     known = classes()
     for method in {method for methods in DECIDED_BY.values() for method in methods}:
         cls, _, name = method.partition(".")
-        assert len(known[cls]) == 1 and callable(getattr(known[cls][0], name)), method
+        found = [getattr(one, name) for one in known[cls] if hasattr(one, name)]
+        assert len(found) == 1 and (callable(found[0]) or isinstance(found[0], property)), method
 
 
 def test_a_driver_that_says_nothing_names_no_methods() -> None:
