@@ -45,7 +45,7 @@ def _lines(finding: Finding) -> Iterator[str]:
 def _step(step: Step) -> str:
     at = "" if step.at_s is None else f"{step.at_s:.3f} s, "
     decided = f", decided by {' or '.join(step.decided)}" if step.decided else ""
-    return f"{at}{step.kind}: {step.text}{decided}"
+    return f"{at}{step.label}: {step.text}{decided}"
 
 
 def _fenced(text: str, language: str) -> list[str]:

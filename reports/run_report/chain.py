@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from chaos.verdict import Anomaly
 from reports.explanation.sequence import Arrow, Explanation
 from reports.faults import FaultLine
 from reports.run_report.causes import Cause
+from reports.run_report.headlines import worst
 from reports.run_report.master_terms import EpochChange, MasterTerm
 from reports.run_report.story import gone, joined, named_fault, numbered, seconds, took
 
@@ -36,13 +36,19 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step, in seconds since the load began (None: not known). ``decided``: the methods of the system's code that
-    took the decision, as ``Class.method``, where that is known; ``row``: its row in the history, -1 for none."""
+    took the decision, as ``Class.method``, where that is known; ``row``: its row in the history, -1 for none.
+    ``label``: its kind for people."""
 
     kind: StepKind
     at_s: float | None
     text: str
     decided: tuple[str, ...] = ()
     row: int = -1
+    is_loss: bool = False
+
+    @property
+    def label(self) -> str:
+        return "outcome" if self.kind is StepKind.OUTCOME and not self.is_loss else str(self.kind)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -110,6 +116,8 @@ def _faults(cause: Cause) -> Iterator[Step]:
         more = len(cause.faults) - NAMED
         text = joined([*texts, *([numbered(more, "more fault")] if more > 0 else [])])
         yield Step(kind=StepKind.MEANWHILE, at_s=cause.faults[0].asked_s, text=text)
+    elif cause.always:
+        yield Step(kind=StepKind.MEANWHILE, at_s=None, text="no fault was in force")
 
 
 def _deed(fault: FaultLine, change: EpochChange | None) -> str:
@@ -142,14 +150,19 @@ def _outcome(cause: Cause, explanation: Explanation | None, why: Step | None) ->
             )
             for tail in cause.tails[:NAMED]
         ]
-        yield Step(kind=StepKind.OUTCOME, at_s=cause.tails[-1].at_s, text=f"{joined(cuts)}; {gone(cause)}")
+        yield Step(
+            kind=StepKind.OUTCOME, at_s=cause.tails[-1].at_s, text=f"{joined(cuts)}; {gone(cause)}", is_loss=True
+        )
         return
-    found: Anomaly | None = cause.violations[0].anomaly if cause.violations else None
+    name = worst({violation.anomaly.name: 1 for violation in cause.violations})
+    found = next((one.anomaly for one in cause.violations if one.anomaly.name == name), None)
     if explanation is not None and (found is None or not found.rows):
         text = explanation.text
     else:
         text = found.explanation if found else ""
     text = shown(_briefly(text.rstrip(".")))
     if text and (why is None or text != why.text):
-        named = [arrow.at_s for arrow in explanation.arrows if arrow.named] if explanation else []
+        own = set(found.rows) if found is not None and found.rows else None
+        arrows = [arrow for arrow in explanation.arrows if arrow.named] if explanation else []
+        named = [arrow.at_s for arrow in arrows if own is None or own.intersection(arrow.rows)]
         yield Step(kind=StepKind.OUTCOME, at_s=max(named, default=None), text=text)

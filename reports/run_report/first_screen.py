@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.history.run_meta import SIMULATED, RunMeta
@@ -12,7 +12,7 @@ from chaos.verdict import RunVerdict, Validity
 from reports.fault_latency import FaultLatency
 from reports.printable import argument
 from reports.run_report.cause_groups import CauseGroup, began_s
-from reports.run_report.chain import Step
+from reports.run_report.chain import NOT_KNOWN, Step, StepKind
 from reports.run_report.diagnosis import Diagnosis, diagnosis
 from reports.run_report.headlines import headline
 from reports.run_report.judged import JudgedRun
@@ -84,7 +84,7 @@ def first_screen(run: JudgedRun) -> FirstScreen:
         title=headline(verdict, run.story),
         counts=list(_counts(verdict, run.story)),
         tested=list(_tested(meta, verdict, run.story)),
-        chain=causes[0].chain if invalid else (),
+        chain=_chain(causes) if invalid else (),
         again=_again(causes[0]) if invalid else (),
         also=causes[0].also if invalid else (),
         more=len(causes) - 1 if invalid else 0,
@@ -93,6 +93,20 @@ def first_screen(run: JudgedRun) -> FirstScreen:
         proposals=list(_proposals(verdict, meta)),
         latencies=run.story.fault_latencies,
     )
+
+
+def _chain(causes: Sequence[CauseGroup]) -> list[Step]:
+    """Return the steps of the first cause; where no row says why, with the first decision before its outcome that broke
+    another promise."""
+    steps = causes[0].chain
+    ends = [step.at_s for step in steps if step.kind is StepKind.OUTCOME and step.at_s is not None]
+    others = [(step, number) for number, cause in enumerate(causes[1:], 2) for step in cause.chain]
+    made = [(step.at_s, number, step) for step, number in others if step.kind is StepKind.WHY and step.at_s is not None]
+    at_s, number, before = min(made, default=(None, 0, None), key=lambda one: one[:2])
+    if before is None or at_s is None or (ends and at_s > min(ends)):
+        return steps
+    text = f"{NOT_KNOWN}. Before it, at {at_s:.3f} s (cause {number}): {before.text}"
+    return [replace(step, text=text) if step.text == NOT_KNOWN else step for step in steps]
 
 
 def _counts(verdict: RunVerdict, story: Story) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _lines_of(screen: FirstScreen) -> Iterator[str]:
     for step in screen.chain:
         at = "" if step.at_s is None else f"{step.at_s:.3f} s "
         decided = f" (decided by {' or '.join(step.decided)})" if step.decided else ""
-        yield f"{at}{step.kind}: {step.text}{decided}"
+        yield f"{at}{step.label}: {step.text}{decided}"
 
 
 def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple[str, str]]:
