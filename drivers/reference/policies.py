@@ -12,6 +12,8 @@ _ROWS: Mapping[str, Sequence[str]] = {
     "append repeated": ("ProducerRequests.late",),
     "append reused": ("Broker.next_offset",),
     "append uncut": ("Replication.truncation_point",),
+    "commit early": ("ProducerRequests.commit",),
+    "commit lowered": ("Queues._commit",),
     "confirm": ("SlaveReplication._advance",),
     "confirm acks": ("Replication.confirm_members", "Replication.confirm_end"),
     "confirm uncounted": ("MasterReplication.proposed_sets", "Replication.confirm_members"),

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.driver import Profile
+from chaos.events import Commit
 from chaos.history.row import Row
+from chaos.operations import CommitOffset
 from reports.run_report.story import message_name, numbered
 
 
@@ -47,7 +49,7 @@ def _finds(row: Row, known: Known) -> Sequence[tuple[str, Callable[[Row, Known],
     if row.f == "delivered":
         return [("altered", _altered), *([("unconfirmed", _unconfirmed_read)] if known.confirms else [])]
     if row.kind == "op" and row.type == "ok":
-        return [("deposed", _answer)]
+        return [("early", _early)] if row.f == CommitOffset.f else [("deposed", _answer)]
     return _OF_TRACES.get(row.f, ()) if row.kind == "trace" else ()
 
 
@@ -130,6 +132,27 @@ def _uncounted(row: Row, known: Known) -> str:
     counts_on = [*counted, *(proposed if isinstance(proposed, list) else ())]
     others = [str(one) for one in members if one not in counts_on]
     return f"though {', '.join(others)} {'is' if len(others) == 1 else 'are'} in the set, too" if others else ""
+
+
+def _early(row: Row, known: Known) -> str:
+    """Return that an offset of a group was called stored before it had taken effect on the node that says so."""
+    call = next((one for one in known.before if one.index == row.op), row)
+    effects = [one for one in known.rows if _is_effect(one, row)]
+    there = [one for one in effects if one.node == row.node and one.index < row.index and one.offset >= call.offset]
+    return f"though it had not taken effect on {row.node}" if known.one_clock and effects and not there else ""
+
+
+def _lowered(row: Row, known: Known) -> str:
+    """Return to which offset a group had gone when a later record took it back."""
+    mine = [one for one in known.before if _is_effect(one, row) and _lived_before(one, row)]
+    highest = max((one.offset for one in mine if one.position < row.position), default=-1)
+    return f"though {highest} had taken effect" if row.offset < highest else ""
+
+
+def _is_effect(one: Row, other: Row) -> bool:
+    """Return whether by one row an offset took effect of the group that the other row is about."""
+    same = (one.queue, one.value.get("group")) == (other.queue, other.value.get("group"))
+    return one.kind == Commit.kind and one.f == Commit.f and same
 
 
 def _answer(row: Row, known: Known) -> str:
@@ -227,6 +250,7 @@ _OF_TRACES: Mapping[str, Sequence[tuple[str, Callable[[Row, Known], str]]]] = {
     "acked": [("unconfirmed", _unconfirmed), ("unsynced", _unsynced)],
     "append": [("altered", _altered), ("reused", _reused), ("uncut", _uncut), ("repeated", _repeated)],
     "applied": [("outside", _outside)],
+    "commit": [("lowered", _lowered)],
     "confirm": [("unreported", _unreported), ("uncounted", _uncounted)],
     "recovered": [("relapsed", _relapsed)],
     "tier_commit": [("unconfirmed", _unconfirmed_upload)],

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaos.events import Append, Applied, RaftRole, Role, SyncStateSet
+from chaos.events import Append, Applied, Commit, RaftRole, Role, SyncStateSet
 from chaos.history.history import History
 from chaos.history.row import Row
-from reports.explanation.subject import Subject
+from reports.explanation.subject import Subject, is_about_group
 
 #: Rows by which a node shows that it holds a record durably, confirmed it, or let a producer know.
 REACHED = ("synced", "confirm", "acked")
@@ -34,7 +34,7 @@ def selection(subject: Subject, history: History) -> list[Row]:
     found += _masters([*subject.witnesses, *records, *decided], history)
     if subject.objects or any(row.f in ("applied", "raft") for row in subject.witnesses):
         found += _controllers(subject, history)
-    found += _tier(subject, history)
+    found += [*_tier(subject, history), *_commits(subject, history)]
     if not history.has_traces:
         found += _polls(subject, history)
     found += injections(history)
@@ -232,6 +232,29 @@ def _tier(subject: Subject, history: History) -> Iterator[Row]:
     for row in history.each("trace", *TIER_ROWS):
         if _word(row, "request") in requests or (row.queue, _word(row, "version")) in versions:
             yield row
+
+
+def _commits(subject: Subject, history: History) -> Iterator[Row]:
+    """Yield where the offsets of its groups took effect on each node: the first one, the first as far as a witness
+    says, and where one takes a group back, with the one before."""
+    if not subject.groups:
+        return
+    named = {(row.queue, str(row.value["group"]), row.offset) for row in subject.witnesses if is_about_group(row)}
+    last: dict[tuple[str, int, str], Row] = {}
+    queues = _set({queue for queue, _ in subject.groups})
+    for row in history.each(Commit, keep=lambda t: pc.is_in(t["queue"], queues)):
+        group = str(row.value.get("group"))
+        if (row.queue, group) not in subject.groups:
+            continue
+        before = last.get((row.node, row.queue, group))
+        last[row.node, row.queue, group] = row
+        reached = before.offset if before else -1
+        if before is None or any(
+            reached < offset <= row.offset for queue, name, offset in named if (queue, name) == (row.queue, group)
+        ):
+            yield row
+        elif before and row.offset < before.offset:
+            yield from (before, row)
 
 
 def is_of_tier(row: Row) -> bool:

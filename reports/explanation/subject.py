@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chaos.events import Commit
 from chaos.history.history import History
 from chaos.history.row import Row
+from chaos.operations import CommitOffset, CommittedOffset
 from chaos.verdict import Anomaly
 
 #: So many rows of an anomaly are followed, and so many messages.
@@ -19,12 +21,13 @@ WITNESSES, MESSAGES = 24, 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """``witnesses`` are the rows that the law names, with the calls that they answer. ``places`` are (queue,
-    offset)."""
+    offset), ``groups`` (queue, consumer group) whose offsets it is about."""
 
     witnesses: Sequence[Row]
     messages: frozenset[int]
     places: frozenset[tuple[int, int]]
     objects: frozenset[str]
+    groups: frozenset[tuple[int, str]]
 
     @property
     def first(self) -> Row:
@@ -48,7 +51,14 @@ def subject(anomaly: Anomaly, history: History) -> Subject:
         messages=frozenset(list(dict.fromkeys(one for one in messages if one >= 0))[:MESSAGES]),
         places=frozenset(list(dict.fromkeys(one for one in [first, *copies] if min(one) >= 0))[:MESSAGES]),
         objects=frozenset(str(row.value["object"]) for row in named if "object" in row.value),
+        groups=frozenset((row.queue, str(row.value["group"])) for row in named if is_about_group(row)),
     )
+
+
+def is_about_group(row: Row) -> bool:
+    """Return whether a row is about the offset of a consumer group: a client stored it or asked for it, or it took
+    effect."""
+    return row.f in (CommitOffset.f, CommittedOffset.f, Commit.f) and "group" in row.value
 
 
 def _ends_of(calls: Collection[int], history: History) -> list[Row]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from chaos.history.row import Row
 from reports.explanation.happens_before import hit_by
+from reports.explanation.subject import is_about_group
 from reports.run_report.story import NAMED, message_name
 
 
@@ -41,14 +42,17 @@ def _operation(row: Row, before: Sequence[Row], against: str) -> str:
         details = [str(row.value[one]) for one in ("address", "expected", "members", "epoch") if row.value.get(one)]
         name += " ".join(["", str(row.value["object"]), *details])
     elif row.queue >= 0:
-        name += f" of queue {row.queue}"
+        name += f" of queue {row.queue}" + (f" for {row.value['group']}" if is_about_group(row) else "")
     if row.f == "delivered":
         return f"is given {message_name(row.message)} at offset {row.offset}" + (f", {against}" if against else "")
     if row.type == "invoke":
         return name
     ends = {"ok": "ok", "fail": "refused", "info": "result unknown"}
     at = f" at offset {row.offset}" if row.offset >= 0 and row.type == "ok" else ""
-    return f"{name}: {ends.get(row.type, row.type)}{at}{_believed(row, before, against)}"
+    outcome = f"{name}: {ends.get(row.type, row.type)}{at}"
+    if is_about_group(row):
+        return outcome + (f", {against}" if against else "")
+    return f"{outcome}{_believed(row, before, against)}"
 
 
 def _believed(row: Row, before: Sequence[Row], against: str) -> str:
@@ -68,6 +72,8 @@ def _trace(row: Row) -> str:
             return f"acknowledges up to {row.position}"
         case "confirm":
             return f"confirms up to {row.position}" + (f", {_set(value)}" if value.get("set") else "")
+        case "commit":
+            return f"lets group {value.get('group')} go on at offset {row.offset} of queue {row.queue}"
         case "synced":
             return f"durable up to {row.position}"
         case "truncate":

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.errors import DamagedHistory
-from chaos.events import Append
+from chaos.events import Append, Commit
 from chaos.history.columns import VALUE, Kind
 from chaos.history.history import History
 from chaos.history.row import Keep, Row
@@ -120,8 +120,11 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     places = places.union(*(subject.places for subject in subjects))
     messages = {message for message, _ in examples}.union(*(subject.messages for subject in subjects))
     tier = any(is_of_tier(row) for subject in subjects for row in subject.witnesses)
-    among = None if tier else notes.about(messages, places)
-    near = found.whole.only(lambda rows: _near(rows, places, messages, tier), among=among)
+    queues = {queue for subject in subjects for queue, _ in subject.groups}
+    among = None if tier or queues else notes.about(messages, places)
+    near = found.whole.only(
+        lambda rows: pc.or_(_near(rows, places, messages, tier), _commits(rows, queues)), among=among
+    )
     followed = {message for subject in subjects for message in subject.messages}
     followed_at = {place for subject in subjects for place in subject.places}
     appends = near.each(Append)
@@ -158,6 +161,11 @@ def _near(rows: pa.Table, places: Collection[tuple[int, int]], messages: Collect
         traced = pc.and_(pc.equal(rows["kind"], str(Kind.TRACE)), pc.is_in(rows["f"], pa.array(TIER_ROWS)))
         found = pc.or_(found, traced)
     return found
+
+
+def _commits(rows: pa.Table, queues: Collection[int]) -> Any:
+    """Return where offsets of consumer groups took effect in these queues."""
+    return pc.and_(pc.equal(rows["f"], Commit.f), pc.is_in(rows["queue"], _set(queues)))
 
 
 def _reaching(records: Iterable[Row]) -> Keep:

@@ -106,6 +106,32 @@ def test_a_message_has_the_content_that_was_sent() -> None:
     assert [row for row, _, _ in found] == [stored] and found[0][1].endswith("with another content than was sent")
 
 
+def went_back(history: MadeHistory, *offsets: int) -> tuple[int, int]:
+    """A client commits offset 5, of which broker-0 reports these as taken effect; return what the law names."""
+    call = history.invoke("commit", queue=0, offset=5, value={"group": "g"})
+    for position, offset in enumerate(offsets):
+        history.trace("broker-0", "commit", queue=0, offset=offset, position=position, value={"group": "g"})
+    history.trace("broker-1", "commit", queue=0, offset=1, position=0, value={"group": "g"})
+    done = history.complete(call, offset=5, node="broker-0", epoch=1)
+    return done, history.committed(2)
+
+
+@pytest.mark.parametrize(("offsets", "early"), [([5], False), ([7], False), ([4], True), ([], True)])
+def test_an_offset_has_taken_effect_when_it_is_called_stored(offsets: list[int], early: bool) -> None:
+    history = MadeHistory()
+    history.trace("broker-0", "commit", queue=0, offset=0, position=0, value={"group": "g"})
+    done, asked = went_back(history, *offsets)
+    found = whys(of(history, done, asked, name="commit-regression", decided_by="commit early"))
+    assert found == [(done, "though it had not taken effect on broker-0", ("Class.method",))] * early
+
+
+def test_a_later_record_takes_no_group_back() -> None:
+    history = MadeHistory()
+    done, asked = went_back(history, 5, 2)
+    ((_, text, decided),) = whys(of(history, done, asked, name="commit-regression", decided_by="commit lowered"))
+    assert (text, decided) == ("though 5 had taken effect", ("Class.method",))
+
+
 def vote_twice(history: MadeHistory) -> tuple[int, int]:
     first, second = (history.trace("controller-0", "vote", epoch=3, value={"candidate": f"c-{n}"}) for n in (1, 2))
     return first, second
