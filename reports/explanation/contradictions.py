@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from chaos.driver import Profile
 from chaos.events import Commit
 from chaos.history.row import Row
-from chaos.operations import CommitOffset
+from chaos.operations import CommitOffset, ReadObject
 from reports.run_report.story import message_name, numbered
 
 
@@ -49,7 +49,7 @@ def _finds(row: Row, known: Known) -> Sequence[tuple[str, Callable[[Row, Known],
     if row.f == "delivered":
         return [("altered", _altered), *([("unconfirmed", _unconfirmed_read)] if known.confirms else [])]
     if row.kind == "op" and row.type == "ok":
-        return [("early", _early)] if row.f == CommitOffset.f else [("deposed", _answer)]
+        return [("early", _early)] if row.f == CommitOffset.f else [("deposed", _answer), ("behind", _behind)]
     return _OF_TRACES.get(row.f, ()) if row.kind == "trace" else ()
 
 
@@ -164,6 +164,19 @@ def _answer(row: Row, known: Known) -> str:
         return ""
     newer = [one for one in leads if one.epoch > mine[-1].epoch]
     return f"but {newer[-1].node} leads term {newer[-1].epoch} since row {newer[-1].index}" if newer else ""
+
+
+def _behind(row: Row, known: Known) -> str:
+    """Return which change of an object a controller had not applied when it answered a read, though another one had
+    before that was asked for."""
+    if row.f != ReadObject.f or not known.one_clock:
+        return ""
+    changes = [one for one in known.rows if one.f == "applied" and one.entry.get("group") == row.value.get("object")]
+    mine = [one.position for one in changes if one.node == row.node and one.index < row.index]
+    newer = [
+        one for one in changes if one.node != row.node and one.index < row.op and mine and one.position > max(mine)
+    ]
+    return f"though {newer[0].node} had applied entry {newer[0].position} in row {newer[0].index}" if newer else ""
 
 
 def _outside(row: Row, known: Known) -> str:

@@ -187,8 +187,10 @@ def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]], wrong: _Wrong) 
         return ()
     details = (row.type, row.value.get("role"), row.entry.get("type"), *row.value)
     names = [*(f"{row.f} {detail}" for detail in details if isinstance(detail, str)), row.f]
-    if wrong is not None:
-        names = [wrong.name if isinstance(wrong, Decision) else f"{row.f} {wrong.name}", *names]
+    if isinstance(wrong, Decision):  # other decisions may stand behind such rows
+        names = [wrong.name]
+    elif wrong is not None:
+        names = [f"{row.f} {wrong.name}", *names]
     return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 
 

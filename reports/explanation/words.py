@@ -59,7 +59,7 @@ def _believed(row: Row, before: Sequence[Row], against: str) -> str:
     """Say of a controller's answer which term it believed to lead, and who led a newer one by then."""
     mine = [one for one in before if one.f == "raft" and one.node == row.node]
     if not mine or mine[-1].value.get("role") != "leader":
-        return ""
+        return f", {against}" if against else ""
     return f" (by the leader of term {mine[-1].epoch}{f', {against}' if against else ''})"
 
 

@@ -132,6 +132,20 @@ def test_a_later_record_takes_no_group_back() -> None:
     assert (text, decided) == ("though 5 had taken effect", ("Class.method",))
 
 
+@pytest.mark.parametrize(("applied", "behind"), [([1], True), ([1, 2], False), ([], False)])
+def test_a_read_shows_what_was_applied_before_it_was_asked_for(applied: list[int], behind: bool) -> None:
+    history = MadeHistory()
+    first = history.complete(history.invoke("read", value={"object": "o"}), node="controller-1")
+    for node, positions in (("controller-1", [1, 2]), ("controller-0", applied)):
+        for position in positions:
+            entry = {"type": "alter", "group": "o", "broker": f"a-{position}"}
+            history.trace(node, "applied", position=position, epoch=1, value={"entry": entry})
+    asked = history.invoke("read", value={"object": "o"})
+    read = history.complete(asked, node="controller-0")
+    found = whys(of(history, first, read, name="not-linearizable", decided_by="read behind"))
+    assert [(row, decided) for row, _, decided in found] == [(read, ("Class.method",))] * behind
+
+
 def vote_twice(history: MadeHistory) -> tuple[int, int]:
     first, second = (history.trace("controller-0", "vote", epoch=3, value={"candidate": f"c-{n}"}) for n in (1, 2))
     return first, second
