@@ -76,6 +76,8 @@ def _trace(row: Row) -> str:
             return f"lets group {value.get('group')} go on at offset {row.offset} of queue {row.queue}"
         case "synced":
             return f"durable up to {row.position}"
+        case "tier_commit":
+            return f"commits version {value.get('version')} of the manifest of queue {row.queue}, up to {row.position}"
         case "truncate":
             return f"cuts its log from {value.get('old_end', '?')} to {row.position}"
         case "recovered":
