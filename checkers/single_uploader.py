@@ -57,7 +57,7 @@ PROMISE = Promise(
             name=FOREIGN_DELETE,
             meaning="a deletion in the tier came from a node that was not master",
             headline=("A node that was not master deleted from the tier",),
-            decision=(StoreDelete,),
+            decision=(TierRequest, StoreDelete),
         ),
         AnomalyKind(
             name=SUCCESSOR_JUDGED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.events import Applied, EntriesCut, RaftMembers, RaftRole, Vote
+from chaos.events import Applied, EntriesCut, RaftMembers, RaftRole, TermRaised, Vote
 from chaos.law import AnomalyKind, Promise
 from chaos.operations import Operation
 from checkers._facts import promptness
@@ -69,7 +69,7 @@ PROMISE = Promise(
             name=LEADER_DESERTED,
             meaning="a controller turned to a candidate although it had just heard its leader",
             headline=("A controller left a leader that it had just heard",),
-            decision=(RaftRole,),
+            decision=(RaftRole, TermRaised),
         ),
         AnomalyKind(
             name=votes.TWO_VOTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.events import Acked, Retention
 from chaos.law import AnomalyKind, Harm, Promise
+from chaos.operations import Bounds, Pull
 from checkers._facts.retention import EARLY_RETENTION
 
 LOST = "lost"
@@ -76,7 +77,7 @@ PROMISE = Promise(
             meaning="something that had to be kept was deleted, or reported as deleted",
             headline=("Retention removed what had to be kept",),
             harm=Harm.DATA,
-            decision=(Retention,),
+            decision=(Retention, Pull, Bounds),
         ),
         AnomalyKind(
             name=LATE_RETENTION, meaning="a replica's log kept much more than it has to, although it might delete that"

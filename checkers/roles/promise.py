@@ -28,7 +28,7 @@ PROMISE = Promise(
             name=TWO_MASTERS,
             meaning="two masters of one epoch, a master that was not elected, or two leaders of one term",
             headline=("Two masters of one epoch",),
-            decision=(Role, RaftRole),
+            decision=(Role, RaftRole, Applied),
         ),
         AnomalyKind(
             name=EPOCH_REGRESSION,

@@ -172,7 +172,7 @@ def sequence(
         arrow = _arrow(row, before, graph, row.index in named, wrong)
         if row is stuck:
             arrow = replace(arrow, text=f"{arrow.text}; {reason}") if reason else arrow
-            arrow = replace(arrow, why=arrow.why or arrow.text, unplaced=wrong is None)
+            arrow = replace(arrow, why=arrow.why or f"{_who(row, arrow.target)} {arrow.text}", unplaced=wrong is None)
         drawn.append(replace(arrow, decided=_deciders(row, meta.decided_by, wrong)))
     return fold(drawn)
 
