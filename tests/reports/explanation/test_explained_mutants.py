@@ -20,7 +20,7 @@ OTHERS = 5
 #: Policy methods that decided the outcome of each mutant's scenario, besides the one that the mutant overrides.
 DECIDED: Mapping[str, set[str]] = {
     "ack-before-replication": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.truncate"},
-    "truncation-only-in-memory": {"Replicas.candidates", "Replication.truncation_point", "CommitLog.is_sound"},
+    "truncation-only-in-memory": {"Replicas.candidates", "Replication.truncation_point"},
     "read-without-quorum": {"RaftPolicy.may_vote"},
 }
 #: Mutant → its scenario, and what its explanation must hold: a kind of row → the words with which one of them is told.
@@ -51,6 +51,7 @@ PLANTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "role master": r"master in epoch 3",
             "role slave": r"slave of broker-\d in epoch 3",
             "truncate": r"cuts its log from \d+ to \d+",
+            "confirm": r"confirms up to \d+",
             "kill": r"kill of broker-1",
             "start": r"start",
             "recovered": r"comes back with its log up to \d+, past the \d+ to which it was cut in row \d+",
