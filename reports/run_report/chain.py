@@ -117,7 +117,7 @@ def _faults(cause: Cause) -> Iterator[Step]:
         text = joined([*texts, *([numbered(more, "more fault")] if more > 0 else [])])
         yield Step(kind=StepKind.MEANWHILE, at_s=cause.faults[0].asked_s, text=text)
     elif cause.always:
-        yield Step(kind=StepKind.MEANWHILE, at_s=None, text="no fault was in force")
+        yield Step(kind=StepKind.MEANWHILE, at_s=None, text="It also shows while no fault is in force")
 
 
 def _deed(fault: FaultLine, change: EpochChange | None) -> str:
