@@ -109,7 +109,7 @@ class Launch:
             *inventory,
         ]
         words += ["--no-loss-by-policy"] if self.no_loss_by_policy else []
-        return shlex.join([*words, "--mutant", self.mutant] if self.mutant else words)
+        return shlex.join([*words, "--bug", self.mutant] if self.mutant else words)
 
 
 def start(

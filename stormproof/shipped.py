@@ -1,7 +1,7 @@
 """The experiments that come with Stormproof, by name.
 
 ``examples/`` are for people to start from, in folders by purpose; ``tests/scenarios/`` bring the reference system into
-one corner each, where planted bugs show. Both are in the wheel, so that every command that ``stormproof list mutants``
+one corner each, where planted bugs show. Both are in the wheel, so that every command that ``stormproof list bugs``
 gives works wherever Stormproof is installed.
 """
 

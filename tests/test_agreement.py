@@ -127,7 +127,7 @@ def test_the_correct_system_is_valid_everywhere(
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
-        words = (*where, "--seed", str(seed), "--mutant", case.mutant)
+        words = (*where, "--seed", str(seed), "--bug", case.mutant)
         seen.append(judged(tmp_path, HEAD + case.faults, *words))
         if seen[-1]["verdict"] == "INVALID" and set(case.shows) & set(seen[-1]["anomalies"]):
             return

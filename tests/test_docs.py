@@ -92,10 +92,10 @@ FOLDERS = "benchmarks|chaos|checkers|docs|drivers|examples|images|nemesis|refere
 
 
 def promised_mutants(text: str) -> list[str]:
-    """The names of mutants in a document: after ``--mutant``, unless it shows that one being refused, and kebab-case
+    """The names of mutants in a document: after ``--bug``, unless it shows that one being refused, and kebab-case
     names of code in each paragraph that speaks of mutants or planted bugs."""
-    refused = re.findall(r"unknown mutant '([a-z0-9-]+)'", text)
-    named = [name for name in re.findall(r"--mutant ([a-z0-9-]+)", text) if name not in refused]
+    refused = re.findall(r"unknown planted bug '([a-z0-9-]+)'", text)
+    named = [name for name in re.findall(r"--bug ([a-z0-9-]+)", text) if name not in refused]
     for paragraph in re.split(r"\n\s*\n", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)):
         if re.search(r"\bmutants?\b|\bplanted bugs?\b", paragraph, re.IGNORECASE):
             named += re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", paragraph)
@@ -158,7 +158,7 @@ def test_a_promise_of_what_does_not_exist_is_seen() -> None:
     assert promised_mutants(text) == ["no-such-bug"]
     assert promised_tests(text) == ["test_nothing", "test_nothing_at_all", "test_docs"]
     assert promised_files(text) == ["tests/test_nothing.py"]
-    assert promised_mutants("```\nstormproof run it.yaml --mutant gone\n```") == ["gone"]
+    assert promised_mutants("```\nstormproof run it.yaml --bug gone\n```") == ["gone"]
     assert promised_mutants("A fault has kebab-case aliases: `hammer-time`.") == []
 
 

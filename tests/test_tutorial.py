@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 def test_the_planted_bug_is_found_as_the_tutorial_shows(tmp_path: Path, environment: dict[str, str]) -> None:
     """The run with the bug, and what comes after it without another run or report; the rest is among the full tests."""
-    planted = next(number for number, one in enumerate(PAGE.commands) if "--mutant" in one.line)
+    planted = next(number for number, one in enumerate(PAGE.commands) if "--bug" in one.line)
     brief = [one for one in PAGE.commands[planted:] if not one.line.startswith("stormproof report")]
     assert [one.line.split()[1] for one in brief] == ["run", "$?", "explain"]
     page = replace(PAGE, commands=tuple(brief))

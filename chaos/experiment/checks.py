@@ -114,7 +114,7 @@ def system(use: PluginUse, info: ValidationInfo[Any]) -> PluginUse:
         known = [mutant.name for mutant in plugins.mutants(use.name)] if setting.mutant else [""]
         if setting.mutant not in known:
             hint = nearest(setting.mutant, known) or f"the system {use.name!r} has none"
-            setting.problems.append(f"unknown mutant {setting.mutant!r}; {hint}")
+            setting.problems.append(f"unknown planted bug {setting.mutant!r}; {hint}")
             return use
         variations = [variation.build() for variation in use.variations()]
         try:

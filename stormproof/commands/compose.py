@@ -15,7 +15,7 @@ from stormproof.commands._options import ExperimentFile
 
 @click.command(hidden=True)
 @click.argument("file", type=ExperimentFile())
-@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+@click.option("--bug", "--mutant", "mutant", default="", metavar="NAME", help="Plant this bug.")
 def compose(file: Path, mutant: str) -> None:
     """Print a docker-compose.yml with the servers of the experiment in FILE, for experiments by hand."""
     from chaos.experiment.reader import load
@@ -23,7 +23,7 @@ def compose(file: Path, mutant: str) -> None:
 
     experiment = load(file, deployment="docker", mutant=mutant)
     driver = promising(experiment.system.build(), experiment.profile)
-    words = ["stormproof", "compose", file.as_posix(), *(["--mutant", mutant] if mutant else [])]
+    words = ["stormproof", "compose", file.as_posix(), *(["--bug", mutant] if mutant else [])]
     cluster = driver.cluster(mutant)
     if programs := [node.name for node in cluster.nodes if node.program is not None]:
         raise BadInput(f"node {programs[0]} is a program of others: write the compose file of its system by hand")

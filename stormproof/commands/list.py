@@ -24,13 +24,16 @@ from stormproof.commands import _console
 from stormproof.commands._options import json_option
 from stormproof.shipped import experiments
 
-MUTANTS, FAULTS, EXPERIMENTS = "mutants", "faults", "experiments"
-#: The scenario of the mutants that name none.
+BUGS, FAULTS, EXPERIMENTS = "bugs", "faults", "experiments"
+#: The older name of planted bugs, which commands still know, and ``--json``.
+MUTANTS = "mutants"
+#: The scenario of the bugs that name none.
 QUICKSTART = "quickstart"
 #: Columns beside one another need so many characters.
 WIDE = 100
 INDENTED = (0, 0, 0, 2)
 KINDS: Mapping[str, PluginKind] = {f"{kind}s": kind for kind in PluginKind}
+ALL = (*KINDS, EXPERIMENTS, BUGS)
 
 
 class Kind(click.ParamType):
@@ -39,26 +42,25 @@ class Kind(click.ParamType):
     name = "kind"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        kinds = (*KINDS, EXPERIMENTS, MUTANTS)
-        if value not in kinds:
-            self.fail(f"{value!r} can't be listed; {plugins.nearest(value, kinds)}", param, ctx)
-        return value
+        if value not in (*ALL, MUTANTS):
+            self.fail(f"{value!r} can't be listed; {plugins.nearest(value, ALL)}", param, ctx)
+        return BUGS if value == MUTANTS else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(kind) for kind in (*KINDS, EXPERIMENTS, MUTANTS) if kind.startswith(incomplete)]
+        return [CompletionItem(kind) for kind in ALL if kind.startswith(incomplete)]
 
 
 @click.command(name="list")
 @click.argument("kind", required=False, type=Kind())
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List faults, workloads, laws, drivers, deployments, goals, mutants or the experiments that
-    come with Stormproof, with their options. Without KIND: what
+    """List faults, workloads, laws, drivers, deployments, goals, bugs to plant or the experiments
+    that come with Stormproof, with their options. Without KIND: what
     there is of each, in a line; with --json everything.
     """
     if as_json:
-        found = {name: _entries(name) for name in ([kind] if kind else [*KINDS, EXPERIMENTS, MUTANTS])}
-        _console.print_json(found[kind] if kind else found)
+        found = {MUTANTS if name == BUGS else name: _entries(name) for name in ALL} if kind is None else _entries(kind)
+        _console.print_json(found)
         return
     console = _console.out()
     if kind is None:
@@ -67,9 +69,9 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
     entries = _entries(kind)
     for part in [_table(kind, entries)] if console.width >= WIDE else _blocks(kind, entries):
         console.print(part)
-    if kind == MUTANTS and console.width >= WIDE:
+    if kind == BUGS and console.width >= WIDE:
         others = "".join(f", {one['name']} with --seed {one['seed']}" for one in entries if one["seed"] != 1)
-        words = "`stormproof run SCENARIO --on sim --seed 1 --mutant NAME` shows each"
+        words = "`stormproof run SCENARIO --on sim --seed 1 --bug NAME` shows each"
         console.print()
         console.print(f"{words}{others}", style="dim", markup=False)
 
@@ -83,11 +85,11 @@ def _print_overview(console: Console) -> None:
             words = f"{escape(name_shown)}  [dim]{escape(summary)}[/]"
             console.print(Padding(words, INDENTED, expand=False))
     console.print(f"[bold]{EXPERIMENTS}[/]: `stormproof list {EXPERIMENTS}` names those that `stormproof run` knows")
-    console.print(f"[bold]{MUTANTS}[/]: `stormproof list {MUTANTS}` names the bugs that can be planted")
+    console.print(f"[bold]{BUGS}[/]: `stormproof list {BUGS}` names the bugs that can be planted")
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
-    if kind == MUTANTS:
+    if kind == BUGS:
         return [
             {"system": driver, **dataclasses.asdict(mutant), "command": shown_by(mutant)}
             for driver in plugins.names(PluginKind.DRIVER)
@@ -117,7 +119,7 @@ def _promises(plugin: str) -> list[str]:
 
 def shown_by(mutant: Any) -> str:
     """Return the command of a run in which this planted bug breaks its promise."""
-    return f"stormproof run {mutant.scenario or QUICKSTART} --on sim --seed {mutant.seed} --mutant {mutant.name}"
+    return f"stormproof run {mutant.scenario or QUICKSTART} --on sim --seed {mutant.seed} --bug {mutant.name}"
 
 
 def _purpose(file: Path) -> str:
@@ -186,7 +188,7 @@ def _lines(kind: str, entry: Mapping[str, Any]) -> list[str]:
     if "error" in entry:
         _, _, why = entry["error"].partition(" is broken: ")  # which plug-in that is stands beside it
         return [f"[red]broken[/]: {escape(why or entry['error'])}"]
-    if kind == MUTANTS:
+    if kind == BUGS:
         parts = {"law": entry["law"], "shown by": entry["command"]}
         return [escape(entry["stands_for"]), *_parts(parts)]
     if kind == EXPERIMENTS:
@@ -230,7 +232,7 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table; for faults, with much to say of each, one with a single column of lines."""
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=kind != FAULTS)
     columns = {
-        MUTANTS: ("name", "law", "stands_for", "scenario"),
+        BUGS: ("name", "law", "stands_for", "scenario"),
         FAULTS: ("name", ""),
         EXPERIMENTS: ("name", "summary"),
     }
@@ -244,9 +246,9 @@ def _table(kind: str, entries: Sequence[Mapping[str, Any]]) -> Table:
                 table.add_row("", line)
         elif "error" in entry:
             table.add_row(entry["name"], *_lines(kind, entry))
-        elif kind == MUTANTS:
+        elif kind == BUGS:
             shown = {**entry, "scenario": entry["scenario"] or QUICKSTART}
-            table.add_row(*(escape(str(shown[column])) for column in columns[MUTANTS]))
+            table.add_row(*(escape(str(shown[column])) for column in columns[BUGS]))
         elif kind == EXPERIMENTS:
             table.add_row(entry["name"], escape(entry["summary"]))
         else:

@@ -100,9 +100,11 @@ class Asked:
 @click.option("--seed", type=click.IntRange(0, MOST_SEED), help="Seed of this run.  [default: 0, or what FILE says]")
 @click.option("--seeds", type=SeedRange(), help="Many seeds, A and B included, on all cores; only with --on sim.")
 @click.option(
+    "--bug",
     "--mutant",
+    "mutant",
     metavar="NAME",
-    help="Plant this bug (see `stormproof list mutants`).  [default: none, or what FILE says]",
+    help="Plant this bug (see `stormproof list bugs`).  [default: none, or what FILE says]",
 )
 @inventory_option
 @_judging.spark_options

@@ -36,7 +36,9 @@ class Budget(Duration):
 @click.command()
 @click.argument("files", nargs=-1, type=ExperimentFile(), metavar="FILE...")
 @click.option("--seeds", type=SeedRange(), help="Seeds of each experiment, A and B included.")
-@click.option("--mutant", default=None, metavar="NAME", help="Plant this bug (see `stormproof list mutants`).")
+@click.option(
+    "--bug", "--mutant", "mutant", default=None, metavar="NAME", help="Plant this bug (see `stormproof list bugs`)."
+)
 @click.option(
     "--master",
     default="",

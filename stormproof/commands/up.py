@@ -28,7 +28,7 @@ from stormproof.commands._single import say_unmarked
     metavar="NAME",
     help="Deployment (see `stormproof list deployments`).",
 )
-@click.option("--mutant", default="", metavar="NAME", help="Plant this bug.")
+@click.option("--bug", "--mutant", "mutant", default="", metavar="NAME", help="Plant this bug.")
 @inventory_option
 @out_option
 @state_option

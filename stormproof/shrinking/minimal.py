@@ -78,7 +78,7 @@ def left(directory: Path) -> str:
 def replay(case: Case, seed: int, file: Path) -> str:
     """Return the command that does the small run again."""
     words = ["stormproof", "run", argument(file), "--on", case.deployment, "--seed", str(seed)]
-    return shlex.join([*words, "--mutant", case.mutant] if case.mutant else words)
+    return shlex.join([*words, "--bug", case.mutant] if case.mutant else words)
 
 
 def write(directory: Path, case: Case, document: Document, trial: Trial, free: Sequence[Free] = ()) -> None:
@@ -187,7 +187,7 @@ def _head(case: Case, seed: int, trial: Trial) -> str:
 def test_of(case: Case, best: Best) -> str:
     """Return a test to be pasted anywhere, which fails while the bug is there."""
     words = ["--on", case.deployment, "--seed", str(_seed(case, best)), "--engine", "local", "--json"]
-    words += ["--mutant", case.mutant] if case.mutant else []
+    words += ["--bug", case.mutant] if case.mutant else []
     return TEST_TEXT.format(
         title=f"{', '.join(case.wanted.anomalies)} ({case.wanted.law})",
         version=VERSION,

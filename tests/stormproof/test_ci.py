@@ -148,10 +148,10 @@ def test_the_steps_of_the_action_run_and_sum_up(machine_of_ci: Mapping[str, str]
     codes, page = on_github(tmp_path / "good", machine_of_ci, experiment="small.yaml", seeds="0..1", **of_driver)
     assert list(Path(machine_of_ci["XDG_CACHE_HOME"], "stormproof", "systems").glob("shop-1-*"))
     assert set(codes.values()) == {0} and page == "## Stormproof: 2 VALID\n"
-    codes, page = on_github(tmp_path / "bad", machine_of_ci, experiment="small.yaml", arguments=f"--mutant {BUG}")
+    codes, page = on_github(tmp_path / "bad", machine_of_ci, experiment="small.yaml", arguments=f"--bug {BUG}")
     assert codes == {**dict.fromkeys(SCRIPTS_OF_ACTION, 0), "Run the experiment": 1}
     assert page.startswith("## Stormproof: 1 INVALID\n") and "Partition of broker-0 at 1.0 s" in page
-    assert f"`stormproof run small.yaml --on sim --seed 0 --mutant {BUG}`" in page
+    assert f"`stormproof run small.yaml --on sim --seed 0 --bug {BUG}`" in page
 
 
 @pytest.mark.full
@@ -161,7 +161,7 @@ def test_the_scripts_of_the_template_run_and_keep_what_they_say(
     (tmp_path / "small.yaml").write_text(EXPERIMENT)
     variables = {name: str(value) for name, value in TEMPLATE["variables"].items()}
     variables |= {"STORMPROOF_PACKAGE": machine_of_ci["CHECKOUT"], "STORMPROOF_EXPERIMENT": "small.yaml"}
-    variables |= {"STORMPROOF_ARGUMENTS": f"--mutant {BUG}", "PIP_CACHE_DIR": str(tmp_path / "cache")}
+    variables |= {"STORMPROOF_ARGUMENTS": f"--bug {BUG}", "PIP_CACHE_DIR": str(tmp_path / "cache")}
     environment = {**machine_of_ci, **variables}
     done = shell(f"{SCRIPTS['before_script']}\n{SCRIPTS['script']}", tmp_path, environment)
     assert done.returncode == 1, done.stderr

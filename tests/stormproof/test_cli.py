@@ -75,11 +75,11 @@ def test_four_new_files_make_a_run_that_is_judged(tree):
 
 
 def test_a_planted_bug_is_found_and_the_last_line_replays_it(tree):
-    words = ["run", "storm.yaml", "--on", "sim", "--seed", "4", "--mutant", "forgetful", "--engine", "local"]
+    words = ["run", "storm.yaml", "--on", "sim", "--seed", "4", "--bug", "forgetful", "--engine", "local"]
     done = stormproof(tree, *words)
     assert done.returncode == 1, done.stderr
     assert "17 messages were not read back" in done.stdout and "no consumer read message" in done.stdout
-    assert done.stdout.splitlines()[-1] == "stormproof run storm.yaml --on sim --seed 4 --mutant forgetful"
+    assert done.stdout.splitlines()[-1] == "stormproof run storm.yaml --on sim --seed 4 --bug forgetful"
 
 
 def test_one_seed_is_one_digest_on_every_run_and_check_whatever_the_hash_seed(tree, tmp_path):
@@ -116,11 +116,11 @@ def test_a_sweep_runs_all_seeds_and_keeps_of_valid_runs_only_what_was_found(tree
 
 def test_a_sweep_stops_at_the_first_failure_and_says_what_did_not_run(tree, tmp_path):
     words = ["run", "storm.yaml", "--on", "sim", "--seeds", "0..40", "--engine", "local", "--out", str(tmp_path)]
-    done = stormproof(tree, *words, "--mutant", "forgetful", "--stop-on-first")
+    done = stormproof(tree, *words, "--bug", "forgetful", "--stop-on-first")
     assert done.returncode == 1, done.stderr
     assert "not run" in done.stdout and "VALID" in done.stdout
     last = done.stdout.splitlines()[-1]  # of the seed that failed first; two run at a time
-    assert re.fullmatch(r"stormproof run storm.yaml --on sim --seed [01] --mutant forgetful", last)
+    assert re.fullmatch(r"stormproof run storm.yaml --on sim --seed [01] --bug forgetful", last)
 
 
 def test_a_folder_with_packages_of_our_names_changes_nothing(tmp_path):
@@ -197,12 +197,12 @@ def test_a_terminal_that_lacks_letters_costs_no_verdict(tree, environment):
     assert done.returncode == 0 and done.stdout.startswith("VALID  toy, seed 4, sim\n"), (done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("kind", ["faults", "workloads", "laws", "drivers", "deployments", "mutants"])
+@pytest.mark.parametrize("kind", ["faults", "workloads", "laws", "drivers", "deployments", "bugs"])
 def test_list_prints_json_or_a_table(capsys, kind):
     code, out, _ = call(capsys, "list", kind, "--json")
     entries = json.loads(out)
     assert code == 0 and all(entry["name"] for entry in entries)
-    if kind == "mutants":
+    if kind == "bugs":
         assert all({"name", "law", "stands_for", "scenario"} <= set(entry) for entry in entries)
     code, out, _ = call(capsys, "list", kind)
     assert code == 0 and all(entry["name"] in out for entry in entries)

@@ -113,7 +113,7 @@ def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixtu
 
 def test_a_mutant_is_told_to_each_node(capsys: pytest.CaptureFixture[str]) -> None:
     example = ROOT / "examples" / "start" / "quickstart.yaml"
-    content = printed(capsys, str(example), "--mutant", "ack-before-fsync")
+    content = printed(capsys, str(example), "--bug", "ack-before-fsync")
     assert [launch.spec for launch in launches(content).values()] == list(cluster_of(example, "ack-before-fsync"))
 
 

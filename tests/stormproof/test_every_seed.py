@@ -31,7 +31,7 @@ def _first(tasks: Sequence[Task], on_done: OnDone, **_: object) -> None:
 def test_two_brokers_with_one_id_are_invalid_though_the_cluster_never_got_ready(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, out, err = call(capsys, "--seed", 1, "--mutant", "id-given-twice", "--json", "--out", tmp_path)
+    code, out, err = call(capsys, "--seed", 1, "--bug", "id-given-twice", "--json", "--out", tmp_path)
     told = json.loads(out)
     assert (code, told["verdict"], told["seed"]) == (1, "INVALID", 1)
     assert told["anomalies"]["duplicate-id"] >= 1
@@ -41,7 +41,7 @@ def test_two_brokers_with_one_id_are_invalid_though_the_cluster_never_got_ready(
     (law,) = (law for law in laws if law["law"] == "roles")
     assert any("are both broker 1 of their group" in one["explanation"] for one in law["anomalies"])
     monkeypatch.setattr(local, "run", _first)
-    code, out, _ = call(capsys, "--seeds", "2..2", "--mutant", "id-given-twice", "--json", "--out", tmp_path / "many")
+    code, out, _ = call(capsys, "--seeds", "2..2", "--bug", "id-given-twice", "--json", "--out", tmp_path / "many")
     (told,) = json.loads(out)
     assert (code, told["verdict"], told["seed"]) == (1, "INVALID", 2)
     assert "the cluster was not ready" in "; ".join(told["why"])

@@ -250,7 +250,7 @@ def test_a_witness_is_a_row_of_the_harness_or_a_step_of_a_node(recorded: Path, t
 
 @pytest.mark.full
 def test_a_planted_bug_is_told_while_processes_go_on(tmp_path: Path, begin: Begin) -> None:
-    words = ["run", str(EXPERIMENT), "--on", "process", "--mutant", "dispatch-past-confirm", "--engine", "local"]
+    words = ["run", str(EXPERIMENT), "--on", "process", "--bug", "dispatch-past-confirm", "--engine", "local"]
     begin(*words)
     while not store.runs(tmp_path / "runs"):
         pass

@@ -64,7 +64,7 @@ def test_it_is_valid_when_it_is_killed_and_stopped(tmp_path: Path, site: Path) -
 
 @pytest.mark.full
 def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
-    assert judged(tmp_path, site, ANYWHERE, "--on", "process", "--mutant", "lazy")["verdict"] == "INVALID"
+    assert judged(tmp_path, site, ANYWHERE, "--on", "process", "--bug", "lazy")["verdict"] == "INVALID"
     laws = laws_of(tmp_path)
     assert laws["durability"] == laws["read-back"] == "INVALID"
 
@@ -73,7 +73,7 @@ def test_its_planted_bug_is_found(tmp_path: Path, site: Path) -> None:
 @pytest.mark.process
 def test_a_backup_that_holds_something_else_is_found_by_reading_through_it(tmp_path: Path, site: Path) -> None:
     calm = "  - pause: {target: queue-1}\n    at: 1s\n    for: 300ms\n"
-    found = judged(tmp_path, site, calm, "--on", "process", "--mutant", "garbled")
+    found = judged(tmp_path, site, calm, "--on", "process", "--bug", "garbled")
     assert found["verdict"] == "INVALID"
     laws = laws_of(tmp_path)
     assert {law for law, validity in laws.items() if validity == "INVALID"} == {"agreement"}
@@ -83,7 +83,7 @@ def test_a_backup_that_holds_something_else_is_found_by_reading_through_it(tmp_p
 @pytest.mark.netns
 @pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID"), ("garbled", "INVALID")])
 def test_in_namespaces_its_links_are_cut_too(tmp_path: Path, site: Path, mutant: str, verdict: str) -> None:
-    words = ("--on", "netns", *(("--mutant", mutant) if mutant else ()))
+    words = ("--on", "netns", *(("--bug", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
     assert proven(tmp_path) == FAULTS
 
@@ -94,7 +94,7 @@ def test_in_namespaces_its_links_are_cut_too(tmp_path: Path, site: Path, mutant:
 def test_in_containers_its_links_are_cut_too(
     tmp_path: Path, site: Path, engine: Any, mutant: str, verdict: str
 ) -> None:
-    words = ("--on", "docker", *(("--mutant", mutant) if mutant else ()))
+    words = ("--on", "docker", *(("--bug", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
     assert proven(tmp_path) == FAULTS
 
@@ -104,7 +104,7 @@ def test_in_containers_its_links_are_cut_too(
 @pytest.mark.parametrize(("mutant", "verdict"), [("", "VALID"), ("lazy", "INVALID"), ("garbled", "INVALID")])
 def test_on_hosts_its_links_are_cut_too(tmp_path: Path, site: Path, hosts: Any, mutant: str, verdict: str) -> None:
     inventory = ("--inventory", str(hosts.file(tmp_path)))
-    words = ("--on", "ssh", *inventory, *(("--mutant", mutant) if mutant else ()))
+    words = ("--on", "ssh", *inventory, *(("--bug", mutant) if mutant else ()))
     assert judged(tmp_path, site, ANYWHERE + PARTITION, *words)["verdict"] == verdict
     assert proven(tmp_path) == FAULTS
     (run,) = tmp_path.glob("runs/*")

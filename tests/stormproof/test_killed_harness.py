@@ -209,7 +209,7 @@ def test_a_harness_killed_in_any_phase_leaves_nothing_that_heal_does_not_end(tmp
 @pytest.mark.process
 def test_what_was_proven_before_the_kill_is_invalid(tmp_path, abandoned, begin):
     (tmp_path / "storm.yaml").write_text(CALM)
-    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--mutant", "view-keeps-old-content")
+    popen = begin("run", "storm.yaml", "--on", "process", "--engine", "local", "--bug", "view-keeps-old-content")
     run = in_a_fault(tmp_path, popen)
     time.sleep(3)  # of the fault's eight: on a loaded machine the readers have shown the old view by then, too
     popen.kill()

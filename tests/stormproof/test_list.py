@@ -34,7 +34,7 @@ def test_the_overview_names_every_plugin_and_says_what_it_is() -> None:
         assert dict(told) == {one.name: one.summary for one in plugins.describe(kind)}
 
 
-@pytest.mark.parametrize("kind", ["", "workloads", "faults", "laws", "mutants"])
+@pytest.mark.parametrize("kind", ["", "workloads", "faults", "laws", "bugs"])
 def test_a_list_is_readable_at_60_columns(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_list_is_readable_at_60_columns(
     assert cli._run(["list", *filter(None, [kind])]) == 0
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 60
-    if kind == "mutants":
+    if kind == "bugs":
         known = [mutant.name for driver in NAMES[PluginKind.DRIVER] for mutant in plugins.mutants(driver)]
     else:
         shown = {**NAMES, PluginKind.LAW: PROMISES}

@@ -54,7 +54,7 @@ TYPED = [
     (["run", "nosuch.yaml"], "cannot read nosuch.yaml: No such file or directory"),
     (["run", "quikstart"], "there is no file and no experiment quikstart; did you mean 'quickstart'?"),
     (["run", "x.yaml", "--on", "simulator"], "unknown deployment 'simulator'; did you mean 'sim'?"),
-    (["run", "x.yaml", "--mutant", "ack-before"], "unknown mutant 'ack-before'; did you mean 'ack-before-fsync'?"),
+    (["run", "x.yaml", "--bug", "ack-before"], "unknown planted bug 'ack-before'; did you mean 'ack-before-fsync'?"),
     (["run", "x.yaml", "--seeds", "0..3"], "--seeds works with --on sim only"),
     (["run", "x.yaml", "--sed", "3"], "No such option"),
     (["check", "latst"], "there is no run latst, here or in runs"),

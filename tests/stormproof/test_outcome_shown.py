@@ -39,7 +39,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[
 
 
 def test_json_has_the_story_and_where_to_read_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("run", str(folder / "small.yaml"), "--on", "sim", "--seed", "1", "--mutant", "ack-before-replication")
+    words = ("run", str(folder / "small.yaml"), "--on", "sim", "--seed", "1", "--bug", "ack-before-replication")
     code, out = run(folder, capsys, *words, "--json")
     told, made = json.loads(out), directory.runs(folder / "runs")[-1]
     assert code == 1 and told["report"] == str(made / "report.html") and Path(told["report"]).is_file()

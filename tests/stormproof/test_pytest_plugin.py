@@ -85,7 +85,7 @@ def test_it():
     done.stdout.fnmatch_lines(
         [
             "INVALID (no-rollback), seed 0: Partition of broker-0 at 1.0 s → two masters for*",
-            "replay: stormproof run small.yaml --on sim --seed 0 --mutant dispatch-past-confirm",
+            "replay: stormproof run small.yaml --on sim --seed 0 --bug dispatch-past-confirm",
             "report: runs/pytest/test_it-seed-0-*/report.html",
         ]
     )

@@ -22,7 +22,7 @@ def test_a_file_runs_as_it_says_and_options_win(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(EXPERIMENT + said)
     meta = ran(tmp_path)
     assert (meta["deployment"], meta["seed"], meta["mutant"]) == ("sim", 5, "ack-before-replication")
-    meta = ran(tmp_path, "--seed", "0", "--mutant", "")
+    meta = ran(tmp_path, "--seed", "0", "--bug", "")
     assert (meta["deployment"], meta["seed"], meta["mutant"]) == ("sim", 0, "")
 
 
@@ -33,7 +33,7 @@ def test_a_file_runs_as_it_says_and_options_win(tmp_path: Path) -> None:
         ("{on: simm}", "did you mean 'sim'?"),
         ("{seed: -1}", "replay: seed: expected 0 to 9223372036854775807, got -1"),
         ("{seed: x}", "replay: seed: expected an integer"),
-        ("{bug: nosuch}", "unknown mutant 'nosuch'"),
+        ("{bug: nosuch}", "unknown planted bug 'nosuch'"),
         ("{mutant: x}", "replay: unknown key 'mutant'"),
     ],
 )

@@ -61,7 +61,7 @@ def durability(verdict: RunVerdict) -> tuple[str, set[str]]:
 def test_what_a_planted_bug_loses_is_excused_only_by_the_weakness_that_it_amounts_to(
     tmp_path: Path, profile: str, expected: tuple[str, set[str]]
 ) -> None:
-    verdict = ran(tmp_path, TUTORIAL, profile, "--on", "sim", "--mutant", "ack-before-replication")
+    verdict = ran(tmp_path, TUTORIAL, profile, "--on", "sim", "--bug", "ack-before-replication")
     assert durability(verdict) == expected
     assert verdict.validity == expected[0]
 
@@ -87,8 +87,8 @@ def test_a_crash_of_all_replicas_is_undecided_or_explained_by_what_the_profile_l
     ("profile", "words", "expected"),
     [
         ("{acks: master}", (), ("VALID", {"lost-by-policy"})),
-        ("{min_in_sync: 1}", ("--mutant", "ack-before-replication"), ("INVALID", {"lost"})),
-        ("{acks: 2}", ("--mutant", "ack-before-replication"), ("INVALID", {"lost", "false-acknowledgement"})),
+        ("{min_in_sync: 1}", ("--bug", "ack-before-replication"), ("INVALID", {"lost"})),
+        ("{acks: 2}", ("--bug", "ack-before-replication"), ("INVALID", {"lost", "false-acknowledgement"})),
         ("{acks: 2}", (), ("VALID", set())),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_program_that_leaves_its_log_to_the_kernel_may_lose_it_in_a_power_cut_
     mutant: str,
     expected: tuple[str, set[str]],
 ) -> None:
-    words = ("--mutant", mutant) if mutant else ()
+    words = ("--bug", mutant) if mutant else ()
     # The other clients don't say which node acknowledged, so that nobody knows whether the power cut hit that one.
     queue_alone = EXPERIMENT.replace("  - trickle\n", "").replace("  - program\n", "")
     monkeypatch.setattr("tests.stormproof.test_foreign.EXPERIMENT", queue_alone)

@@ -217,7 +217,7 @@ def test_a_foreign_system_is_judged_by_an_ordinary_user_outside_of_the_checkout(
             words = ["run", "tinyq.yaml", "--on", deployment, "--engine", "local", "--json"]
             command = [of_an_ordinary_user / "venv" / "bin" / "stormproof", *words]
             environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}
-            done = command_of_ordinary_user(folder, *command, *(("--mutant", mutant) if mutant else ()), **environment)
+            done = command_of_ordinary_user(folder, *command, *(("--bug", mutant) if mutant else ()), **environment)
             assert done.stdout, done.stderr
             told = json.loads(done.stdout)
             assert told["verdict"] == verdict, told

@@ -42,7 +42,7 @@ PRIMARY, BACKUP = NODES = ("queue-0", "queue-1")
 #: A request without an answer for so long has an unknown outcome.
 REQUEST_S = 3.0
 CONFIG = '{"listen": ["{ip}", {port}], "disk": "{disk}", "backup": BACKUP, "lazy": LAZY}'
-#: Bugs that can be planted, to see that a test finds them: `stormproof run ... --mutant NAME`.
+#: Bugs that can be planted, to see that a test finds them: `stormproof run ... --bug NAME`.
 MUTANTS = (Mutant(name="lazy", law="durability", stands_for="a server that acknowledges what it has not written"),)
 
 

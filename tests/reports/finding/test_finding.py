@@ -32,7 +32,7 @@ def finding(planted: Path) -> Finding:
 def test_it_says_what_happened_and_how_to_see_it_again(finding: Finding) -> None:
     assert finding.sentence.startswith("Partition of broker-0 at 1.0 s → two masters for ")
     assert finding.kinds == [(small_runs.LAW, small_runs.ANOMALY, 1)] and len(finding.quoted) == 1
-    assert finding.replay.endswith(f"--on sim --seed 0 --mutant {small_runs.BUG}")
+    assert finding.replay.endswith(f"--on sim --seed 0 --bug {small_runs.BUG}")
     assert finding.experiment == small_runs.EXPERIMENT
     assert dict(finding.facts)["planted bug"] == small_runs.BUG and "stormproof" in finding.versions
     assert '"acks"' in finding.configuration

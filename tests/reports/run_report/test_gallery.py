@@ -52,7 +52,7 @@ class Exhibit:
 
     @property
     def command(self) -> str:
-        return f"stormproof run {self.scenario} --on sim --seed {self.seed} --mutant {self.mutant}"
+        return f"stormproof run {self.scenario} --on sim --seed {self.seed} --bug {self.mutant}"
 
 
 EXHIBITS = (

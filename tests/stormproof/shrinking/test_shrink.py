@@ -108,7 +108,7 @@ def test_the_test_that_it_leaves_fails_until_the_bug_is_gone(failing: Path, tmp_
     best = Best(document=case.documents[0], trial=Trial(size=case.before))
     written = minimal.test_of(case, best)
     assert json.dumps(case.wanted.anomalies[0]) in written
-    assert f'"--mutant", "{MUTANT}"' in written
+    assert f'"--bug", "{MUTANT}"' in written
     assert "halves" in written
 
 

@@ -58,7 +58,7 @@ def stormproof(folder: Path, *words: str) -> subprocess.Popen[str]:
 @pytest.mark.full
 @pytest.mark.process
 def test_a_sweep_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, file: Path, digest: str) -> None:
-    begun = stormproof(tmp_path, "sweep", file.name, "--seeds", f"0..{SEEDS[-1]}", "--mutant", BUG, "--shrink", "none")
+    begun = stormproof(tmp_path, "sweep", file.name, "--seeds", f"0..{SEEDS[-1]}", "--bug", BUG, "--shrink", "none")
     deadline_s = time.monotonic() + BEGIN_S
     while len(list(tmp_path.glob("runs/*/rows/*.json"))) < 3:
         assert begun.poll() is None and time.monotonic() < deadline_s

@@ -121,7 +121,7 @@ def test_a_sweep_goes_on_with_what_it_was_begun_with_only(
     for words, reason in (
         ([other], "other.yaml is another experiment"),
         (["--seeds", "0..9"], "with the seeds 0..2, not 0..9"),
-        (["--mutant", "append-twice"], f"with the planted bug {BUG}, not append-twice"),
+        (["--bug", "append-twice"], f"with the planted bug {BUG}, not append-twice"),
     ):
         code, out, err = call(capsys, *resumed, *words)
         assert (code, out) == (3, "") and reason in err and len(err.splitlines()) == 1
@@ -155,7 +155,7 @@ def test_bad_input_is_one_message(capsys: pytest.CaptureFixture[str], words: lis
 def test_the_command_tells_causes_what_preceded_them_and_where_the_page_is(
     tmp_path: Path, file: Path, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--shrink", "none", "--out", tmp_path / "out"]
+    words = ["sweep", file, "--seeds", "0..1", "--bug", BUG, "--shrink", "none", "--out", tmp_path / "out"]
     code, out, err = call(capsys, *words)
     assert code == 1, err
     shown = ("1 cause in ", "max-offset-regression", "just elected", "abstract states", "at most", "2 of 2 runs")
@@ -184,7 +184,7 @@ def test_one_example_of_each_cause_is_shrunk_once(
         return Best(document=case.documents[0], trial=trial)
 
     monkeypatch.setattr(shrink, "shrink", search)
-    words = ["sweep", file, "--seeds", "0..1", "--mutant", BUG, "--out", tmp_path / "out"]
+    words = ["sweep", file, "--seeds", "0..1", "--bug", BUG, "--out", tmp_path / "out"]
     assert call(capsys, *words, "--shrink", "none")[0] == 1 and not asked
     (directory,) = (tmp_path / "out").iterdir()
     code, out, err = call(capsys, "sweep", "--resume", directory, "--json")
@@ -203,7 +203,7 @@ def test_after_ctrl_c_no_example_is_shrunk_any_more(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(shrink, "shrink", interrupted)
-    words = ["sweep", file, "--seeds", "0..0", "--mutant", BUG, "--out", tmp_path / "out", "--shrink", "1m", "--json"]
+    words = ["sweep", file, "--seeds", "0..0", "--bug", BUG, "--out", tmp_path / "out", "--shrink", "1m", "--json"]
     code, out, _ = call(capsys, *words)
     told = json.loads(out)
     assert code == 1 and told["done"] == 1 and {one["shrunk"] for one in told["clusters"]} == {None}
