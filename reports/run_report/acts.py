@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from chaos.verdict import Anomaly
 from reports.explanation.decisions import is_decision
 from reports.parts import Parts
 from reports.run_report.fates import Fate
-from reports.summary import Numbers, Story, Witness
+from reports.summary import Numbers, Story
 
 #: Of these every one is known: the messages whose fate is bad.
 LOST = "lost"
@@ -25,11 +25,10 @@ def acts(
     found: dict[str, list[Anomaly]] = {}
     for anomaly in broken:
         found.setdefault(anomaly.name, []).append(anomaly)
-    read_s = next((phase.start_s for phase in story.phases if phase.kind == PROOF), float("inf"))
     made: list[tuple[str, int, Numbers]] = []
     for name, each in found.items():
         count = sum(one.count for one in each)
-        moments: Numbers = [at for one in each if (at := _act_s(one, story.witnesses, read_s)) is not None]
+        moments: Numbers = [at for one in each if (at := act_s(one, story)) is not None]
         if name == LOST:
             lost = _sent(fates, parts)
             moments = lost if len(lost) == count else moments
@@ -37,9 +36,10 @@ def acts(
     return made
 
 
-def _act_s(anomaly: Anomaly, witnesses: Mapping[int, Witness], read_s: float) -> float | None:
+def act_s(anomaly: Anomaly, story: Story) -> float | None:
     """Return the second of the last row that did something: of a decision, the decision."""
-    seconds = [witnesses[row].at_s for row in anomaly.rows if row in witnesses]
+    read_s = next((phase.start_s for phase in story.phases if phase.kind == PROOF), float("inf"))
+    seconds = [story.witnesses[row].at_s for row in anomaly.rows if row in story.witnesses]
     done = seconds if is_decision(anomaly.name) else [at for at in seconds if at < read_s] or seconds[:1]
     return max(done, default=None)
 

@@ -10,6 +10,7 @@ from chaos.verdict import Anomaly
 from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.run_report import strip_svg
+from reports.run_report.acts import act_s
 from reports.run_report.cause_groups import CauseGroup, began_s
 from reports.run_report.causes import Cause
 from reports.run_report.explained import WORDS
@@ -70,8 +71,8 @@ def _occurrence(name: str, cause: Cause, run: JudgedRun, with_strip: bool) -> Ca
     """Return one occurrence; ``name`` distinguishes its pictures on the page."""
     alone = next((run.objects[one.place] for one in cause.violations if one.place in run.objects), None)
     drawn = strip(cause, run.history) if with_strip and alone is None else None
-    rows = [row for one in cause.violations for row in one.anomaly.rows[-1:] if row in run.story.witnesses]
-    acted_s = run.story.witnesses[rows[0]].at_s if rows else began_s(cause)
+    acted = [at for one in cause.violations if (at := act_s(one.anomaly, run.story)) is not None]
+    acted_s = acted[0] if acted else began_s(cause)
     return {
         "at_s": acted_s if cause.change is None else cause.change.at_s,
         "title": title(cause),

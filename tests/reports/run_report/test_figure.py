@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
+from chaos.verdict import Anomaly
 from reports.run_report import labels
+from reports.run_report.acts import act_s
 from reports.run_report.axis import STROKES, Axis
 from reports.run_report.fates import Fate
 from reports.run_report.figure import DOTS, Figure, axis_of, draw
@@ -19,7 +22,7 @@ from reports.run_report.master_terms import master_terms
 from reports.run_report.master_terms import two_masters as both_at_once
 from reports.run_report.states import as_json, states
 from reports.run_report.story import environment
-from reports.summary import Bar, Story
+from reports.summary import Bar, Story, summarise
 from tests.reports.run_report.histories import START, MadeRun
 
 HOSTILE = "</svg><script>alert(1)</script>\u202e"
@@ -57,6 +60,17 @@ def test_two_masters_at_once_have_a_lane_of_their_own(tmp_path: Path) -> None:
     assert both == [(3.0, 5.0)]
     page = draw(story, Figure(marks=[], two_masters=both))
     assert "2 masters for 2.0 s, 3.00 s to 5.00 s" in page
+
+
+def test_a_loss_happens_when_the_message_was_acknowledged_not_when_it_was_missed(tmp_path: Path) -> None:
+    history = MadeRun(tmp_path)
+    sent = history.send(2.0, 1, 0, "broker-0", 1)
+    history.phase(5.0, "drain")
+    read = history.drain(6.0, 0, 0)
+    lost = Anomaly(law="durability", name="lost", explanation="gone", rows=(sent, read))
+    story = summarise(history.close()[0], lost.rows)
+    assert act_s(lost, story) == pytest.approx(2.1)
+    assert act_s(replace(lost, rows=(read,)), story) == pytest.approx(6.0)
 
 
 def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
