@@ -196,7 +196,14 @@ def line(
     breaks = [place for place in range(1, len(points)) if points[place][0] - points[place - 1][0] > 1000 * gap_s]
     parts = [points[begin:end] for begin, end in pairwise([0, *breaks, len(points)])]
     drawn = [part if len(part) > 1 else [part[0], (part[0][0] + 1, part[0][1])] for part in parts]
-    return svg.element("path", class_=f"line {kind}", d="".join(f"M{svg.points(part)}" for part in drawn))
+    return svg.element("path", class_=f"line {kind}", d="".join(map(_by_steps, drawn)))
+
+
+def _by_steps(points: Sequence[tuple[int, int]]) -> str:
+    """Return a line from its first point on, each other one as the step to it: that takes half the bytes."""
+    x, y = points[0]
+    steps = " ".join(f"{to[0] - at[0]},{to[1] - at[1]}" for at, to in pairwise(points))
+    return f"M{x},{y}l{steps}"
 
 
 def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:

@@ -24,6 +24,8 @@ from reports.timeline.static import draw as static_timeline
 
 #: So many violations of a cause are quoted in words; the others are counted.
 QUOTED = 40
+#: So many occurrences of a cause are drawn: they look alike.
+ALIKE = 3
 
 Card = Mapping[str, Any]
 
@@ -53,7 +55,7 @@ def _card(number: int, group: CauseGroup, run: JudgedRun, curves: Mapping[int, C
         "kinds": group.kinds,
         "also": group.also,
         "occurrences": [
-            _occurrence(f"{number}-{place}" if place else str(number), cause, run, place < strips)
+            _occurrence(f"{number}-{place}" if place else str(number), cause, run, place < min(strips, ALIKE))
             for place, cause in enumerate(group.occurrences)
         ],
         "signs": [{"title": title(cause), "sentence": sentence(cause)} for cause in group.signs],

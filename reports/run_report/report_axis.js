@@ -74,7 +74,13 @@ class TimeAxis {
     return lines.map((line, index) => {
       const { low, high, log } = line.parentElement.dataset;
       const parts = line.getAttribute("d").slice(1).split("M");
-      const points = parts.flatMap((part) => part.split(" ").map((point, place) => [...point.split(",").map(Number), place]));
+      const points = parts.flatMap((part) => {
+        let [x, y] = [0, 0];
+        return part.split(/[l ]/).map((step, place) => {
+          const [right, down] = step.split(",").map(Number);
+          return [x += right, y += down, place];
+        });
+      });
       return { points, low: Number(low), high: Number(high), log, place: places[index] ?? lanes[index], usual: (places[index] ? "" : lanes[index]?.textContent) };
     });
   }

@@ -15,6 +15,7 @@ from chaos.verdict import Anomaly
 from reports.run_report import labels
 from reports.run_report.acts import act_s
 from reports.run_report.axis import STROKES, Axis
+from reports.run_report.axis import line as draw_line
 from reports.run_report.fates import Fate
 from reports.run_report.figure import DOTS, Figure, axis_of, draw
 from reports.run_report.lags import Lag, lags
@@ -116,6 +117,12 @@ def test_each_message_has_a_dot_until_there_are_too_many(count: int, dots: int, 
     (path,) = re.findall(r'<path class="dots kept" d="([^"]*)"', page)
     assert path.count("h0") == dots
     assert abs(path.count("v-") - strokes) <= 0.05 * STROKES
+
+
+def test_a_line_is_drawn_by_steps_and_has_a_gap_where_there_is_no_data() -> None:
+    axis = Axis(left_s=0.0, right_s=10.0)
+    page = draw_line(axis, [0.0, 1.0, 2.0, 8.0, 9.0], [0.0, 1.0, 0.5, 0.5, 0.25], "k1", gap_s=3.0)
+    assert re.findall(r'd="([^"]*)"', page) == ["M0,1000l1000,-1000 1000,500M8000,500l1000,250"]
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
