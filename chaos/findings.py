@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.law import Deferred, Partial, Promise
+from chaos.moments import Moments
 from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are reported one by one; one more anomaly stands for the rest.
 MAX_REPORTED = 20
+_NONE = np.empty(0, dtype=np.int64)
 #: What all shards together report to a judgement.
 Facts = Sequence[Mapping[str, Any]]
 
@@ -35,6 +37,9 @@ class Findings:
         self._reported: dict[_Sort, list[Anomaly]] = {}
         self._rest: dict[_Sort, int] = {}
         self._counts: dict[str, int] = {}
+        self._acted_ns: dict[str, list[npt.NDArray[np.int64]]] = {}
+        self._unplaced: set[str] = set()
+        self._in_each = False
         self._facts: list[dict[str, object]] = []
         self._gaps: dict[str, None] = {}
         self._not_owed: str | None = None
@@ -49,10 +54,14 @@ class Findings:
         offset: int = -1,
         message: int = -1,
         policy: str = "",
+        acted_ns: int = -1,
     ) -> None:
         """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
-        story. ``policy``: see :class:`chaos.verdict.Anomaly`. Raises ``ValueError`` when it is given for something that
-        no profile permits."""
+        story. ``policy``: see :class:`chaos.verdict.Anomaly`. ``acted_ns``: when it was done, by the clock of
+        ``time_ns``, so that it is drawn although it is not spelt out. Raises ``ValueError`` when a policy is given for
+        something that no profile permits."""
+        if not self._in_each:
+            self._place(name, None if acted_ns < 0 else np.array([acted_ns], dtype=np.int64))
         sort = _Sort(name, int(queue), policy)
         reported = self._reported.setdefault(sort, [])
         if len(reported) >= MAX_REPORTED:
@@ -79,9 +88,14 @@ class Findings:
         *,
         queues: npt.NDArray[np.int64] | None = None,
         policy: str = "",
+        acted_ns: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """Report many findings of one ``policy``: ``report``, which names it too, is called for those that will be
-        spelt out, the rest is counted. ``queues`` gives the queue of each finding, if they aren't all of one."""
+        spelt out, the rest is counted. ``queues`` gives the queue of each finding, if they aren't all of one, and
+        ``acted_ns`` when each was done, as in :meth:`add`."""
+        if len(found):
+            self._place(name, acted_ns)
+        self._in_each = True
         parts = {-1: found}
         if queues is not None:
             parts = {int(queue): found[queues == queue] for queue in np.unique(queues)}
@@ -90,6 +104,13 @@ class Findings:
                 report(int(item))
             if len(part) > MAX_REPORTED:
                 self._add_rest(_Sort(name, queue, policy), len(part) - MAX_REPORTED)
+        self._in_each = False
+
+    def _place(self, name: str, acted_ns: npt.NDArray[np.int64] | None) -> None:
+        if acted_ns is None:
+            self._unplaced.add(name)
+        else:
+            self._acted_ns.setdefault(name, []).append(acted_ns)
 
     def _add_rest(self, sort: _Sort, number: int) -> None:
         self._rest[sort] = self._rest.get(sort, 0) + number
@@ -130,6 +151,12 @@ class Findings:
             gaps=tuple(self._gaps),
             not_owed=self._not_owed,
             deferred=tuple(self._deferred),
+            moments={
+                name: Moments.of(
+                    np.concatenate([*self._acted_ns.get(name, ()), _NONE]), whole=name not in self._unplaced
+                )
+                for name in sorted({*self._acted_ns, *self._unplaced})
+            },
         )
 
 
@@ -211,4 +238,6 @@ def decide(promise: Promise, partial: Partial, *, needs: Sequence[tuple[str, str
     else:
         validity = Validity.VALID
     counts = dict(sorted(partial.counts.items()))
-    return Verdict(law=promise.name, validity=validity, anomalies=anomalies, counts=counts, why=why)
+    return Verdict(
+        law=promise.name, validity=validity, anomalies=anomalies, counts=counts, why=why, moments=partial.moments
+    )

@@ -21,6 +21,7 @@ from chaos import shard_rows
 from chaos.driver import Evidence, Profile
 from chaos.events import Event
 from chaos.history.run_meta import RunMeta
+from chaos.moments import Moments, together
 from chaos.operations import RowClass
 from chaos.verdict import Anomaly, Verdict
 from chaos.workload import Use
@@ -177,7 +178,8 @@ class Deferred:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
     """A kernel's findings in one shard. ``counts`` add up over shards; ``anomalies`` are joined; ``facts`` are JSON
-    values that ``judge`` needs from each shard; ``gaps`` name observations that are missing (→ UNKNOWN). ``not_owed``
+    values that ``judge`` needs from each shard; ``gaps`` name observations that are missing (→ UNKNOWN). ``moments``:
+    when findings were made that are too many to be anomalies each, by name. ``not_owed``
     says why nothing has to be seen in this run; "" that something has; None leaves that to :attr:`Law.uses`. What is
     ``deferred`` is settled before ``judge`` is asked."""
 
@@ -187,6 +189,7 @@ class Partial:
     gaps: Sequence[str] = ()
     not_owed: str | None = None
     deferred: Sequence[Deferred] = ()
+    moments: Mapping[str, Moments] = field(default_factory=dict)
 
     def merge(self, later: Partial) -> Partial:
         """Both together. Associative, so that shards can be joined in any bracket; ``anomalies``, ``facts`` and
@@ -201,6 +204,7 @@ class Partial:
             gaps=tuple(dict.fromkeys((*self.gaps, *later.gaps))),
             not_owed=min((one for one in (self.not_owed, later.not_owed) if one is not None), default=None),
             deferred=(*self.deferred, *later.deferred),
+            moments=together(self.moments, later.moments),
         )
 
 

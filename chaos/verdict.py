@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chaos.moments import Moments
+
 
 class Validity(StrEnum):
     """How a law or a whole run was judged."""
@@ -88,7 +90,8 @@ class Permitted:
 class Verdict:
     """What one law says of one run. ``why`` is filled in when it is UNKNOWN or NOT APPLICABLE; ``counts`` are its own
     evidence (how many acknowledged writes, reads, manifests it saw). ``unjudged`` are the parts of the law, each with
-    the reason, that were not judged although others of it were."""
+    the reason, that were not judged although others of it were. ``moments``: when the anomalies of a name were
+    done, where there are many, and that is known of them."""
 
     law: str
     validity: Validity
@@ -96,6 +99,7 @@ class Verdict:
     counts: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     unjudged: tuple[str, ...] = ()
+    moments: Mapping[str, Moments] = field(default_factory=dict)
 
 
 def worst(validities: Iterable[Validity]) -> Validity:

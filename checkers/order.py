@@ -153,7 +153,8 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
         )
 
     wrong = np.flatnonzero(offset[done] <= before)
-    found.add_each(REORDER, wrong, report, queues=queue[done[wrong]])
+    acted_ns = rows.column("time_ns")[done[wrong]]
+    found.add_each(REORDER, wrong, report, queues=queue[done[wrong]], acted_ns=acted_ns)
 
 
 def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
@@ -203,7 +204,8 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
             message=int(rows.column("message")[row]),
         )
 
-    found.add_each(CONSUMER_REORDER, wrong, report, queues=rows.column("queue")[at[wrong]])
+    queues, acted_ns = rows.column("queue")[at[wrong]], rows.column("time_ns")[at[wrong]]
+    found.add_each(CONSUMER_REORDER, wrong, report, queues=queues, acted_ns=acted_ns)
 
 
 def _limits(rows: Rows, found: Findings) -> None:
@@ -235,9 +237,9 @@ def _limits(rows: Rows, found: Findings) -> None:
             offset=int(rows.column("offset")[asked]),
         )
 
-    found.add_each(
-        OVER_FULL, np.flatnonzero(many | large), report, queues=rows.column("queue")[pulls.invoke[many | large]]
-    )
+    wrong = np.flatnonzero(many | large)
+    queues, acted_ns = rows.column("queue")[pulls.invoke[wrong]], rows.column("time_ns")[pulls.invoke[wrong]]
+    found.add_each(OVER_FULL, wrong, report, queues=queues, acted_ns=acted_ns)
 
 
 def create(options: Options) -> Sequence[Stored | Delivered]:

@@ -314,7 +314,7 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
                     offset=int(versions.end[one]),
                 )
 
-            found.add_each(STALE_VIEW, late, report, queues=np.full(len(late), queue))
+            found.add_each(STALE_VIEW, late, report, queues=np.full(len(late), queue), acted_ns=since_ns[late])
 
 
 class OwnNotes(Law):

@@ -207,7 +207,8 @@ def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Cl
         change_row = [int(index[log.at[change]])] if change >= 0 else []
         found.add(NOT_A_PREFIX, said, *sorted((*change_row, int(shown.began[one]), int(shown.ended[one]))))
 
-    found.add_each(NOT_A_PREFIX, np.flatnonzero(~claims.fits), report)
+    wrong = np.flatnonzero(~claims.fits)
+    found.add_each(NOT_A_PREFIX, wrong, report, acted_ns=rows.column("time_ns")[shown.at[wrong]])
 
 
 def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> None:
@@ -236,7 +237,7 @@ def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> 
             of_both = (shown.began[earlier], shown.ended[earlier], shown.began[later], shown.ended[later])
             found.add(WENT_BACK, said, *map(int, of_both))
 
-        found.add_each(WENT_BACK, back, report)
+        found.add_each(WENT_BACK, back, report, acted_ns=rows.column("time_ns")[shown.at[mine[back]]])
 
 
 def _said(shown: _Shown, one: int) -> str:
@@ -265,7 +266,8 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
         said += f" {claims.most[one]} at most; clients had learned of revision {agreed} more than {bound_s:g} s before."
         found.add(BEHIND, said, int(shown.began[one]), int(shown.ended[one]))
 
-    found.add_each(BEHIND, np.flatnonzero(lacks & late), report)
+    wrong = np.flatnonzero(lacks & late)
+    found.add_each(BEHIND, wrong, report, acted_ns=rows.column("time_ns")[shown.at[wrong]])
     _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
 
 
@@ -296,7 +298,7 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
             *sorted((int(rows.column("index")[witness]), int(shown.began[one]), int(shown.ended[one]))),
         )
 
-    found.add_each(BEHIND, stale, report)
+    found.add_each(BEHIND, stale, report, acted_ns=times[shown.at[stale]])
 
 
 def _bound_s(context: RunContext) -> float:

@@ -41,8 +41,9 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
 
 def _law_json(law: Verdict) -> dict[str, Any]:
     written = dataclasses.asdict(law)
-    if not written["unjudged"]:
-        del written["unjudged"]
+    for name in ("unjudged", "moments"):
+        if not written[name]:
+            del written[name]
     for anomaly in written["anomalies"]:
         for name in _SELDOM:
             if not anomaly[name]:

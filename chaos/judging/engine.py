@@ -23,6 +23,7 @@ from chaos.judging.spark import Session
 from chaos.judging.spark_job import OnProgress
 from chaos.kernel import Kernel
 from chaos.law import Partial, Promise, RunContext
+from chaos.moments import Moments, together
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [
@@ -185,14 +186,22 @@ def _join(promise: Promise, verdicts: Sequence[Verdict], context: RunContext) ->
         validity, why = worst(verdict.validity for verdict in judged), [verdict.why for verdict in judged]
         if context.damage:  # what was found may come of it
             validity, why = Validity.UNKNOWN, [*context.damage, *why]
+    anomalies = cap(promise, (one for number, verdict in enumerate(verdicts) for one in _of_kernel(verdict, number)))
+    moments = reduce(together, (verdict.moments for verdict in verdicts))
     return Verdict(
         law=promise.name,
         validity=validity,
-        anomalies=cap(promise, (one for number, verdict in enumerate(verdicts) for one in _of_kernel(verdict, number))),
+        anomalies=anomalies,
         counts=dict(sorted(counts.items())),
         why="; ".join(dict.fromkeys(filter(None, why))),
         unjudged=unjudged,
+        moments={one.name: moments[one.name] for one in anomalies if _is_drawn(one, moments)},
     )
+
+
+def _is_drawn(anomaly: Anomaly, moments: Mapping[str, Moments]) -> bool:
+    """Return whether an anomaly stands for many, of which it is known when some were done."""
+    return not anomaly.rows and anomaly.name in moments and bool(moments[anomaly.name].places)
 
 
 def _least(whys: Sequence[str]) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from chaos.judging.registry import KernelId
 from chaos.law import Deferred, Partial, Promise
+from chaos.moments import Moments
 from chaos.verdict import Anomaly, Validity, Verdict
 
 #: What was found in some shards: a kernel, and its partial.
@@ -40,7 +41,15 @@ def _sane(partial: Partial, promise: Promise) -> Partial:
         gaps=tuple(map(str, partial.gaps)),
         not_owed=None if partial.not_owed is None else str(partial.not_owed),
         deferred=tuple(Deferred(about=str(one.about), given=one.given) for one in partial.deferred),
+        moments=_sane_moments(partial.moments),
     )
+
+
+def _sane_moments(moments: Mapping[str, Moments]) -> dict[str, Moments]:
+    return {
+        str(name): Moments(shift=int(one.shift), places=tuple(map(int, one.places)), whole=bool(one.whole))
+        for name, one in moments.items()
+    }
 
 
 def _sane_anomaly(anomaly: Anomaly, promise: Promise) -> Anomaly:
@@ -79,4 +88,5 @@ def sane_verdict(verdict: Verdict, promise: Promise) -> Verdict:
         anomalies=anomalies,
         counts={str(name): int(number) for name, number in verdict.counts.items()},
         why=str(verdict.why),
+        moments=_sane_moments(verdict.moments),
     )

@@ -45,12 +45,17 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
     holders = confirmed[order[firsts]]
     slot, count = slots(place, position)
     holder = first_in(slot[holders], count, holders)
+    times = rows.column("time_ns")
     for name, (first, end, _) in sorted(logs.items()):
         here = np.flatnonzero(own[name])
         of_other = holder[slot[here]]
         other = here[(of_other >= 0) & (epoch[here] != epoch[of_other])]
         found.add_each(
-            REPLICA_DIVERGENCE, other, lambda number: _report_epoch(rows, found, int(at[number])), queues=queue[other]
+            REPLICA_DIVERGENCE,
+            other,
+            lambda number: _report_epoch(rows, found, int(at[number])),
+            queues=queue[other],
+            acted_ns=times[at[other]],
         )
         due = (position[holders] >= first) & (ends[holders] <= end)
         missing = holders[due & ~any_in(slot[here], count)[slot[holders]]]
@@ -68,7 +73,7 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
                 message=int(rows.column("message")[row]),
             )
 
-        found.add_each(REPLICA_DIVERGENCE, missing, report, queues=queue[missing])
+        found.add_each(REPLICA_DIVERGENCE, missing, report, queues=queue[missing], acted_ns=times[at[missing]])
 
 
 def _report_epoch(rows: Rows, found: Findings, at: int) -> None:

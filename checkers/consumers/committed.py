@@ -122,7 +122,8 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, querie
         )
 
     wrong = np.flatnonzero(asked.offset > known)
-    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=asked.queue[wrong])
+    acted_ns = rows.column("time_ns")[asked.done[wrong]]
+    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=asked.queue[wrong], acted_ns=acted_ns)
 
 
 def _kept(rows: Rows, context: RunContext, found: Findings, group: Group, queries: Calls, destroyed: str) -> None:
@@ -176,7 +177,8 @@ def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, b
             offset=value,
         )
 
-    found.add_each(COMMIT_REGRESSION, back, report_one, queues=asked.queue[back])
+    acted_ns = rows.column("time_ns")[asked.done[back]]
+    found.add_each(COMMIT_REGRESSION, back, report_one, queues=asked.queue[back], acted_ns=acted_ns)
 
 
 def _lost_in_the_end(rows: Rows, group: Group) -> list[tuple[int, Ints, Ints]]:
@@ -213,7 +215,10 @@ def _report_lost(rows: Rows, found: Findings, group: Group, at: int, places: Int
             offset=has,
         )
 
-    found.add_each(COMMIT_REGRESSION, np.arange(len(places)), report_one, queues=group.queues[places])
+    acted_ns = np.full(len(places), rows.column("time_ns")[at])
+    found.add_each(
+        COMMIT_REGRESSION, np.arange(len(places)), report_one, queues=group.queues[places], acted_ns=acted_ns
+    )
 
 
 def _one_owner(rows: Rows, found: Findings, pulls: Calls) -> None:
@@ -243,7 +248,9 @@ def _report_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArr
             queue=int(pulls.queue[two]),
         )
 
-    found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), report_one)
+    laters = np.array([two for _, two in pairs], dtype=np.int64)
+    acted_ns = rows.column("time_ns")[pulls.invoke[laters]]
+    found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), report_one, acted_ns=acted_ns)
 
 
 def _overlaps(began: Ints, ended: Ints, owner: npt.NDArray[np.str_]) -> list[tuple[int, int]]:

@@ -105,4 +105,5 @@ def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[st
         )
 
     wrong = np.flatnonzero(offset > most)
-    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=queue[wrong])
+    acted_ns = np.full(len(wrong), rows.column("time_ns")[at])
+    found.add_each(NEVER_COMMITTED, wrong, report_one, queues=queue[wrong], acted_ns=acted_ns)

@@ -45,4 +45,4 @@ def answers_of_old_leaders(rows: Rows, found: Findings) -> None:
                 *(int(index[at]) for at in (last[item], later, asked[item], done[item])),
             )
 
-        found.add_each(OLD_LEADER, old, report)
+        found.add_each(OLD_LEADER, old, report, acted_ns=rows.column("time_ns")[done[old]])

@@ -62,7 +62,10 @@ class Content:
                 message=int(rows.column("message")[one]),
             )
 
-        found.add_each(ROLLBACK, np.arange(len(conflicts)), report, queues=claims.queue[conflicts[:, 0]])
+        acted_ns = rows.column("time_ns")[claims.at[conflicts[:, 1]]]
+        found.add_each(
+            ROLLBACK, np.arange(len(conflicts)), report, queues=claims.queue[conflicts[:, 0]], acted_ns=acted_ns
+        )
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:

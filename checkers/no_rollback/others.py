@@ -123,7 +123,8 @@ def _report_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_
             f"SyncStateSet, had {lack.where.format(max(0, int(had[number])))}",
         )
 
-    found.add_each(CONFIRM_BEYOND_SET, np.lexsort((which, place)), report)
+    order = np.lexsort((which, place))
+    found.add_each(CONFIRM_BEYOND_SET, order, report, acted_ns=rows.column("time_ns")[confirms[place[order]]])
 
 
 def _masters_have_all(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:

@@ -109,7 +109,8 @@ def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
         what = f"that ends at {int(position[at])}, when it had confirmed {rows.value(at).get('confirm')}"
         report_beyond(rows, found, at, f"gave an ok for a record {what}")
 
-    found.add_each(CONFIRM_BEYOND_SET, early[np.sort(np.concatenate([*known, early[:0]]))], report)
+    wrong = early[np.sort(np.concatenate([*known, early[:0]]))]
+    found.add_each(CONFIRM_BEYOND_SET, wrong, report, acted_ns=rows.column("time_ns")[wrong])
 
 
 def report_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:

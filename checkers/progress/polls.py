@@ -239,7 +239,8 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
         )
 
     sure = certain & ~stood
-    found.add_each(stall.name, np.flatnonzero(sure), report_one, queues=polls.queue[vain.first[sure]])
+    queues, acted_ns = polls.queue[vain.first[sure]], polls.began_ns[vain.last[sure]]
+    found.add_each(stall.name, np.flatnonzero(sure), report_one, queues=queues, acted_ns=acted_ns)
     for item in np.flatnonzero(~sure).tolist():
         why = (
             "but the harness itself stood still meanwhile"

@@ -108,7 +108,8 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: Answers) -
             offset=int(due[item]),
         )
 
-    found.add_each(STALE_MINIMUM, late, report_one, queues=answers.queue[late])
+    acted_ns = times[answers.done[late]]
+    found.add_each(STALE_MINIMUM, late, report_one, queues=answers.queue[late], acted_ns=acted_ns)
 
 
 def _lives(rows: Rows, at: Ints) -> Ints:

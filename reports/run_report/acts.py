@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chaos.verdict import Anomaly
+from chaos.verdict import Anomaly, Verdict
 from reports.explanation.decisions import is_decision
 from reports.parts import Parts
 from reports.run_report.fates import Fate
@@ -19,20 +19,27 @@ PROOF = "drain"
 
 
 def acts(
-    broken: Sequence[Anomaly], story: Story, fates: Sequence[Fate], parts: Parts
-) -> list[tuple[str, int, Numbers]]:
-    """Return each kind of violation, how often it was found, and when those were done of which that is known."""
-    found: dict[str, list[Anomaly]] = {}
-    for anomaly in broken:
-        found.setdefault(anomaly.name, []).append(anomaly)
-    made: list[tuple[str, int, Numbers]] = []
-    for name, each in found.items():
-        count = sum(one.count for one in each)
-        moments: Numbers = [at for one in each if (at := act_s(one, story)) is not None]
-        if name == LOST:
-            lost = _sent(fates, parts)
-            moments = lost if len(lost) == count else moments
-        made.append((name, count, moments))
+    laws: Sequence[Verdict], story: Story, fates: Sequence[Fate], parts: Parts
+) -> list[tuple[str, int, int, Numbers]]:
+    """Return each kind of violation, how often it was found, of how many of those it is known when they were done, and
+    those moments, as exactly as a picture can show them."""
+    made: list[tuple[str, int, int, Numbers]] = []
+    for law in laws:
+        found: dict[str, list[Anomaly]] = {}
+        for anomaly in law.anomalies:
+            if not anomaly.lawful:
+                found.setdefault(anomaly.name, []).append(anomaly)
+        for name, each in found.items():
+            count = sum(one.count for one in each)
+            moments: Numbers = [at for one in each if (at := act_s(one, story)) is not None]
+            known = len(moments)
+            if name == LOST and len(lost := _sent(fates, parts)) == count:
+                moments, known = lost, count
+            elif name in law.moments:
+                every = law.moments[name]
+                moments = [*moments, *((every.middles_ns() - story.zero_ns) / 1e9)]
+                known = count if every.whole else known
+            made.append((name, count, known, moments))
     return made
 
 

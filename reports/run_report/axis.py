@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count, cycle, pairwise
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,12 @@ def ticks(axis: Axis, seconds: Iterable[float], kind: str) -> Markup:
     """Draw a stroke as high as the lane at each second; those that a screen can't distinguish are one."""
     step = max(axis.ms(axis.right_s) // 1500, 1)
     places = sorted({axis.ms(min(second, axis.right_s)) // step * step for second in seconds if second >= axis.left_s})
-    return svg.element("path", class_=f"ticks {kind}", d="".join(f"M{at} 150v700" for at in places))
+    strokes = [
+        f"m{at - last} 0v{'-' if odd else ''}700"
+        for odd, (last, at) in zip(cycle((1, 0)), pairwise(places), strict=False)
+    ]
+    begin = f"M{places[0]} 150v700" if places else ""
+    return svg.element("path", class_=f"ticks {kind}", d=begin + "".join(strokes))
 
 
 def line(

@@ -32,15 +32,15 @@ BESIDE = 15
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
-    ``found``: for each kind of violation its name, how often it was found, and the seconds at which those were
-    done of which that is known; ``two_masters``: from when to when there were two; ``controllers_first``: the
+    ``found``: for each kind of violation its name, how often it was found, of how many it is known when they were
+    done, and those seconds; ``two_masters``: from when to when there were two; ``controllers_first``: the
     run is about what the controllers agreed on; ``opened``: a broken promise is about what is folded else."""
 
     marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
-    found: Sequence[tuple[str, int, Numbers]] = ()
+    found: Sequence[tuple[str, int, int, Numbers]] = ()
     two_masters: Sequence[tuple[float, float]] = ()
     controllers_first: bool = False
     opened: bool = False
@@ -209,20 +209,18 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     )
 
 
-def _found(axis: Axis, found: Sequence[tuple[str, int, Numbers]]) -> Panel:
+def _found(axis: Axis, found: Sequence[tuple[str, int, int, Numbers]]) -> Panel:
     shown = found[:LANES]
-    partly = any(len(seconds) < count for _, count, seconds in shown)
+    partly = any(known < count for _, count, known, _ in shown)
     return Panel(
-        title="Violations, at the moment of the act" + (" (the first of each kind)" if partly else ""),
+        title="Violations, at the moment of the act" + (" (where not all are drawn, the first ones)" if partly else ""),
         height=LANE * len(shown),
-        names=[name for name, _, _ in shown],
-        notes=[
-            f"{len(seconds):,} of {count:,}" if len(seconds) < count else f"{count:,}" for _, count, seconds in shown
-        ],
+        names=[name for name, _, _, _ in shown],
+        notes=[f"{known:,} of {count:,}" if known < count else f"{count:,}" for _, count, known, _ in shown],
         content=Markup("").join(
-            stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, seconds) in enumerate(shown)
+            stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, _, seconds) in enumerate(shown)
         ),
-        words="; ".join(f"{count:,} {name}" for name, count, _ in shown),
+        words="; ".join(f"{count:,} {name}" for name, count, _, _ in shown),
     )
 
 

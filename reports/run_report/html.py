@@ -142,7 +142,7 @@ def figure_of(run: JudgedRun, axis: Axis, marks: Sequence[tuple[int, float]]) ->
         replicas=replicas,
         lags=lags(run.history, terms),
         two_masters=two_masters(terms),
-        found=acts(run.verdict.violations, story, overall, Parts(axis.left_s, axis.right_s)),
+        found=acts(run.verdict.laws, story, overall, Parts(axis.left_s, axis.right_s)),
         controllers_first=bool(run.objects),
         opened=bool(broken & ABOUT_TIME),
     )

@@ -9,6 +9,7 @@ import pytest
 
 from chaos.findings import MAX_REPORTED, Findings, cap, decide
 from chaos.law import AnomalyKind, Partial, Promise
+from chaos.moments import LEAST_SHIFT, Moments
 from chaos.verdict import Anomaly, Validity
 
 PROMISE = Promise(
@@ -42,6 +43,25 @@ def test_so_are_those_of_two_ranges_of_one_queue() -> None:
 def test_what_two_shards_tell_alike_is_told_once() -> None:
     twice = [one for _ in range(2) for one in shard(-1, 50).anomalies]
     assert sum(one.count for one in cap(PROMISE, twice)) == 50
+
+
+def test_when_all_of_many_were_done_is_known_where_each_reports_it() -> None:
+    def found_in(begin: int, acted_ns: np.ndarray | None) -> Partial:
+        found = Findings(PROMISE)
+        each = np.arange(begin, begin + 50)
+        found.add_each("gone", each, lambda n: found.add("gone", f"{n}", int(n)), acted_ns=acted_ns)
+        return found.partial()
+
+    times = np.arange(100) << LEAST_SHIFT
+    first, second = found_in(0, times[:50]), found_in(50, times[50:])
+    verdict = decide(PROMISE, first.merge(second))
+    assert verdict.moments == {"gone": Moments.of(times, whole=True)}
+    assert not decide(PROMISE, first.merge(found_in(50, None))).moments["gone"].whole
+    one = Findings(PROMISE)
+    one.add("gone", "it is", 7, acted_ns=int(times[7]))
+    assert one.partial().moments == {"gone": Moments.of(times[7:8], whole=True)}
+    one.add("gone", "it is", 8)
+    assert not one.partial().moments["gone"].whole
 
 
 PERMITTING = Promise(

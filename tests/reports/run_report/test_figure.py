@@ -7,13 +7,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
-from chaos.verdict import Anomaly
+from chaos.moments import Moments
+from chaos.verdict import Anomaly, Validity, Verdict
+from reports.parts import Parts
 from reports.run_report import labels
-from reports.run_report.acts import act_s
+from reports.run_report.acts import act_s, acts
 from reports.run_report.axis import STROKES, Axis
 from reports.run_report.axis import line as draw_line
 from reports.run_report.fates import Fate
@@ -72,6 +75,20 @@ def test_a_loss_happens_when_the_message_was_acknowledged_not_when_it_was_missed
     story = summarise(history.close()[0], lost.rows)
     assert act_s(lost, story) == pytest.approx(2.1)
     assert act_s(replace(lost, rows=(read,)), story) == pytest.approx(6.0)
+
+
+def test_all_violations_of_a_kind_are_drawn_where_it_is_known_when_they_were_done(tmp_path: Path) -> None:
+    history = MadeRun(tmp_path)
+    shown = history.send(2.0, 1, 0, "broker-0", 1)
+    told = Anomaly(law="order", name="reorder", explanation="it came late", rows=(shown,))
+    rest = replace(told, rows=(), count=99)
+    story = summarise(history.close()[0], told.rows)
+    later = Moments.of(story.zero_ns + np.array([4, 6]) * 10**9, whole=True)
+    laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(told, rest), moments={"reorder": later})]
+    ((_, count, known, moments),) = acts(laws, story, [], Parts(0.0, 10.0))
+    assert (count, known, [round(at, 1) for at in moments]) == (100, 100, [2.1, 4.0, 6.0])
+    laws = [replace(laws[0], moments={"reorder": replace(later, whole=False)})]
+    assert acts(laws, story, [], Parts(0.0, 10.0))[0][2] == 1
 
 
 def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
