@@ -54,14 +54,14 @@ class Findings:
         offset: int = -1,
         message: int = -1,
         policy: str = "",
-        acted_ns: int = -1,
+        acted_ns: int | None = None,
     ) -> None:
         """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
-        story. ``policy``: see :class:`chaos.verdict.Anomaly`. ``acted_ns``: when it was done, by the clock of
-        ``time_ns``, so that it is drawn although it is not spelt out. Raises ``ValueError`` when a policy is given for
+        story. ``policy``: see :class:`chaos.verdict.Anomaly`. ``acted_ns``: how long after the load began
+        it was done, so that it is drawn although it is not spelt out. Raises ``ValueError`` when a policy is given for
         something that no profile permits."""
         if not self._in_each:
-            self._place(name, None if acted_ns < 0 else np.array([acted_ns], dtype=np.int64))
+            self._place(name, None if acted_ns is None else np.array([acted_ns], dtype=np.int64))
         sort = _Sort(name, int(queue), policy)
         reported = self._reported.setdefault(sort, [])
         if len(reported) >= MAX_REPORTED:

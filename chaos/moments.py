@@ -16,9 +16,9 @@ LEAST_SHIFT = 23
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """Moments of one clock fell into each of the ``places``, which ascend: a place is its number times 2 ** ``shift``
-    ns. Places are as wide as it takes to have no more than :data:`MOST_PLACES`, so that moments that are merged are the
-    same in any bracket. ``whole``: they are all that there are."""
+    """Moments after the load began fell into each of the ``places``, which ascend: a place is its number times 2 **
+    ``shift`` ns. Places are as wide as it takes to have no more than :data:`MOST_PLACES`, so that moments that are
+    merged are the same in any bracket. ``whole``: they are all that there are."""
 
     shift: int = LEAST_SHIFT
     places: tuple[int, ...] = ()

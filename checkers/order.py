@@ -153,7 +153,7 @@ def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
         )
 
     wrong = np.flatnonzero(offset[done] <= before)
-    acted_ns = rows.column("time_ns")[done[wrong]]
+    acted_ns = facts.since_load_ns(rows, done[wrong])
     found.add_each(REORDER, wrong, report, queues=queue[done[wrong]], acted_ns=acted_ns)
 
 
@@ -204,7 +204,7 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
             message=int(rows.column("message")[row]),
         )
 
-    queues, acted_ns = rows.column("queue")[at[wrong]], rows.column("time_ns")[at[wrong]]
+    queues, acted_ns = rows.column("queue")[at[wrong]], facts.since_load_ns(rows, at[wrong])
     found.add_each(CONSUMER_REORDER, wrong, report, queues=queues, acted_ns=acted_ns)
 
 
@@ -238,7 +238,7 @@ def _limits(rows: Rows, found: Findings) -> None:
         )
 
     wrong = np.flatnonzero(many | large)
-    queues, acted_ns = rows.column("queue")[pulls.invoke[wrong]], rows.column("time_ns")[pulls.invoke[wrong]]
+    queues, acted_ns = rows.column("queue")[pulls.invoke[wrong]], facts.since_load_ns(rows, pulls.invoke[wrong])
     found.add_each(OVER_FULL, wrong, report, queues=queues, acted_ns=acted_ns)
 
 

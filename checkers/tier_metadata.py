@@ -314,7 +314,13 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
                     offset=int(versions.end[one]),
                 )
 
-            found.add_each(STALE_VIEW, late, report, queues=np.full(len(late), queue), acted_ns=since_ns[late])
+            found.add_each(
+                STALE_VIEW,
+                late,
+                report,
+                queues=np.full(len(late), queue),
+                acted_ns=facts.since_load_ns(rows, versions.at[late]),
+            )
 
 
 class OwnNotes(Law):

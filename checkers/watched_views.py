@@ -208,7 +208,7 @@ def _prefixes(rows: Rows, found: Findings, log: _Log, shown: _Shown, claims: _Cl
         found.add(NOT_A_PREFIX, said, *sorted((*change_row, int(shown.began[one]), int(shown.ended[one]))))
 
     wrong = np.flatnonzero(~claims.fits)
-    found.add_each(NOT_A_PREFIX, wrong, report, acted_ns=rows.column("time_ns")[shown.at[wrong]])
+    found.add_each(NOT_A_PREFIX, wrong, report, acted_ns=facts.since_load_ns(rows, shown.at[wrong]))
 
 
 def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> None:
@@ -237,7 +237,7 @@ def _never_back(rows: Rows, found: Findings, shown: _Shown, claims: _Claims) -> 
             of_both = (shown.began[earlier], shown.ended[earlier], shown.began[later], shown.ended[later])
             found.add(WENT_BACK, said, *map(int, of_both))
 
-        found.add_each(WENT_BACK, back, report, acted_ns=rows.column("time_ns")[shown.at[mine[back]]])
+        found.add_each(WENT_BACK, back, report, acted_ns=facts.since_load_ns(rows, shown.at[mine[back]]))
 
 
 def _said(shown: _Shown, one: int) -> str:
@@ -267,7 +267,7 @@ def _caught_up(rows: Rows, context: RunContext, found: Findings, shown: _Shown, 
         found.add(BEHIND, said, int(shown.began[one]), int(shown.ended[one]))
 
     wrong = np.flatnonzero(lacks & late)
-    found.add_each(BEHIND, wrong, report, acted_ns=rows.column("time_ns")[shown.at[wrong]])
+    found.add_each(BEHIND, wrong, report, acted_ns=facts.since_load_ns(rows, shown.at[wrong]))
     _asked_in_the_end(rows, found, shown, final & ~lacks, final & lacks & late)
 
 
@@ -298,7 +298,7 @@ def _current(rows: Rows, context: RunContext, found: Findings, shown: _Shown, cl
             *sorted((int(rows.column("index")[witness]), int(shown.began[one]), int(shown.ended[one]))),
         )
 
-    found.add_each(BEHIND, stale, report, acted_ns=times[shown.at[stale]])
+    found.add_each(BEHIND, stale, report, acted_ns=facts.since_load_ns(rows, shown.at[stale]))
 
 
 def _bound_s(context: RunContext) -> float:

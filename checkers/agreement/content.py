@@ -96,7 +96,7 @@ class Content:
             np.arange(len(at)),
             lambda number: self._report(rows, found, name, *map(int, at[number])),
             queues=claims.queue[pairs[:, 0]],
-            acted_ns=rows.column("time_ns")[at].max(axis=1, initial=0),
+            acted_ns=facts.since_load_ns(rows, at.max(axis=1, initial=0)),
         )
 
     def _report(self, rows: Rows, found: Findings, name: str, one: int, two: int) -> None:

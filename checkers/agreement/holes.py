@@ -45,7 +45,6 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
     holders = confirmed[order[firsts]]
     slot, count = slots(place, position)
     holder = first_in(slot[holders], count, holders)
-    times = rows.column("time_ns")
     for name, (first, end, _) in sorted(logs.items()):
         here = np.flatnonzero(own[name])
         of_other = holder[slot[here]]
@@ -55,7 +54,7 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
             other,
             lambda number: _report_epoch(rows, found, int(at[number])),
             queues=queue[other],
-            acted_ns=times[at[other]],
+            acted_ns=facts.since_load_ns(rows, at[other]),
         )
         due = (position[holders] >= first) & (ends[holders] <= end)
         missing = holders[due & ~any_in(slot[here], count)[slot[holders]]]
@@ -73,7 +72,9 @@ def _no_holes_in(rows: Rows, found: Findings, at: Ints, group: Set[str]) -> None
                 message=int(rows.column("message")[row]),
             )
 
-        found.add_each(REPLICA_DIVERGENCE, missing, report, queues=queue[missing], acted_ns=times[at[missing]])
+        found.add_each(
+            REPLICA_DIVERGENCE, missing, report, queues=queue[missing], acted_ns=facts.since_load_ns(rows, at[missing])
+        )
 
 
 def _report_epoch(rows: Rows, found: Findings, at: int) -> None:

@@ -72,7 +72,7 @@ class NodeReads(Law):
                 copies.at[first[lacks]],
                 lambda at, end=end: _report_missing(rows, found, at, end),  # type: ignore[misc]
                 queues=copies.queue[first[lacks]],
-                acted_ns=rows.column("time_ns")[copies.at[first[lacks]]],
+                acted_ns=facts.since_load_ns(rows, copies.at[first[lacks]]),
             )
 
 

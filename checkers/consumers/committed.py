@@ -122,7 +122,7 @@ def _only_what_was_committed(rows: Rows, found: Findings, commits: Calls, querie
         )
 
     wrong = np.flatnonzero(asked.offset > known)
-    acted_ns = rows.column("time_ns")[asked.done[wrong]]
+    acted_ns = facts.since_load_ns(rows, asked.done[wrong])
     found.add_each(NEVER_COMMITTED, wrong, report_one, queues=asked.queue[wrong], acted_ns=acted_ns)
 
 
@@ -177,7 +177,7 @@ def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, b
             offset=value,
         )
 
-    acted_ns = rows.column("time_ns")[asked.done[back]]
+    acted_ns = facts.since_load_ns(rows, asked.done[back])
     found.add_each(COMMIT_REGRESSION, back, report_one, queues=asked.queue[back], acted_ns=acted_ns)
 
 
@@ -215,7 +215,7 @@ def _report_lost(rows: Rows, found: Findings, group: Group, at: int, places: Int
             offset=has,
         )
 
-    acted_ns = np.full(len(places), rows.column("time_ns")[at])
+    acted_ns = np.full(len(places), facts.since_load_ns(rows, np.array([at])))
     found.add_each(
         COMMIT_REGRESSION, np.arange(len(places)), report_one, queues=group.queues[places], acted_ns=acted_ns
     )
@@ -249,7 +249,7 @@ def _report_overlaps(rows: Rows, found: Findings, pulls: Calls, owner: npt.NDArr
         )
 
     laters = np.array([two for _, two in pairs], dtype=np.int64)
-    acted_ns = rows.column("time_ns")[pulls.invoke[laters]]
+    acted_ns = facts.since_load_ns(rows, pulls.invoke[laters])
     found.add_each(DOUBLE_OWNER, np.arange(len(pairs)), report_one, acted_ns=acted_ns)
 
 

@@ -13,6 +13,7 @@ from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
+from checkers import _facts as facts
 from checkers._facts import reads
 from checkers._facts.arrays import Ints, groups, places_in
 from checkers._facts.reads import own
@@ -105,5 +106,5 @@ def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[st
         )
 
     wrong = np.flatnonzero(offset > most)
-    acted_ns = np.full(len(wrong), rows.column("time_ns")[at])
+    acted_ns = np.full(len(wrong), facts.since_load_ns(rows, np.array([at])))
     found.add_each(NEVER_COMMITTED, wrong, report_one, queues=queue[wrong], acted_ns=acted_ns)

@@ -166,4 +166,5 @@ def _report_skipped(
             message=message,
         )
 
-    found.add_each(SKIPPED, np.arange(table.shape[1]), report_one, queues=table[0])
+    acted_ns = np.array([known[queue].since_ns for queue in table[0].tolist()], dtype=np.int64)
+    found.add_each(SKIPPED, np.arange(table.shape[1]), report_one, queues=table[0], acted_ns=acted_ns)

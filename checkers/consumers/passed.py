@@ -200,4 +200,5 @@ def _report_skipped(found: Findings, group: str, queue: int, known: Known) -> No
         )
 
     missing = known.missing
-    found.add_each(SKIPPED, missing, report_one, queues=np.full(len(missing), queue, dtype=np.int64))
+    queues, acted_ns = (np.full(len(missing), one, dtype=np.int64) for one in (queue, known.since_ns))
+    found.add_each(SKIPPED, missing, report_one, queues=queues, acted_ns=acted_ns)

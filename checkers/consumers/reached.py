@@ -121,4 +121,4 @@ def _report_beyond(
             offset=int(offset[item]),
         )
 
-    found.add_each(COMMIT_BEYOND_END, wrong, report_one, queues=queue[wrong])
+    found.add_each(COMMIT_BEYOND_END, wrong, report_one, queues=queue[wrong], acted_ns=since_ns[wrong])

@@ -12,7 +12,7 @@ import numpy as np
 from chaos.findings import Findings
 from chaos.shard_rows import Rows
 from checkers._facts.clients import calls
-from checkers._facts.run import at_s
+from checkers._facts.run import at_s, since_load_ns
 
 OLD_LEADER = "old-leader-answered"
 
@@ -45,4 +45,4 @@ def answers_of_old_leaders(rows: Rows, found: Findings) -> None:
                 *(int(index[at]) for at in (last[item], later, asked[item], done[item])),
             )
 
-        found.add_each(OLD_LEADER, old, report, acted_ns=rows.column("time_ns")[done[old]])
+        found.add_each(OLD_LEADER, old, report, acted_ns=since_load_ns(rows, done[old]))

@@ -128,7 +128,9 @@ def _not_too_early(rows: Rows, found: Findings) -> None:
         )
 
     queues = rows.column("queue")[sent.invoke[delayed[early]]]
-    found.add_each(TOO_EARLY, np.flatnonzero(early), report_one, queues=queues, acted_ns=times[first[early]])
+    found.add_each(
+        TOO_EARLY, np.flatnonzero(early), report_one, queues=queues, acted_ns=facts.since_load_ns(rows, first[early])
+    )
 
 
 def _not_rolled_back(rows: Rows, found: Findings) -> None:
@@ -151,7 +153,7 @@ def _not_rolled_back(rows: Rows, found: Findings) -> None:
         )
 
     found.count("rolled_back", len(back))
-    queues, acted_ns = rows.column("queue")[back[first >= 0]], rows.column("time_ns")[first[first >= 0]]
+    queues, acted_ns = rows.column("queue")[back[first >= 0]], facts.since_load_ns(rows, first[first >= 0])
     found.add_each(ROLLED_BACK, np.flatnonzero(first >= 0), report_one, queues=queues, acted_ns=acted_ns)
 
 
@@ -238,7 +240,7 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
         elif state is losses.Lost.PERMITTED:
             found.add_each(NEVER_DELIVERED_BY_POLICY, some, report_one, queues=queue[owed[some]], policy=policy)
         else:
-            acted_ns = rows.column("time_ns")[done[some]]
+            acted_ns = facts.since_load_ns(rows, done[some])
             found.add_each(NEVER_DELIVERED, some, report_one, queues=queue[owed[some]], acted_ns=acted_ns)
 
 

@@ -133,4 +133,5 @@ def _find(found: Findings, group: str, queue: int, shards: Sequence[Any]) -> Non
             message=message,
         )
 
-    found.add_each(OUT_OF_ORDER, np.array(wrong, dtype=np.int64), report_one, queues=np.full(len(wrong), queue))
+    at = np.array(wrong, dtype=np.int64)
+    found.add_each(OUT_OF_ORDER, at, report_one, queues=np.full(len(at), queue), acted_ns=early[3, at])

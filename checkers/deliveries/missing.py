@@ -105,7 +105,7 @@ def withheld(reported: Facts) -> Partial:
                 message=int(message[item]),
             )
 
-        found.add_each(WITHHELD, places, report_one, queues=np.full(len(places), wait.queue))
+        found.add_each(WITHHELD, places, report_one, queues=np.full(len(places), wait.queue), acted_ns=since_ns[places])
     return found.partial()
 
 

@@ -62,7 +62,7 @@ class Content:
                 message=int(rows.column("message")[one]),
             )
 
-        acted_ns = rows.column("time_ns")[claims.at[conflicts[:, 1]]]
+        acted_ns = facts.since_load_ns(rows, claims.at[conflicts[:, 1]])
         found.add_each(
             ROLLBACK, np.arange(len(conflicts)), report, queues=claims.queue[conflicts[:, 0]], acted_ns=acted_ns
         )

@@ -124,7 +124,7 @@ def _report_lacks(rows: Rows, found: Findings, confirms: Ints, lacks: Sequence[_
         )
 
     order = np.lexsort((which, place))
-    found.add_each(CONFIRM_BEYOND_SET, order, report, acted_ns=rows.column("time_ns")[confirms[place[order]]])
+    found.add_each(CONFIRM_BEYOND_SET, order, report, acted_ns=facts.since_load_ns(rows, confirms[place[order]]))
 
 
 def _masters_have_all(rows: Rows, context: RunContext, found: Findings, confirms: Ints) -> None:

@@ -110,7 +110,7 @@ def _what_is_acked_is_confirmed(rows: Rows, found: Findings, node: str) -> None:
         report_beyond(rows, found, at, f"gave an ok for a record {what}")
 
     wrong = early[np.sort(np.concatenate([*known, early[:0]]))]
-    found.add_each(CONFIRM_BEYOND_SET, wrong, report, acted_ns=rows.column("time_ns")[wrong])
+    found.add_each(CONFIRM_BEYOND_SET, wrong, report, acted_ns=facts.since_load_ns(rows, wrong))
 
 
 def report_beyond(rows: Rows, found: Findings, at: int, what: str) -> None:

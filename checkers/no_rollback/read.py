@@ -200,7 +200,7 @@ def _no_fall_among(rows: Rows, found: Findings, ends: _Ends, judged: Flags, bind
             fallen,
             partial(_report_fallen, rows, found, ends, records, known),
             queues=ends.queue[fallen],
-            acted_ns=rows.column("time_ns")[ends.at[fallen]],
+            acted_ns=facts.since_load_ns(rows, ends.at[fallen]),
         )
 
 

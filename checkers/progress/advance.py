@@ -142,7 +142,7 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
             offset=int(pulls.asked[item]),
         )
 
-    acted_ns = rows.column("time_ns")[pulls.done[wrong]]
+    acted_ns = facts.since_load_ns(rows, pulls.done[wrong])
     found.add_each(UNREADABLE, np.flatnonzero(wrong), report_one, queues=pulls.queue[wrong], acted_ns=acted_ns)
     return wrong
 
@@ -193,5 +193,5 @@ def _next_offset(
             offset=next_offset,
         )
 
-    acted_ns = rows.column("time_ns")[pulls.done[back]]
+    acted_ns = facts.since_load_ns(rows, pulls.done[back])
     found.add_each(WRONG_NEXT_OFFSET, np.flatnonzero(back), report_one, queues=pulls.queue[back], acted_ns=acted_ns)

@@ -91,7 +91,9 @@ def passed_over(reported: Facts) -> Partial:
     def report_one(item: int) -> None:
         _report_passed_over(found, nodes[item], table[:, item], int(there[item]))
 
-    found.add_each(WRONG_NEXT_OFFSET, over, report_one, queues=table[0][over])
+    found.add_each(
+        WRONG_NEXT_OFFSET, over, report_one, queues=table[0][over], acted_ns=table[_COLUMNS.index("since_ns"), over]
+    )
     return found.partial()
 
 

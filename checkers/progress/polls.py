@@ -239,7 +239,7 @@ def gets_on(rows: Rows, found: Findings, polls: Polls, owed: Sequence[Stretch], 
         )
 
     sure = certain & ~stood
-    queues, acted_ns = polls.queue[vain.first[sure]], polls.began_ns[vain.last[sure]]
+    queues, acted_ns = polls.queue[vain.first[sure]], facts.since_load_ns(rows, polls.invoke[vain.last[sure]])
     found.add_each(stall.name, np.flatnonzero(sure), report_one, queues=queues, acted_ns=acted_ns)
     for item in np.flatnonzero(~sure).tolist():
         why = (

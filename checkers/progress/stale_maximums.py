@@ -93,5 +93,5 @@ def _end(rows: Rows, context: RunContext, found: Findings, answers: Answers) -> 
             offset=int(certain.maximum[item]),
         )
 
-    acted_ns = times[certain.done[behind]]
+    acted_ns = facts.since_load_ns(rows, certain.done[behind])
     found.add_each(STALE_MAXIMUM, behind, report_one, queues=certain.queue[behind], acted_ns=acted_ns)

@@ -108,7 +108,7 @@ def _begin(rows: Rows, context: RunContext, found: Findings, answers: Answers) -
             offset=int(due[item]),
         )
 
-    acted_ns = times[answers.done[late]]
+    acted_ns = facts.since_load_ns(rows, answers.done[late])
     found.add_each(STALE_MINIMUM, late, report_one, queues=answers.queue[late], acted_ns=acted_ns)
 
 

@@ -25,7 +25,7 @@ from reports.timeline.static import draw as static_timeline
 #: So many violations of a cause are quoted in words; the others are counted.
 QUOTED = 40
 #: So many occurrences of a cause are drawn: they look alike.
-ALIKE = 3
+ALIKE = 2
 
 Card = Mapping[str, Any]
 

@@ -83,7 +83,7 @@ def test_all_violations_of_a_kind_are_drawn_where_it_is_known_when_they_were_don
     told = Anomaly(law="order", name="reorder", explanation="it came late", rows=(shown,))
     rest = replace(told, rows=(), count=99)
     story = summarise(history.close()[0], told.rows)
-    later = Moments.of(story.zero_ns + np.array([4, 6]) * 10**9, whole=True)
+    later = Moments.of(np.array([4, 6]) * 10**9, whole=True)
     laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(told, rest), moments={"reorder": later})]
     ((_, count, known, moments),) = acts(laws, story, [], Parts(0.0, 10.0))
     assert (count, known, [round(at, 1) for at in moments]) == (100, 100, [2.1, 4.0, 6.0])
