@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from itertools import pairwise
 
 #: So many places are told apart; a screen has no more.
 MOST_PLACES = 1024
 #: Places are 2 ** 23 ns (8.4 ms) wide at least.
 LEAST_SHIFT = 23
+#: More bits than any number here has.
+NEVER = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,27 +24,24 @@ class Moments:
     places: tuple[int, ...] = ()
     whole: bool = True
 
-    @classmethod
-    def of(cls, times_ns: npt.NDArray[np.int64], *, whole: bool) -> Moments:
-        return cls._in(np.asarray(times_ns, np.int64) >> LEAST_SHIFT, LEAST_SHIFT, whole)
-
-    @classmethod
-    def _in(cls, places: npt.NDArray[np.int64], shift: int, whole: bool) -> Moments:
-        places = np.unique(places)
-        # Neighbours are one place from the highest bit on in which they differ.
-        differ = np.frexp((places[1:] ^ places[:-1]).astype(np.float64))[1]
-        wider = int(np.sort(np.append(np.zeros(MOST_PLACES, differ.dtype), differ))[-MOST_PLACES])
-        places, shift = np.unique(places >> wider), shift + wider
-        return cls(shift=shift, places=tuple(places.tolist()), whole=whole)
-
     def merge(self, later: Moments) -> Moments:
         shift = max(self.shift, later.shift)
-        both = [np.array(one.places, np.int64) >> (shift - one.shift) for one in (self, later)]
-        return Moments._in(np.concatenate(both), shift, self.whole and later.whole)
+        places = {place >> (shift - one.shift) for one in (self, later) for place in one.places}
+        wider = _wider(sorted(places))
+        merged = sorted({place >> wider for place in places})
+        return Moments(shift=shift + wider, places=tuple(merged), whole=self.whole and later.whole)
 
-    def middles_ns(self) -> npt.NDArray[np.float64]:
+    def middles_ns(self) -> list[float]:
         """Return the middle of each place."""
-        return (np.array(self.places, np.float64) + 0.5) * 2.0**self.shift
+        return [(place + 0.5) * 2.0**self.shift for place in self.places]
+
+
+def _wider(places: Iterable[int]) -> int:
+    """Return by how many bits places must be wider to be few enough. Neighbours are one place from the highest bit on
+    in which they differ; those on both sides of zero never are."""
+    bits = (NEVER if one < 0 <= other else (one ^ other).bit_length() for one, other in pairwise(places))
+    differ = sorted(bits, reverse=True)
+    return differ[MOST_PLACES - 1] if len(differ) >= MOST_PLACES else 0
 
 
 def together(first: Mapping[str, Moments], later: Mapping[str, Moments]) -> dict[str, Moments]:

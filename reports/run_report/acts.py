@@ -37,7 +37,7 @@ def acts(
                 moments, known = lost, count
             elif name in law.moments:
                 every = law.moments[name]
-                moments = [*moments, *(every.middles_ns() / 1e9)]
+                moments = [*moments, *(middle / 1e9 for middle in every.middles_ns())]
                 known = count if every.whole else known
             made.append((name, count, known, moments))
     return made

@@ -7,9 +7,9 @@ from functools import partial, reduce
 import numpy as np
 import pytest
 
-from chaos.findings import MAX_REPORTED, Findings, cap, decide
+from chaos.findings import MAX_REPORTED, Findings, cap, decide, moments_of
 from chaos.law import AnomalyKind, Partial, Promise
-from chaos.moments import LEAST_SHIFT, Moments
+from chaos.moments import LEAST_SHIFT
 from chaos.verdict import Anomaly, Validity
 
 PROMISE = Promise(
@@ -55,11 +55,11 @@ def test_when_all_of_many_were_done_is_known_where_each_reports_it() -> None:
     times = np.arange(100) << LEAST_SHIFT
     first, second = found_in(0, times[:50]), found_in(50, times[50:])
     verdict = decide(PROMISE, first.merge(second))
-    assert verdict.moments == {"gone": Moments.of(times, whole=True)}
+    assert verdict.moments == {"gone": moments_of(times, whole=True)}
     assert not decide(PROMISE, first.merge(found_in(50, None))).moments["gone"].whole
     one = Findings(PROMISE)
     one.add("gone", "it is", 7, acted_ns=int(times[7]))
-    assert one.partial().moments == {"gone": Moments.of(times[7:8], whole=True)}
+    assert one.partial().moments == {"gone": moments_of(times[7:8], whole=True)}
     one.add("gone", "it is", 8)
     assert not one.partial().moments["gone"].whole
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chaos.findings import moments_of
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
-from chaos.moments import Moments
 from chaos.verdict import Anomaly, Validity, Verdict
 from reports.parts import Parts
 from reports.run_report import labels
@@ -83,7 +83,7 @@ def test_all_violations_of_a_kind_are_drawn_where_it_is_known_when_they_were_don
     told = Anomaly(law="order", name="reorder", explanation="it came late", rows=(shown,))
     rest = replace(told, rows=(), count=99)
     story = summarise(history.close()[0], told.rows)
-    later = Moments.of(np.array([4, 6]) * 10**9, whole=True)
+    later = moments_of(np.array([4, 6]) * 10**9, whole=True)
     laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(told, rest), moments={"reorder": later})]
     ((_, count, known, moments),) = acts(laws, story, [], Parts(0.0, 10.0))
     assert (count, known, [round(at, 1) for at in moments]) == (100, 100, [2.1, 4.0, 6.0])
