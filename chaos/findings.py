@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.law import Deferred, Partial, Promise
-from chaos.moments import LEAST_SHIFT, MOST_PLACES, NEVER, Moments
+from chaos.merged_moments import moments_of
+from chaos.moments import Moments
 from chaos.verdict import Anomaly, Validity, Verdict
 
 #: So many findings of one name are reported one by one; one more anomaly stands for the rest.
@@ -156,15 +157,6 @@ class Findings:
             deferred=tuple(self._deferred),
             moments={name: self._moments(name) for name in sorted({*self._acted_ns, *self._unplaced})},
         )
-
-
-def moments_of(times_ns: npt.NDArray[np.int64], *, whole: bool) -> Moments:
-    """Return what :meth:`chaos.moments.Moments.merge` makes of these moments one by one."""
-    places = np.unique(times_ns >> LEAST_SHIFT)
-    bits = np.frexp((places[1:] ^ places[:-1]).astype(np.float64))[1]
-    bits[(places[:-1] < 0) & (places[1:] >= 0)] = NEVER
-    wider = int(np.sort(np.append(np.zeros(MOST_PLACES, bits.dtype), bits))[-MOST_PLACES])
-    return Moments(shift=LEAST_SHIFT + wider, places=tuple(np.unique(places >> wider).tolist()), whole=whole)
 
 
 def _permission(promise: Promise, name: str, policy: str) -> dict[str, Any]:

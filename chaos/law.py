@@ -21,7 +21,8 @@ from chaos import shard_rows
 from chaos.driver import Evidence, Profile
 from chaos.events import Event
 from chaos.history.run_meta import RunMeta
-from chaos.moments import Moments, together
+from chaos.merged_moments import together
+from chaos.moments import Moments
 from chaos.operations import RowClass
 from chaos.verdict import Anomaly, Verdict
 from chaos.workload import Use

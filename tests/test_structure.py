@@ -49,6 +49,7 @@ CORE = (
         "chaos.events",
         "chaos.guarded",
         "chaos.holes",
+        "chaos.merged_moments",
         "chaos.moments",
         "chaos.node",
         "chaos.operations",

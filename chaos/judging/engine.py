@@ -23,7 +23,8 @@ from chaos.judging.spark import Session
 from chaos.judging.spark_job import OnProgress
 from chaos.kernel import Kernel
 from chaos.law import Partial, Promise, RunContext
-from chaos.moments import Moments, together
+from chaos.merged_moments import together
+from chaos.moments import Moments
 from chaos.verdict import Anomaly, Validity, Verdict, worst
 
 __all__ = [

@@ -7,8 +7,9 @@ from functools import partial, reduce
 import numpy as np
 import pytest
 
-from chaos.findings import MAX_REPORTED, Findings, cap, decide, moments_of
+from chaos.findings import MAX_REPORTED, Findings, cap, decide
 from chaos.law import AnomalyKind, Partial, Promise
+from chaos.merged_moments import moments_of
 from chaos.moments import LEAST_SHIFT
 from chaos.verdict import Anomaly, Validity
 

@@ -7,8 +7,8 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from chaos.findings import moments_of
-from chaos.moments import LEAST_SHIFT, MOST_PLACES, Moments, together
+from chaos.merged_moments import moments_of, together
+from chaos.moments import LEAST_SHIFT, MOST_PLACES, Moments
 
 PLACE_NS = 1 << LEAST_SHIFT
 
@@ -17,18 +17,22 @@ def of(times_ns: object, *, whole: bool = True) -> Moments:
     return moments_of(np.asarray(times_ns, np.int64), whole=whole)
 
 
+def merge(one: Moments, other: Moments) -> Moments:
+    return together({"it": one}, {"it": other})["it"]
+
+
 @pytest.mark.parametrize("spread", [3, 900, 1_024, 5_000, 10**6])
 def test_they_are_the_same_in_any_bracket(spread: int) -> None:
     rng = np.random.default_rng(spread)
     times = rng.integers(0, spread, 3_000) * PLACE_NS + rng.integers(0, PLACE_NS, 3_000) - spread // 3 * PLACE_NS
     every = of(times)
     assert 0 < len(every.places) <= MOST_PLACES and every.whole
-    assert reduce(Moments.merge, (of([one]) for one in times.tolist())) == every
+    assert reduce(merge, (of([one]) for one in times.tolist())) == every
     for seed in range(5):
         cuts = np.sort(np.random.default_rng(seed).integers(0, 3_000, 7))
         parts = [of(part) for part in np.split(times, cuts)]
-        left = reduce(Moments.merge, parts)
-        right = reduce(lambda later, one: one.merge(later), reversed(parts))
+        left = reduce(merge, parts)
+        right = reduce(lambda later, one: merge(one, later), reversed(parts))
         assert left == right == every
     nearest = np.abs(np.array(every.middles_ns())[:, None] - times[None, :]).min(axis=1)
     assert nearest.max() <= 2.0**every.shift  # each place has a moment

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chaos.findings import moments_of
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
+from chaos.merged_moments import moments_of
 from chaos.verdict import Anomaly, Validity, Verdict
 from reports.parts import Parts
 from reports.run_report import labels
