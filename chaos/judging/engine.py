@@ -11,6 +11,7 @@ from functools import reduce
 import pyarrow as pa
 
 from chaos.findings import cap
+from chaos.history.memory import give_back
 from chaos.judging import plan
 from chaos.judging.class_archive import build_archive
 from chaos.judging.declared import Declared
@@ -42,6 +43,8 @@ __all__ = [
 
 #: How the reason begins why a kernel can't judge, before the evidence that it needs.
 LACKS = "the driver does not report "
+#: What kernels leave behind of a shard with more rows is given back after each.
+LARGE = 500_000
 
 
 def examine_whole(table: pa.Table, context: RunContext) -> Examined:
@@ -113,6 +116,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def _examined(law: Kernel, rows: Shard, context: RunContext) -> Partial:
+    if len(rows) > LARGE:
+        give_back()  # what the kernel before has left
     with _no_collection():
         return partial_of(law.promise, lambda: law.examine(Declared(rows, law.needs), context))
 
