@@ -186,7 +186,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "acks of another alphabet": (lambda run: edit(run, '"acks": "all"', '"acks": "²"'), "run.json: profile: acks"),
     "another key": (lambda run: edit(run, '"acks": "all"', '"ack": "master"'), "run.json: profile: unknown 'ack'"),
     "a truth": (lambda run: edit(run, '"unclean": false', '"unclean": 1'), "run.json: profile: unclean"),
-    "evidence": (lambda run: edit(run, '"confirm"', '"confirn"'), "run.json: tells: unknown 'confirn'"),
+    "evidence": (lambda run: edit(run, '"confirm",', '"confirn",'), "run.json: tells: unknown 'confirn'"),
     "bounds": (lambda run: edit(run, '"available_s": 10.0', '"available_s": -1'), "run.json: bounds: available_s"),
     "a queue": (lambda run: edit(run, '"index": 0', '"index": 1'), "run.json: queues: entry 0"),
     "a state": (lambda run: edit(run, '"state": "finished"', '"state": "done"'), "run.json: state: unknown"),

@@ -181,7 +181,7 @@ def test_a_fault_that_the_deployment_cannot_do_is_refused_unless_the_file_leaves
 
 def test_an_unknown_deployment_or_mutant_is_refused(tmp_path):
     assert "did you mean 'sim'?" in problems(tmp_path, GOOD, deployment="sim2")[0]
-    assert "mutant 'no-such-bug'" in problems(tmp_path, GOOD, mutant="no-such-bug")[0]
+    assert "planted bug 'no-such-bug'" in problems(tmp_path, GOOD, mutant="no-such-bug")[0]
 
 
 @pytest.mark.parametrize(
