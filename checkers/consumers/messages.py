@@ -166,5 +166,6 @@ def _report_skipped(
             message=message,
         )
 
-    acted_ns = np.array([known[queue].since_ns for queue in table[0].tolist()], dtype=np.int64)
+    queues, place = np.unique(table[0], return_inverse=True)
+    acted_ns = np.array([known[queue].since_ns for queue in queues.tolist()], dtype=np.int64)[place]
     found.add_each(SKIPPED, np.arange(table.shape[1]), report_one, queues=table[0], acted_ns=acted_ns)
