@@ -121,7 +121,7 @@ MOST_FILES = 22
 #: A file of more lines may hold two concepts; one of more than the second number does.
 LONG, LONGEST = 600, 800
 #: A function fits on a screen; where it is held, and its most lines.
-SCREEN, MOST_LINES = ("stormproof", "chaos", "nemesis"), 50
+SCREEN, MOST_LINES = ("stormproof", "chaos", "nemesis", "checkers", "reports", "reference", "drivers", "workloads"), 50
 #: Code that the simulator reaches: one seed must give one history.
 SIMULATED = (
     "chaos/run/*.py",

@@ -23,14 +23,6 @@ mkdir -p .cache
     python3 tests/tutorial.py --install docs/tutorial.md
     echo 'python3 /stormproof/tests/tutorial.py /stormproof/docs/tutorial.md'
     cat <<'COMMANDS'
-# Where others keep the machine busy, a run in real time may be UNKNOWN, with that as its reason: it is tried again.
-stormproof() {
-    for attempt in 1 2 3; do
-        code=0; command stormproof "$@" || code=$?
-        [ "$code" = 2 ] || break
-    done
-    return "$code"
-}
 stormproof new driver shop
 cd stormproof-shop
 sed -n 's/^    \([^#]*\).*/\1/p' README.md | grep -v 'netns\|power\|lazy' >/tmp/commands

@@ -61,13 +61,13 @@ class Wrong(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """An operation that the program is about to do. ``told``: whether it got the word to begin."""
+    """An operation that the program is about to do. ``may_begin``: whether it got the word to."""
 
     process: str
     f: str
     queue: QueueRef
     done: asyncio.Future[Mapping[str, Any]]
-    told: bool = False
+    may_begin: bool = False
 
 
 class ClientProgram:
@@ -98,7 +98,7 @@ class ClientProgram:
                     wrong = error
                 for one in self._open.values():
                     if not one.done.done():
-                        one.done.set_exception(Unknown("the client has ended") if one.told else Failed(OVER))
+                        one.done.set_exception(Unknown("the client has ended") if one.may_begin else Failed(OVER))
                 listening.cancel()
             if wrong is not None:
                 raise wrong
@@ -229,9 +229,9 @@ class ClientProgram:
             values |= {"message": message, "hash": body_hash(more["body"].encode())}
 
         async def operation() -> Answer:
-            one.told = self._begin_operation({"id": number, **more})
+            one.may_begin = self._begin_operation({"id": number, **more})
             answer = _answer(one.f, await one.done)
-            if not one.told:  # it did something, without the word and perhaps without the message
+            if not one.may_begin:  # it did something, without the word and perhaps without the message
                 raise Unknown(OVER)
             return answer
 

@@ -199,16 +199,10 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     ends, _, reached = _waited(rows)
     delayed = among(owed, sent.invoke[sent.delay_ms >= 0])  # nobody is asked back for these
     awaited = among(queue[owed], distinct(queue[ends[reached]])) | delayed & among(queue[owed], distinct(queue[ends]))
-    for number in distinct(queue[owed[missing & ~awaited]]).tolist():
-        found.fact(
-            unknown=f"messages that were to come to queue {number} later never came, but nobody waited for them, or the"
-            " client that waited was given nothing at all"
-        )
     lasts = dict(zip(queue[ends].tolist(), ends.tolist(), strict=True))
     last = np.array([lasts.get(number, -1) for number in queue[owed].tolist()], dtype=np.int64)
     early = missing & awaited & ~_must_have_come(rows, owed, last)
-    for number in distinct(queue[owed[early]]).tolist():
-        found.fact(unknown=f"the wait for queue {number} ended before delayed messages had to come to it")
+    _note_not_awaited(found, queue[owed[missing & ~awaited]], queue[owed[early]])
     permits = losses.cuts(rows, context, confirmed=False)
 
     def report_one(number: int) -> None:
@@ -234,14 +228,26 @@ def _delivered_at_all(rows: Rows, context: RunContext, found: Findings) -> None:
     for number in wrong.tolist():
         by_policy.setdefault(permits.why(rows, int(done[number])), []).append(number)
     for (state, policy), mine in by_policy.items():
-        some = np.array(mine, dtype=np.int64)
         if state is losses.Lost.UNDECIDED:
             found.fact(unknown=f"messages that were to come later never came, and {policy}")
-        elif state is losses.Lost.PERMITTED:
-            found.add_each(NEVER_DELIVERED_BY_POLICY, some, report_one, queues=queue[owed[some]], policy=policy)
-        else:
-            acted_ns = facts.since_load_ns(rows, done[some])
-            found.add_each(NEVER_DELIVERED, some, report_one, queues=queue[owed[some]], acted_ns=acted_ns)
+            continue
+        some = np.array(mine, dtype=np.int64)
+        permitted = state is losses.Lost.PERMITTED
+        name = NEVER_DELIVERED_BY_POLICY if permitted else NEVER_DELIVERED
+        acted_ns = facts.since_load_ns(rows, done[some])
+        because = policy if permitted else ""
+        found.add_each(name, some, report_one, queues=queue[owed[some]], policy=because, acted_ns=acted_ns)
+
+
+def _note_not_awaited(found: Findings, never: Ints, too_short: Ints) -> None:
+    """Note in which queues messages lack for which no client waited, or not long enough."""
+    for number in distinct(never).tolist():
+        found.fact(
+            unknown=f"messages that were to come to queue {number} later never came, but nobody waited for them, or the"
+            " client that waited was given nothing at all"
+        )
+    for number in distinct(too_short).tolist():
+        found.fact(unknown=f"the wait for queue {number} ended before delayed messages had to come to it")
 
 
 def _why(rows: Rows, sent: Later, asked: int) -> str:

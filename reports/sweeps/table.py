@@ -18,7 +18,7 @@ from reports.sweeps.row import Row, reached
 from reports.sweeps.saturation import Saturation, saturation
 
 #: What a sweep's JSON says of a failed run as `run --json` does.
-TOLD = ("title", "story", "chain", "again", "also", "diagnosis", "replay_command")
+OF_THE_RUN = ("title", "story", "chain", "again", "also", "diagnosis", "replay_command")
 #: So many of the slowest seeds are listed.
 SLOWEST = 5
 
@@ -140,7 +140,7 @@ def as_object(table: Table) -> dict[str, Any]:
                 "run": row.run,
                 "anomalies": dict(row.anomalies),
                 "why": list(row.why),
-                **{name: row.told[name] for name in TOLD if name in row.told},
+                **{name: row.told[name] for name in OF_THE_RUN if name in row.told},
             }
             for row in table.rows
         ],

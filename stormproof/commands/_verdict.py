@@ -57,13 +57,13 @@ class View(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A judged run as a command shows it. ``screen`` is that of its report, ``told`` what JSON says of it besides the
-    verdict; without them nothing can be said of its rows, and ``trouble`` says why."""
+    """A judged run as a command shows it. ``screen`` is that of its report, ``described`` what JSON says of it besides
+    the verdict; without them nothing can be said of its rows, and ``trouble`` says why."""
 
     verdict: RunVerdict
     meta: RunMeta
     screen: FirstScreen | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -80,7 +80,7 @@ def outcome(verdict: RunVerdict, summarised: Summarised | None = None) -> Outcom
         meta = RunMeta()
     try:
         judged = judged_run(run, verdict, summarised)
-        return Outcome(verdict=verdict, meta=meta, screen=first_screen(judged), told=as_object(judged))
+        return Outcome(verdict=verdict, meta=meta, screen=first_screen(judged), described=as_object(judged))
     except Exception as error:  # the verdict stands, whatever can be said of it
         return Outcome(verdict=verdict, meta=meta, trouble=in_words(error))
 
@@ -91,8 +91,8 @@ def run_object(found: Outcome) -> dict[str, Any]:
     saved = {name: value for name, value in verdict_json(found.verdict).items() if name != "laws"}
     report = Path(found.verdict.run) / "report.html"
     unknown: dict[str, Any] = {"title": "", "chain": [], "diagnosis": None, "story": "", "effective_faults": []}
-    told = found.told or {**unknown, "replay_command": found.meta.replay_command or None}
-    return {**saved, **told, "report": str(report) if report.exists() else None}
+    described = found.described or {**unknown, "replay_command": found.meta.replay_command or None}
+    return {**saved, **described, "report": str(report) if report.exists() else None}
 
 
 def show_run(found: Outcome, console: Console, view: View = View.STORY) -> None:

@@ -15,10 +15,10 @@ from tests.checkers.histories import History as MadeHistory
 
 def of(history: MadeHistory, *rows: int, name: str = "replica-divergence", decided_by: str = "") -> list[Arrow]:
     """Return the arrows of a violation that names these rows."""
-    told = Anomaly(law="agreement", name=name, explanation="", rows=rows, queue=0, offset=1, message=m(1))
+    found = Anomaly(law="agreement", name=name, explanation="", rows=rows, queue=0, offset=1, message=m(1))
     meta = RunMeta(deployment="sim", decided_by={decided_by: ("Class.method",)} if decided_by else {})
     recorded = History.of(history.recorded(), meta)
-    return sequence(told, recorded, decisions([told], recorded))[0]
+    return sequence(found, recorded, decisions([found], recorded))[0]
 
 
 def whys(arrows: list[Arrow]) -> list[tuple[int, str, tuple[str, ...]]]:
@@ -155,9 +155,9 @@ def test_the_last_row_of_the_class_that_a_law_declares_is_the_decision() -> None
     history = MadeHistory()
     rows = vote_twice(history)
     late = history.row("poll", f="state", node="controller-0")
-    told = Anomaly(law="controllers", name="two-votes", explanation="It voted twice.", rows=(*rows, late))
+    found = Anomaly(law="controllers", name="two-votes", explanation="It voted twice.", rows=(*rows, late))
     known = History.of(history.recorded(), RunMeta(decided_by={"two-votes": ("Class.method",)}))
-    arrows, _ = sequence(told, known, decisions([told], known))
+    arrows, _ = sequence(found, known, decisions([found], known))
     found = [(arrow.rows, arrow.why, arrow.decided) for arrow in arrows if arrow.why]
     assert found == [((rows[1],), "It voted twice.", ("Class.method",))]
 
@@ -168,8 +168,8 @@ def test_the_decision_of_one_violation_is_why_another_one_came_about() -> None:
     synced = history.trace("broker-0", "synced", position=2 * SIZE)
     final = history.row("final", f="log", node="broker-0", queue=0, offset=1, position=SIZE, message=m(1), epoch=1)
     other = Anomaly(law="in-sync", name="false-sync", explanation="The disk lacked it.", rows=(synced,))
-    told = Anomaly(law="agreement", name="replica-divergence", explanation="", rows=(stored, final), queue=0, offset=1)
+    found = Anomaly(law="agreement", name="replica-divergence", explanation="", rows=(stored, final), queue=0, offset=1)
     known = History.of(history.recorded(), RunMeta())
-    arrows, _ = sequence(told, known, decisions([told, other], known))
+    arrows, _ = sequence(found, known, decisions([found, other], known))
     assert [arrow.why for arrow in arrows if arrow.why] == ["The disk lacked it."]
-    assert not any(arrow.why for arrow in sequence(told, known, decisions([told], known))[0])
+    assert not any(arrow.why for arrow in sequence(found, known, decisions([found], known))[0])

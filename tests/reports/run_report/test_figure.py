@@ -80,11 +80,11 @@ def test_a_loss_happens_when_the_message_was_acknowledged_not_when_it_was_missed
 def test_all_violations_of_a_kind_are_drawn_where_it_is_known_when_they_were_done(tmp_path: Path) -> None:
     history = MadeRun(tmp_path)
     shown = history.send(2.0, 1, 0, "broker-0", 1)
-    told = Anomaly(law="order", name="reorder", explanation="it came late", rows=(shown,))
-    rest = replace(told, rows=(), count=99)
-    story = summarise(history.close()[0], told.rows)
+    one = Anomaly(law="order", name="reorder", explanation="it came late", rows=(shown,))
+    rest = replace(one, rows=(), count=99)
+    story = summarise(history.close()[0], one.rows)
     later = moments_of(np.array([4, 6]) * 10**9, whole=True)
-    laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(told, rest), moments={"reorder": later})]
+    laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(one, rest), moments={"reorder": later})]
     ((_, count, known, moments),) = acts(laws, story, [], Parts(0.0, 10.0))
     assert (count, known, [round(at, 1) for at in moments]) == (100, 100, [2.1, 4.0, 6.0])
     laws = [replace(laws[0], moments={"reorder": replace(later, whole=False)})]
