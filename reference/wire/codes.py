@@ -83,6 +83,22 @@ class Request(IntEnum):
     STORE_BREAK = 9304
     STORE_MEND = 9305
     STORE_HITS = 9306
+    # our own: a cluster whose storage is apart from its brokers
+    META_REGISTER = 9401  # broker or store → meta: a new life, or a new disk
+    META_HEARTBEAT = 9402  # broker or store → meta (one-way)
+    META_REPORT = 9403  # leader of a group → meta: its committed members
+    META_TOPIC = 9404  # broker, administrator → meta: create or change a topic
+    META_DELETE_TOPIC = 9405
+    META_DRAIN = 9406  # administrator → meta: a node is to hold nothing any more
+    META_UNDRAIN = 9407
+    GROUPS_MESSAGES = 9410  # store → store: Raft's messages of several groups (one-way)
+    GROUPS_BEATS = 9411  # store → store: what its leaders of settled groups say, for all of them at once (one-way)
+    GROUP_FENCE = 9420  # broker → store: an epoch begins in a group
+    GROUP_APPEND = 9421  # broker → store: records at a position
+    GROUP_COMMIT = 9422  # broker → store: a consumer group's offset
+    GROUP_READ = 9423  # broker → store: records of a queue
+    GROUP_CONFIRM = 9424  # broker → store: whether its epoch is still the newest
+    SEGMENT_GET = 9425  # store → store: bytes of a sealed segment
 
 
 class Response(IntEnum):
@@ -124,3 +140,11 @@ class Response(IntEnum):
     STORE_EXISTS = 9290
     STORE_CONFLICT = 9291
     STORE_ABSENT = 9292
+    # our own: groups of a storage cluster
+    GROUP_NOT_LEADER = 9460
+    GROUP_MOVED = 9461
+    GROUP_FENCED = 9462
+    GROUP_BEHIND = 9463
+    GROUP_GAP = 9464
+    GROUP_BELOW_START = 9465
+    GROUP_OTHER = 9466
