@@ -97,7 +97,8 @@ class ReplicaGroup:
 
     ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while none is known; it leads
     since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that was
-    acknowledged, as the system itself sees it (SyncStateSet, ISR).
+    acknowledged, as the system itself sees it (SyncStateSet, ISR). ``holds_data``: False where the members keep nothing
+    themselves, and take turns to serve what others hold: the leader is called its owner then.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ReplicaGroup:
     leader: str = ""
     epoch: int = -1
     in_sync: tuple[str, ...] = ()
+    holds_data: bool = True
 
     @property
     def followers(self) -> tuple[str, ...]:
@@ -121,7 +123,8 @@ class ClusterView:
     ``controllers`` elect leaders and hold metadata, ``tier`` are object stores, ``others`` all other servers (name
     servers, proxies). ``controller_leader`` is "" while none is known.
     ``settled``: every group has a leader, every replica is in sync, and the system takes writes.
-    ``newcomers``: the brokers that have never run so far, in the order in which they would join.
+    ``newcomers``: the brokers that have never run so far, in the order in which they would join. ``zones``: by the
+    name of a zone, the nodes that go down together with it; {} where the system knows of no zones.
     ``asked_ns``: when the runner asked for this view, which is nowhere older than that. A driver leaves it alone.
     """
 
@@ -133,6 +136,7 @@ class ClusterView:
     settled: bool = False
     asked_ns: int = -1
     newcomers: tuple[str, ...] = ()
+    zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -288,10 +292,11 @@ class Evidence(StrEnum):
     NODE_READS = "node-reads"  # what each node answers by itself after recovery; the power is CanReadThroughNodes
     TIER_CONTENT = "tier-content"  # only what the tier holds after the run; part of ``TIER``
     UPLOADS = "uploads"  # of one tier for all: what role each replica has, and how much it uploaded itself, as polled
+    GROUPS = "groups"  # of a storage cluster: all that its groups, their owners and the catalogue of meta go through
 
 
 #: What the reference system doesn't report, and no run from before drivers declared what they report.
-SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS})
+SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS, Evidence.GROUPS})
 
 
 class Driver(Protocol):
@@ -438,6 +443,19 @@ class CanChangeControllers(Protocol):
         """Let it join again, and wait, within a bound, until it votes. Returns whether it does; if not (another fault
         keeps the others from agreeing), this is asked again when all faults are undone. Idempotent, and no error when
         nobody answers."""
+
+
+@runtime_checkable
+class CanDrain(Protocol):
+    """Optional power of a driver: a node that runs gives up all that it serves or holds, one piece at a time."""
+
+    async def drain(self, network: Network, node: str) -> Mapping[str, object]:
+        """Ask the system to take everything from a node. Returns evidence; raises :class:`chaos.ops.Failed` when the
+        system refused, and :class:`chaos.ops.Unknown` when it may have begun."""
+
+    async def undrain(self, network: Network, node: str) -> bool:
+        """Let the node be given things again. Returns whether the system has said so; if not, this is asked again when
+        all faults are undone. Idempotent, and no error when nobody answers."""
 
 
 @runtime_checkable

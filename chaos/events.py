@@ -372,6 +372,7 @@ class RaftRole(Event):
     votes: Annotated[Names | None, "of a leader: who voted for it"] = None
     voters: Annotated[Names | None, "of a leader: who may vote, as it knows"] = None
     commit: Annotated[int | None, "of a leader: index of the last entry that it knew to be committed"] = None
+    group: Annotated[int | None, "of a node of many groups: which"] = None
 
 
 @event("vote")
@@ -383,6 +384,7 @@ class Vote(Event):
     file: Annotated[str | None, "the file that holds the vote"] = None
     size: Annotated[int | None, "how long that file was with the vote"] = None
     disk: Annotated[int | None, "how many bytes of it no crash could take away; the simulator adds it"] = None
+    group: Annotated[int | None, "of a node of many groups: which"] = None
 
 
 @event("term_raised")
@@ -394,6 +396,7 @@ class TermRaised(Event):
     election_ms: Annotated[int, "how long after it has heard the leader candidates are ignored"]
     transfer: Annotated[int, "1 if the leader itself wants another one"]
     silence_ms: Annotated[int | None, "since the leader was heard; 0 for a leader, missing if none ever was"] = None
+    group: Annotated[int | None, "of a node of many groups: which"] = None
 
 
 @event("applied")
@@ -417,6 +420,7 @@ class RaftMembers(Event):
     epoch: Annotated[int, "term of the entry"]
     voters: Annotated[Names, "who votes"]
     learners: Annotated[Names, "who is only sent the log"]
+    group: Annotated[int | None, "of a node of many groups: which"] = None
 
 
 @event("entries_cut")
@@ -426,6 +430,7 @@ class EntriesCut(Event):
     position: Annotated[int, "index of the first entry that is gone"]
     epoch: Annotated[int, "its term"]
     last: Annotated[int, "index of the last one"]
+    group: Annotated[int | None, "of a node of many groups: which"] = None
 
 
 @event("metadata")
@@ -437,6 +442,150 @@ class MetadataApplied(Event):
     version: Annotated[int, "of the entry"]
     revision: Annotated[int, "of all metadata"]
     content: Annotated[int, "of the value: 63 bits of the BLAKE2b of its JSON, keys sorted, no spaces; -1: deleted"]
+
+
+# Storage clusters: stores hold replicas of many groups, each with a Raft log of its own, which brokers without a disk
+# write. In these events ``group`` is the group's number, and ``position`` a place in the group's bytes, unless it says
+# otherwise.
+
+
+@event("fence")
+class GroupFenced(Event):
+    """A store applied the FENCE of a group: with it an owner takes the group over, and older epochs end."""
+
+    epoch: Annotated[int, "the owner's epoch, of its slice"]
+    position: Annotated[int, "index of the entry in the group's Raft log"]
+    group: Annotated[int, "of which group"]
+    slice: Annotated[str, "the slice, as clients name it"]
+    broker: Annotated[str, "the owner"]
+    life: Annotated[int, "the owner's incarnation, as meta has numbered it"]
+    end: Annotated[int, "end of the group's bytes then"]
+    accepted: Annotated[bool, "whether it took effect: its epoch is higher, or the same life asks again"]
+
+
+@event("group_append")
+class GroupAppended(Event):
+    """A store applied an APPEND of a group: it added the records, or refused them."""
+
+    epoch: Annotated[int, "the owner's epoch that the entry names"]
+    position: Annotated[int, "where the records begin"]
+    group: Annotated[int, "of which group"]
+    log_index: Annotated[int, "index of the entry in the group's Raft log"]
+    end: Annotated[int, "where the records end"]
+    crc: Annotated[int, "CRC-32 of the records"]
+    accepted: Annotated[bool, "whether they are in the log: added now, or before by the same entry"]
+    reason: Annotated[str | None, "why not: `fenced`, `gap` or `other`; `again` if they had been added before"] = None
+
+
+@event("group_synced")
+class GroupSynced(Event):
+    """More of a store's file, which all of its groups share, is durable."""
+
+    groups: Annotated[Positions, "{group: index of its last durable entry}, of the groups for which that grew"]
+
+
+@event("sealed")
+class Sealed(Event):
+    """A store applied the SEAL of a group, and has the sealed segment of one topic; one row for each topic in it."""
+
+    position: Annotated[int, "where the sealed bytes begin"]
+    group: Annotated[int, "of which group"]
+    log_index: Annotated[int, "index of the entry in the group's Raft log"]
+    topic: Annotated[int, "the topic's id"]
+    end: Annotated[int, "where the sealed bytes end"]
+    digest: Annotated[str, "BLAKE2b-128 of the topic's records there, in hex, as this store has computed it"]
+    size: Annotated[int, "bytes of these records"]
+
+
+@event("uploaded")
+class Uploaded(Event):
+    """A store applied UPLOADED: from here on the group counts on the object, and no store needs the segment's file."""
+
+    position: Annotated[int, "where the sealed bytes begin"]
+    group: Annotated[int, "of which group"]
+    log_index: Annotated[int, "index of the entry in the group's Raft log"]
+    topic: Annotated[int, "the topic's id"]
+    end: Annotated[int, "where the sealed bytes end"]
+    digest: Annotated[str, "of the topic's records there, in hex"]
+    key: Annotated[str, "of the object"]
+
+
+@event("held")
+class SegmentHeld(Event):
+    """The file of a sealed segment is durable on a store's disk, and its bytes have been hashed."""
+
+    position: Annotated[int, "where the sealed bytes begin"]
+    group: Annotated[int, "of which group"]
+    topic: Annotated[int, "the topic's id"]
+    end: Annotated[int, "where the sealed bytes end"]
+    digest: Annotated[str, "of the bytes in the file, in hex"]
+    source: Annotated[str, "where they came from: `made`, `tier`, `replica`, or `recovered` after a start"]
+
+
+@event("dropped")
+class SegmentDropped(Event):
+    """A store deletes the file of a sealed segment."""
+
+    position: Annotated[int, "where the sealed bytes begin"]
+    group: Annotated[int, "of which group"]
+    topic: Annotated[int, "the topic's id"]
+    end: Annotated[int, "where the sealed bytes end"]
+    digest: Annotated[str, "of the segment, in hex"]
+    why: Annotated[str, "`trimmed`, `uploaded`, `removed` (it is no member any more), `damaged` or `unknown`"]
+
+
+@event("trim")
+class Trimmed(Event):
+    """A store applied the TRIM of a topic in a group: older records are gone from here on."""
+
+    group: Annotated[int, "of which group"]
+    log_index: Annotated[int, "index of the entry in the group's Raft log"]
+    topic: Annotated[int, "the topic's id"]
+    version: Annotated[int, "of the topic's entry by which it was decided"]
+    rule: Annotated[str, "`time`, `size` or `deleted`"]
+    now_ms: Annotated[int, "the group's logged time, which never falls"]
+    starts: Annotated[Positions, "{number of a queue: its new first offset}"]
+    newest_ms: Annotated[int, "store time of the newest record that goes; -1: none goes"]
+    oldest_ms: Annotated[int, "store time of the oldest record that stays; -1: none stays"]
+    size_bytes: Annotated[int, "bytes of the topic's records in the group before"]
+    left_bytes: Annotated[int, "and of those that stay"]
+
+
+@event("opened")
+class SliceOpened(Event):
+    """A broker serves a slice from here on: all groups of it have accepted its FENCE."""
+
+    epoch: Annotated[int, "of the slice"]
+    slice: Annotated[str, "the slice, as clients name it"]
+    life: Annotated[int, "the broker's incarnation, as meta has numbered it"]
+    ends: Annotated[Positions, "{group: end of its bytes}, as the FENCEs were answered"]
+
+
+@event("closed_slice")
+class SliceClosed(Event):
+    """A broker serves a slice no longer."""
+
+    epoch: Annotated[int, "of the slice"]
+    slice: Annotated[str, "the slice, as clients name it"]
+    life: Annotated[int, "the broker's incarnation, as meta has numbered it"]
+    ends: Annotated[Positions, "{group: end of what it has acknowledged}"]
+
+
+@event("group_acked")
+class GroupAcked(Event):
+    """A broker gave one or several producers their ok at this step."""
+
+    epoch: Annotated[int, "of the slice"]
+    position: Annotated[int, "end of the last of these records"]
+    group: Annotated[int, "of which group"]
+
+
+@event("map_view")
+class MapView(Event):
+    """A broker, a store or a name server knows more of meta's entries from here on."""
+
+    revision: Annotated[int, "of all entries that it knows"]
+    groups: Annotated[Positions, "{group: index of the MEMBERS that it knows of}, of the groups for which that changed"]
 
 
 # Name servers

@@ -19,6 +19,11 @@ from stormproof.catalogue import fill
 STORE = ("store_", "tier_fault")
 CONTROLLERS = ("raft", "vote", "term_raised", "applied", "members", "entries_cut", "metadata")
 NAME_SERVERS = ("route",)
+STORAGE_CLUSTERS = (
+    *(events.GroupFenced, events.GroupAppended, events.GroupSynced, events.Sealed, events.Uploaded),
+    *(events.SegmentHeld, events.SegmentDropped, events.Trimmed, events.SliceOpened, events.SliceClosed),
+    *(events.GroupAcked, events.MapView),
+)
 #: What fields mean where a table names them without a meaning; the page says it once, above its tables.
 USUAL = {
     "epoch": ("master epoch",),
@@ -36,6 +41,7 @@ def write(page: str) -> str:
     parts = {
         "events of brokers": [event for name, event in EVENTS.items() if name not in by_others],
         "events of controllers": [EVENTS[name] for name in CONTROLLERS],
+        "events of storage clusters": [*STORAGE_CLUSTERS],
         "events of name servers": [EVENTS[name] for name in NAME_SERVERS],
         "events of object stores": [event for name, event in EVENTS.items() if name.startswith(STORE)],
         "events of any node": [events.Crash, events.MalformedMessage],
