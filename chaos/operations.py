@@ -492,6 +492,34 @@ class NodeReadEnd(FinalRow):
     reason: Annotated[str, "why not as far as another one"]
 
 
+@rows("group", "final")
+class FinalGroup(FinalRow):
+    """A replica of a group, as its store shows it: the bytes that it holds are hashed again."""
+
+    epoch: Annotated[int, "the fence epoch"]
+    position: Annotated[int, "end of the group's bytes"]
+    group: Annotated[int, "of which group"]
+    replica: Annotated[str, "its name: `store-1#7`"]
+    log_index: Annotated[int, "index of the last entry that it has applied"]
+    start: Annotated[int, "where the bytes begin that no TRIM has taken"]
+    sealed: Annotated[int, "end of the last SEAL"]
+    tail: Annotated[str, "BLAKE2b-128 of the bytes from there to the end, in hex"]
+    voters: Annotated[Sequence[str], "the members that vote, as it knows"]
+    learners: Annotated[Sequence[str], "and those that do not"]
+    now_ms: Annotated[int, "the group's logged time"]
+    segments: Annotated[Sequence[Sequence[Any]], "[[topic, start, end, digest, `local`, `tier` or `missing`], …]"]
+    kept: Annotated[Mapping[str, Sequence[int]], "{topic: [store time of its oldest record, bytes of its records]}"]
+    strays: Annotated[Sequence[str], "files of segments that its state does not name"]
+
+
+@rows("object", "final")
+class FinalObject(FinalRow):
+    """An object in the tier of a storage cluster."""
+
+    key: Annotated[str, "of the object"]
+    size: Annotated[int, "bytes"]
+
+
 @rows("", "fault")
 class FaultRow(RowClass):
     """A fault: planned, in force, or over. The name of the fault is the row's ``f``."""
