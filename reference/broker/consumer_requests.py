@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.node import Env, Malformed
+from chaos.node import Env
+from reference.broker.clients import Clients
 from reference.broker.parts import Refused, Service
+from reference.broker.pulls import Pull, PullRequests
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
 from reference.wire.command import Command
-from reference.wire.fields import item, listed, read_object, text, whole
-
-MAX_PULL_BYTES = 256 * 1024
-MAX_PULL_COUNT = 1024
-#: So many pulls are held at a time, each for so long; others are answered at once.
-MAX_HELD = 10_000
-MAX_SUSPEND_MS = 60_000
-_SUSPEND = 2
-_MS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
-    """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held."""
-
-    source: str
-    request: Command
-    queue: Queue
-    offset: int
-    max_count: int
-    max_bytes: int
-    demand: str
-    epoch: int
-    deadline_ns: int
+from reference.wire.fields import text, whole
 
 
 class ConsumerBroker(Service, Protocol):
@@ -52,12 +29,11 @@ class ConsumerBroker(Service, Protocol):
         """Return the offset after the last record that readers may see."""
 
 
-class ConsumerRequests:
+class ConsumerRequests(PullRequests[Queue]):
     def __init__(self, broker: ConsumerBroker) -> None:
+        super().__init__()
         self._broker = broker
-        self._held: list[Pull] = []
-        self._due_ns = 0  # when the first of them must be answered
-        self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
+        self.clients = Clients()
 
     # Pull
 
@@ -65,29 +41,10 @@ class ConsumerRequests:
         """11 and 361: read from an offset on; at the end the request may be held until there is more."""
         fields, broker = message.fields, self._broker
         broker.must_serve(any_replica=fields.get("anyReplica") == "true")
-        wait_ms = min(whole(fields, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)
-        wait_ns = wait_ms * _MS if whole(fields, "sysFlag") & _SUSPEND else 0
-        offset, max_count, max_bytes = (
-            whole(fields, "queueOffset"),
-            whole(fields, "maxMsgNums"),
-            whole(fields, "maxMsgBytes", MAX_PULL_BYTES),
-        )
-        if max_count < 1 or max_bytes < 1:
-            raise Malformed("maxMsgNums and maxMsgBytes must be 1 or more")
-        pull = Pull(
-            source=source,
-            request=message,
-            queue=broker.find_queue(text(fields, "topic"), whole(fields, "queueId")),
-            offset=offset,
-            max_count=min(max_count, MAX_PULL_COUNT),
-            max_bytes=min(max_bytes, MAX_PULL_BYTES),
-            demand=fields.get("demandSource", ""),
-            epoch=broker.epoch,
-            deadline_ns=env.mono_ns() + wait_ns if wait_ns > 0 else 0,
-        )
-        self._read(env, pull)
+        queue = broker.find_queue(text(fields, "topic"), whole(fields, "queueId"))
+        self._read(env, Pull.read(env, source, message, queue, broker.epoch))
 
-    def _read(self, env: Env, pull: Pull) -> None:
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
         queue, end = pull.queue, self._broker.readable_end(pull.queue)
         if pull.demand == "tier" or (pull.offset < queue.first and pull.demand != "local"):
             self._read_tier(env, pull)
@@ -95,7 +52,7 @@ class ConsumerRequests:
             self._moved(env, pull, queue.first)
         elif pull.offset < end:
             self._found(env, pull, self._local(env, pull, end), "local")
-        elif pull.offset == end and pull.deadline_ns > env.mono_ns() and len(self._held) < MAX_HELD:
+        elif pull.offset == end and self._may_hold(env, pull):
             self._hold(env, pull)
         elif pull.offset == end:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="OFFSET_OVERFLOW_ONE")
@@ -104,7 +61,7 @@ class ConsumerRequests:
         else:  # a slave may just be behind
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "local")
 
-    def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
+    def _local(self, env: Env, pull: Pull[Queue], end: int) -> list[bytes]:
         queue, log = pull.queue, self._broker.log
         found: list[bytes] = []
         size = 0
@@ -115,14 +72,14 @@ class ConsumerRequests:
             found.append(log.read_record(env, queue.positions[at], queue.sizes[at]))
         return found
 
-    def _read_tier(self, env: Env, pull: Pull) -> None:
+    def _read_tier(self, env: Env, pull: Pull[Queue]) -> None:
         def then(env: Env, answer: TierAnswer) -> None:
             self._tier_answered(env, pull, answer)
 
         limits = {"max_bytes": pull.max_bytes, "max_count": pull.max_count}
         self._broker.tier.read(env, pull.queue.index, pull.offset, then=then, **limits)
 
-    def _tier_answered(self, env: Env, pull: Pull, answer: TierAnswer) -> None:
+    def _tier_answered(self, env: Env, pull: Pull[Queue], answer: TierAnswer) -> None:
         if self._broker.epoch != pull.epoch or self._broker.is_fenced:
             remark = "the role changed meanwhile"
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
@@ -137,7 +94,7 @@ class ConsumerRequests:
         else:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
 
-    def _beside_tier(self, env: Env, pull: Pull) -> None:
+    def _beside_tier(self, env: Env, pull: Pull[Queue]) -> None:
         """Answer a pull for which the tier says that it holds nothing there: without a tier that is final, else its
         view was behind."""
         if self._broker.is_tiered:
@@ -145,28 +102,11 @@ class ConsumerRequests:
         else:
             self._moved(env, pull, pull.queue.first)
 
-    def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
-        self._answer(env, pull, Response.SUCCESS, pull.offset + len(records), source, b"".join(records), "FOUND")
-
-    def _moved(self, env: Env, pull: Pull, next_offset: int) -> None:
-        self._answer(env, pull, Response.PULL_OFFSET_MOVED, next_offset, "local", remark="OFFSET_RESET")
-
-    def _answer(
-        self, env: Env, pull: Pull, code: Response, next_offset: int, source: str, body: bytes = b"", remark: str = ""
-    ) -> None:
-        fields = {
-            "suggestWhichBrokerId": "0",
-            "nextBeginOffset": str(next_offset),
-            "minOffset": str(self._minimum(pull.queue)),
-            "maxOffset": str(self.reported_end(pull.queue)),
-            "source": source,
-            **self._broker.identity_fields(env),
-        }
-        env.send(pull.source, pull.request.reply(code, fields, body, remark))
-
-    def reported_end(self, queue: Queue) -> int:
-        """Policy: the end of the queue, as it is reported to readers."""
+    def readable_end(self, queue: Queue) -> int:
         return self._broker.readable_end(queue)
+
+    def _identity(self, env: Env, queue: Queue) -> dict[str, str]:
+        return self._broker.identity_fields(env)
 
     def _minimum(self, queue: Queue) -> int:
         """Return where the queue begins. A replica that doesn't know yet what the tier holds below its own log reports
@@ -176,33 +116,6 @@ class ConsumerRequests:
             return 0 if self._broker.is_tiered else queue.first
         empty = view.start >= view.end
         return queue.first if empty and queue.first <= view.end else min(view.start, queue.first)
-
-    # Held pulls
-
-    def _hold(self, env: Env, pull: Pull) -> None:
-        if not self._held or pull.deadline_ns < self._due_ns:
-            self._due_ns = pull.deadline_ns
-            env.set_timer("held", self._due_ns - env.mono_ns())
-        self._held.append(pull)
-
-    def wake(self, env: Env) -> None:
-        """Queues may have grown."""
-        if self._held:
-            ready = [pull for pull in self._held if self._broker.readable_end(pull.queue) != pull.offset]
-            if ready:
-                self._held = [pull for pull in self._held if self._broker.readable_end(pull.queue) == pull.offset]
-                for pull in ready:
-                    self._read(env, pull)
-
-    def timer(self, env: Env) -> None:
-        now = env.mono_ns()
-        late = [pull for pull in self._held if pull.deadline_ns <= now]
-        self._held = [pull for pull in self._held if pull.deadline_ns > now]
-        for pull in late:
-            self._read(env, pull)
-        if self._held:
-            self._due_ns = min(pull.deadline_ns for pull in self._held)
-            env.set_timer("held", self._due_ns - now)
 
     def abandon(self, env: Env) -> None:
         """Refuse the pulls that are held, since the role has changed: their clients ask again, perhaps another
@@ -249,29 +162,6 @@ class ConsumerRequests:
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
         env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
 
-    # Clients
-
-    def heartbeat(self, env: Env, source: str, message: Command) -> None:
-        """34: who consumes in which group."""
-        value = {"consumerDataSet": [], **read_object(message.body)}
-        groups = tuple(item(consumer, "groupName", str) for consumer in listed(value, "consumerDataSet", dict))
-        self._clients[source] = (item(value, "clientID", str), groups)
-        env.send(source, message.reply())
-
-    def unregister(self, env: Env, source: str, message: Command) -> None:
-        """35."""
-        self._clients.pop(source, None)
-        env.send(source, message.reply())
-
-    def members(self, env: Env, source: str, message: Command) -> None:
-        """38: client ids of a group."""
-        group = text(message.fields, "consumerGroup")
-        found = sorted(client for client, groups in self._clients.values() if group in groups)
-        if not found:
-            raise Refused(Response.SYSTEM_ERROR, f"no consumer for this group, {group}")
-        env.send(source, message.reply(body=json.dumps({"consumerIdList": found}).encode()))
-
     def closed(self, peer: str) -> None:
-        self._clients.pop(peer, None)
-        if self._held:
-            self._held = [pull for pull in self._held if pull.source != peer]
+        self.clients.closed(peer)
+        super().closed(peer)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chaos import events
@@ -13,9 +11,7 @@ from chaos.node import DiskFull, Env
 from reference.broker.parts import Growing, Refused, Service
 from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, topic_body
 from reference.broker.records import (
-    MAX_BODY_BYTES,
     MAX_TOPIC_BYTES,
-    MAX_USER_PROPERTIES_BYTES,
     OFFSET_RECORDS,
     TOPIC_RECORDS,
     body_hash,
@@ -25,81 +21,13 @@ from reference.broker.records import (
     message_number,
 )
 from reference.broker.replication import Replication
-from reference.wire.codes import Request, Response
+from reference.broker.sends import PendingRequest, SendRequest
+from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import text, whole
-from reference.wire.requests import SHORT_NAMES
 
 MAX_TOPIC_QUEUES = 1024
 _MS = 1_000_000
-_TRANSACTION, _BATCH = 0b1100, 0b1100_0000  # in a message's sysFlag
-#: Properties that ask for what this broker can't do, each with its value.
-_IMPOSSIBLE = re.compile(
-    "(?:^|\x02)(DELAY|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TRAN_MSG|INNER_MULTI_DISPATCH)\x01([^\x02]*)"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A message as its producer sent it."""
-
-    topic: str
-    queue_id: int
-    properties: str
-    born_ms: int
-    flag: int
-    sys_flag: int
-    reconsume_times: int
-    batch: bool
-    size: int
-
-    @classmethod
-    def read(cls, message: Command) -> Asked:
-        """Read a request to send. Raises :class:`chaos.node.Malformed`."""
-        fields = message.fields
-        names = _SHORT if message.code == Request.SEND_MESSAGE_V2 else _LONG
-        topic, queue, properties, born, flag, sys_flag, reconsumed, batch = names
-        return cls(
-            topic=text(fields, topic),
-            queue_id=whole(fields, queue),
-            properties=fields.get(properties, ""),
-            born_ms=whole(fields, born),
-            flag=whole(fields, flag, bits=32),
-            sys_flag=whole(fields, sys_flag, bits=32),
-            reconsume_times=whole(fields, reconsumed, 0, bits=32),
-            batch=fields.get(batch) == "true",
-            size=len(message.body),
-        )
-
-    def must_be_possible(self) -> None:
-        """Raise :class:`Refused` for what would be delivered otherwise than the producer wants: a message of a
-        transaction, a delayed or timed one, a batch."""
-        if not 0 < self.size <= MAX_BODY_BYTES:
-            raise Refused(Response.MESSAGE_ILLEGAL, f"the body has {self.size} bytes")
-        if len(self.properties.encode()) > MAX_USER_PROPERTIES_BYTES:
-            raise Refused(Response.MESSAGE_ILLEGAL, f"the properties are longer than {MAX_USER_PROPERTIES_BYTES} bytes")
-        if self.sys_flag & _TRANSACTION:
-            raise Refused(Response.MESSAGE_ILLEGAL, "transactions are not supported")
-        if self.sys_flag & _BATCH or self.batch:
-            raise Refused(Response.MESSAGE_ILLEGAL, "batches are not supported")
-        for found in _IMPOSSIBLE.finditer(self.properties):
-            if found[2] not in ("", "0", "false"):
-                raise Refused(Response.MESSAGE_ILLEGAL, f"{found[1]} is not supported")
-
-
-_LONG = ("topic", "queueId", "properties", "bornTimestamp", "flag", "sysFlag", "reconsumeTimes", "batch")
-_SHORT = tuple(SHORT_NAMES[name] for name in _LONG)
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A request whose record ends at ``end``; ``answer`` is what it gets once that counts."""
-
-    end: int
-    source: str
-    request: Command
-    answer: Command
-    deadline_ns: int
 
 
 class ProducerBroker(Service, Growing, Protocol):
@@ -120,8 +48,8 @@ class ProducerRequests:
     def __init__(self, broker: ProducerBroker, options: Mapping[str, Any]) -> None:
         self._broker = broker
         self._timeout_ns = int(options.get("ack_timeout_ms", 3000)) * _MS
-        self._sends: deque[Waiting] = deque()  # in log order, as are the deadlines
-        self._changes: deque[Waiting] = deque()  # consumer offsets and topics: answered when they take effect
+        self._sends: deque[PendingRequest] = deque()  # in log order, as are the deadlines
+        self._changes: deque[PendingRequest] = deque()  # consumer offsets and topics: answered when they take effect
 
     @property
     def timeout_ms(self) -> int:
@@ -134,25 +62,17 @@ class ProducerRequests:
         """10 and 310: append one message."""
         broker = self._broker
         broker.must_serve()
-        asked = Asked.read(message)
+        asked = SendRequest.read(message)
         queue = broker.find_queue(asked.topic, asked.queue_id)
         asked.must_be_possible()
         self._must_be_in_sync()
-        properties = asked.properties.encode()
         position, offset = broker.log.end, broker.next_offset(queue)
         client, here = env.endpoints(source)
-        data = encode(
-            topic=queue.topic,
+        data = asked.record(
             queue_id=queue.queue_id,
             offset=offset,
             position=position,
-            body=message.body,
-            properties=properties,
-            born_ms=asked.born_ms,
             store_ms=env.wall_ns() // _MS,
-            flag=asked.flag,
-            sys_flag=asked.sys_flag,
-            reconsume_times=asked.reconsume_times,
             born_host=client,
             store_host=here,
         )
@@ -164,7 +84,7 @@ class ProducerRequests:
                 position=position,
                 queue=queue.index,
                 offset=offset,
-                message=message_number(properties),
+                message=message_number(asked.properties.encode()),
                 hash=body_hash(message.body),
                 size=len(data),
             )
@@ -238,12 +158,14 @@ class ProducerRequests:
     def written(self, env: Env) -> None:
         self._broker.replication.appended(env)
 
-    def _wait(self, env: Env, queue: deque[Waiting], source: str, message: Command, fields: Mapping[str, str]) -> None:
+    def _wait(
+        self, env: Env, queue: deque[PendingRequest], source: str, message: Command, fields: Mapping[str, str]
+    ) -> None:
         """Answer when everything that the log now holds counts."""
         deadline = env.mono_ns() + self._timeout_ns
         if not queue:
             env.set_timer("waiting" if queue is self._sends else "changes", self._timeout_ns)
-        queue.append(Waiting(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
+        queue.append(PendingRequest(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
         self.written(env)
         if not self._broker.replication.master.is_gathering:
             self._broker.progress(env)
@@ -272,11 +194,11 @@ class ProducerRequests:
         """Return the replicas that hold everything below this position, as far as acknowledgements count them."""
         return {name: end for name, end in self._broker.replication.counted_ends().items() if end >= position}
 
-    def _answer(self, env: Env, waiting: Waiting, answer: Command) -> None:
+    def _answer(self, env: Env, waiting: PendingRequest, answer: Command) -> None:
         if not waiting.request.is_oneway:
             env.send(waiting.source, answer)
 
-    def _unclear(self, env: Env, waiting: Waiting, remark: str) -> None:
+    def _unclear(self, env: Env, waiting: PendingRequest, remark: str) -> None:
         self._answer(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
 
     def timer(self, env: Env, name: str) -> None:
@@ -287,7 +209,7 @@ class ProducerRequests:
         if queue:
             env.set_timer(name, queue[0].deadline_ns - now)
 
-    def late(self, env: Env, waiting: Waiting) -> None:
+    def late(self, env: Env, waiting: PendingRequest) -> None:
         """Policy: who waited too long gets an unclear answer, and that is all."""
         self._unclear(env, waiting, "not acknowledged in time")
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from chaos.node import Env
 from reference.broker.commitlog import Base, CommitLog, Epochs
-from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.files import Then
 from reference.broker.node import Broker
-from reference.broker.producer_requests import ProducerBroker, ProducerRequests, Waiting
+from reference.broker.producer_requests import ProducerBroker, ProducerRequests
+from reference.broker.pulls import Pull
 from reference.broker.queues import Queue, Queues, offsets_body
 from reference.broker.records import OFFSET_RECORDS
+from reference.broker.sends import PendingRequest
 from reference.mutants._planted import NODE, Planted
 from reference.wire.codes import Request
 from reference.wire.command import Command
@@ -22,7 +24,7 @@ from reference.wire.command import Command
 class NewestFileFirst(ConsumerRequests):
     """A batch that begins in one file of the log and ends in the next has its parts put together the wrong way."""
 
-    def _local(self, env: Env, pull: Pull, end: int) -> list[bytes]:
+    def _local(self, env: Env, pull: Pull[Queue], end: int) -> list[bytes]:
         found = super()._local(env, pull, end)
         begin = pull.offset - pull.queue.first
         positions = pull.queue.positions[begin : begin + len(found)]
@@ -76,7 +78,7 @@ class LateCommitsAgain(ProducerRequests):
         super().__init__(broker, options)
         self._again: dict[tuple[str, int], int] = {}  # group and queue → offset
 
-    def late(self, env: Env, waiting: Waiting) -> None:
+    def late(self, env: Env, waiting: PendingRequest) -> None:
         super().late(env, waiting)
         if waiting.request.code == Request.UPDATE_CONSUMER_OFFSET:
             self._again[self._of(waiting)] = int(waiting.request.fields["commitOffset"])
@@ -89,7 +91,7 @@ class LateCommitsAgain(ProducerRequests):
                 group, queue = self._of(answered)
                 self._append_system(env, OFFSET_RECORDS, offsets_body(group, queue, self._again.pop((group, queue))))
 
-    def _of(self, waiting: Waiting) -> tuple[str, int]:
+    def _of(self, waiting: PendingRequest) -> tuple[str, int]:
         fields = waiting.request.fields
         return fields["consumerGroup"], self._broker.find_queue(fields["topic"], int(fields["queueId"])).index
 

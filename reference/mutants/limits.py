@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerRequests, Pull
+from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.producer_requests import ProducerRequests
+from reference.broker.pulls import Pull
+from reference.broker.queues import Queue
 from reference.mutants._planted import Planted
 from reference.wire.command import Command
 from reference.wire.fields import whole
@@ -15,7 +17,7 @@ from reference.wire.fields import whole
 class AsMuchAsAskedFor(ConsumerRequests):
     """Who asks for more bytes than an answer may have gets them."""
 
-    def _read(self, env: Env, pull: Pull) -> None:
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
         asked = whole(pull.request.fields, "maxMsgBytes", pull.max_bytes)
         super()._read(env, replace(pull, max_bytes=max(asked, pull.max_bytes)))
 

@@ -9,9 +9,10 @@ from chaos.node import Env
 from reference.broker.commitlog import CommitLog, Epochs
 from reference.broker.files import Then
 from reference.broker.node import Broker
-from reference.broker.producer_requests import ProducerRequests, Waiting
+from reference.broker.producer_requests import ProducerRequests
 from reference.broker.queues import Queue
 from reference.broker.replication import ReplicatedBroker, Replication
+from reference.broker.sends import PendingRequest
 from reference.mutants._planted import NODE, Planted
 from reference.wire.codes import Request
 
@@ -60,7 +61,7 @@ class AckStaleSet(Replication):
 class AppendTwice(ProducerRequests):
     """A send that waits too long for its acknowledgement is appended a second time by the broker itself."""
 
-    def late(self, env: Env, waiting: Waiting) -> None:
+    def late(self, env: Env, waiting: PendingRequest) -> None:
         super().late(env, waiting)
         is_send = waiting.request.code in (Request.SEND_MESSAGE, Request.SEND_MESSAGE_V2)
         if is_send and self._broker.is_master:

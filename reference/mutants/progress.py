@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests, Pull
+from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
+from reference.broker.pulls import Pull
+from reference.broker.queues import Queue
 from reference.mutants._planted import Planted
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
@@ -19,7 +21,7 @@ class ReadsWaitAfterTakeover(ConsumerRequests):
         super().__init__(broker)
         self._since: dict[int, int] = {}  # epoch → when its first reader came
 
-    def _read(self, env: Env, pull: Pull) -> None:
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
         since = self._since.setdefault(self._broker.epoch, env.mono_ns())
         if self._broker.epoch > 1 and env.mono_ns() - since < WARM_UP_NS:
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "local", remark="warming up")
@@ -30,7 +32,7 @@ class ReadsWaitAfterTakeover(ConsumerRequests):
 class NextOffsetCycles(ConsumerRequests):
     """Who read from the tier is sent back to where it began."""
 
-    def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
+    def _found(self, env: Env, pull: Pull[Queue], records: list[bytes], source: str) -> None:
         behind = pull.offset + len(records) if source == "local" else pull.offset
         self._answer(env, pull, Response.SUCCESS, behind, source, b"".join(records), "FOUND")
 
@@ -38,7 +40,7 @@ class NextOffsetCycles(ConsumerRequests):
 class TierFailureReadsAsEmpty(ConsumerRequests):
     """A tier that can't be reached is answered as one that holds nothing there."""
 
-    def _tier_answered(self, env: Env, pull: Pull, answer: TierAnswer) -> None:
+    def _tier_answered(self, env: Env, pull: Pull[Queue], answer: TierAnswer) -> None:
         if answer.retry:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "tier", remark="NO_MATCHED_MESSAGE")
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests, Pull
+from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
+from reference.broker.pulls import Pull
 from reference.broker.queues import Queue
 from reference.mutants._planted import Planted
 from reference.wire.codes import Response
@@ -19,7 +20,7 @@ LOOKS_NS = 8_000_000_000
 class SlaveSendsAhead(ConsumerRequests):
     """A slave sends each reader on past what it gave, and past as many messages besides."""
 
-    def _found(self, env: Env, pull: Pull, records: list[bytes], source: str) -> None:
+    def _found(self, env: Env, pull: Pull[Queue], records: list[bytes], source: str) -> None:
         ahead = 0 if self._broker.has_master_role else AHEAD
         following = pull.offset + len(records) + ahead
         self._answer(env, pull, Response.SUCCESS, following, source, b"".join(records), "FOUND")
@@ -28,7 +29,7 @@ class SlaveSendsAhead(ConsumerRequests):
 class SlaveCallsTierEmpty(ConsumerRequests):
     """A slave that has deleted an offset from its own log says that nothing is there, and never asks the tier."""
 
-    def _read(self, env: Env, pull: Pull) -> None:
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
         if not self._broker.has_master_role and pull.demand == "" and pull.offset < pull.queue.first:
             self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="NO_MATCHED_MESSAGE")
         else:
@@ -38,7 +39,7 @@ class SlaveCallsTierEmpty(ConsumerRequests):
 class SlaveSaysLater(ConsumerRequests):
     """A slave that has deleted an offset from its own log asks the reader to come again, each time."""
 
-    def _read(self, env: Env, pull: Pull) -> None:
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
         if not self._broker.has_master_role and pull.demand == "" and pull.offset < pull.queue.first:
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
         else:

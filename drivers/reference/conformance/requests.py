@@ -9,8 +9,8 @@ from typing import Any
 
 from chaos.node import Malformed
 from drivers.reference.conformance.case import ASKER, Case, Session, asked, code, conversation
-from reference.broker.consumer_requests import MAX_PULL_BYTES
 from reference.broker.producer_requests import MAX_TOPIC_QUEUES
+from reference.broker.pulls import MAX_PULL_BYTES
 from reference.broker.records import MAX_TOPIC_BYTES
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
