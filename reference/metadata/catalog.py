@@ -16,11 +16,13 @@ from chaos.node import Malformed
 from reference.broker.records import body_hash
 from reference.controller.replicas import Outcome
 from reference.wire.codes import Response
-from reference.wire.fields import MAX_NAME_BYTES, as_object, item, read_json, read_object
+from reference.wire.fields import MAX_NAME_BYTES, as_object, item, listed, read_json, read_object
 
 TOPIC, ROUTE, GROUP, OWNER = "topic", "route", "group", "owner"
-#: What an entry of each kind holds, by name; nothing else.
-KINDS: Mapping[str, Mapping[str, type]] = {
+#: By kind of entry what each member of its value is; ``list``: of names. Nothing else stands in a value.
+Kinds = Mapping[str, Mapping[str, type]]
+#: Those of RIP-18.
+KINDS: Kinds = {
     TOPIC: {"queues": int},  # of each broker group
     ROUTE: {"master": str, "epoch": int},  # the name is a broker group; "" while nobody is master
     GROUP: {"retries": int},  # a subscription group
@@ -32,6 +34,8 @@ OP = "metadata"
 ANY = -1
 #: Deleted entries count too.
 MAX_ENTRIES = 4096
+#: So many names stand in one member of a value.
+MAX_NAMES = 256
 #: So many entries are written into a snapshot in one step.
 PIECE_ENTRIES = 128
 
@@ -56,19 +60,21 @@ class Entry:
         return [self.kind, self.name, self.version, self.revision, self.value]
 
     @staticmethod
-    def read(found: object) -> Entry:
-        """Read an entry. Raises :class:`chaos.node.Malformed`."""
+    def read(found: object, kinds: Kinds = KINDS) -> Entry:
+        """Read an entry of one of these kinds. Raises :class:`chaos.node.Malformed`."""
         row = found if isinstance(found, list) else []
         if [type(part) for part in row[:4]] != [str, str, int, int] or len(row) != 5:
             raise Malformed("an entry of the metadata is a list of kind, name, version, revision and value")
         kind, name, version, revision, value = row
         if version < 1 or revision < version:
             raise Malformed(f"an entry has version {version} of revision {revision}")
-        return Entry(kind, name, version, revision, check_value(kind, name, value))
+        return Entry(kind, name, version, revision, check_value(kind, name, value, kinds))
 
 
 class Catalog:
     """The state machine. The last ``kept`` changes are remembered, for those who know all before them."""
+
+    kinds: Kinds = KINDS
 
     def __init__(self, kept: int = 1024) -> None:
         self.revision = 0
@@ -128,7 +134,7 @@ class Catalog:
             yield "".join(f"\n{json.dumps(entry.row())}" for entry in some).encode()
 
     def restore(self, snapshot: bytes) -> None:
-        self.revision, self.entries = read_entries(split(snapshot)[1])
+        self.revision, self.entries = read_entries(split(snapshot)[1], self.kinds)
         self._changes.clear()
 
 
@@ -138,13 +144,13 @@ def split(snapshot: bytes) -> tuple[bytes, bytes]:
     return groups, entries
 
 
-def read_entries(text: bytes) -> tuple[int, dict[Key, Entry]]:
+def read_entries(text: bytes, kinds: Kinds = KINDS) -> tuple[int, dict[Key, Entry]]:
     """Return the metadata of a snapshot. Raises :class:`chaos.node.Malformed`."""
     if not text:
         return 0, {}
     first, *lines = text.split(b"\n")
     revision = item({"a revision": read_json(first)}, "a revision", int)
-    entries = [Entry.read(read_json(line)) for line in lines]
+    entries = [Entry.read(read_json(line), kinds) for line in lines]
     if len({entry.key for entry in entries}) < len(entries) or any(one.revision > revision for one in entries):
         raise Malformed(f"these are no entries of revision {revision}")
     return revision, {entry.key: entry for entry in entries}
@@ -175,11 +181,11 @@ def check_change(entry: Mapping[str, Any]) -> None:
     check_value(kind, name, entry.get("value"))
 
 
-def check_value(kind: str, name: str, value: object) -> dict[str, Any] | None:
+def check_value(kind: str, name: str, value: object, kinds: Kinds = KINDS) -> dict[str, Any] | None:
     """Return the value if entries of this kind may hold it. Raises :class:`chaos.node.Malformed`."""
-    members = KINDS.get(kind)
+    members = kinds.get(kind)
     if members is None:
-        raise Malformed(f"metadata is of the kinds {', '.join(KINDS)}, not {kind!r:.80}")
+        raise Malformed(f"metadata is of the kinds {', '.join(kinds)}, not {kind!r:.80}")
     if not name or len(name.encode()) > MAX_NAME_BYTES:
         raise Malformed(f"the name of an entry has 1 to {MAX_NAME_BYTES} bytes")
     if value is None:
@@ -188,7 +194,14 @@ def check_value(kind: str, name: str, value: object) -> dict[str, Any] | None:
     if given.keys() != members.keys():
         raise Malformed(f"an entry of the kind {kind} has {', '.join(members)} and nothing else")
     for key, type_ in members.items():
-        found: object = item(given, key, type_)
-        if isinstance(found, str) and len(found.encode()) > MAX_NAME_BYTES:
-            raise Malformed(f"{key} is longer than {MAX_NAME_BYTES} bytes")
+        _check_member(given, key, type_)
     return given
+
+
+def _check_member(given: Mapping[str, Any], key: str, type_: type) -> None:
+    found: object = listed(given, key, str) if type_ is list else item(given, key, type_)
+    names = [found] if isinstance(found, str) else found if isinstance(found, list) else []
+    if len(names) > MAX_NAMES:
+        raise Malformed(f"{key} has {len(names)} names; {MAX_NAMES} are possible")
+    if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
+        raise Malformed(f"{key} is longer than {MAX_NAME_BYTES} bytes")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env, Malformed
-from reference.metadata.catalog import Entry, Key
+from reference.metadata.catalog import KINDS, Entry, Key, Kinds
 from reference.metadata.watchers import POLL_NS
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
@@ -36,10 +36,10 @@ class WatchAnswer:
     changes: Sequence[Entry]
 
     @staticmethod
-    def read(message: Command) -> WatchAnswer:
+    def read(message: Command, kinds: Kinds = KINDS) -> WatchAnswer:
         """Read an answer to a watch. Raises :class:`chaos.node.Malformed`."""
         body = read_object(message.body)
-        rows = [Entry.read(row) for row in item(body, "entries" if "entries" in body else "changes", list)]
+        rows = [Entry.read(row, kinds) for row in item(body, "entries" if "entries" in body else "changes", list)]
         revision = whole(message.fields, "revision")
         if any(entry.revision > revision for entry in rows):
             raise Malformed(f"an entry is newer than its revision {revision}")
@@ -79,6 +79,8 @@ class Follower:
     """Keeps a :class:`View` current: one request is under way at a time, to one controller after the other as long as
     they don't answer or have nothing new."""
 
+    kinds: Kinds = KINDS
+
     def __init__(self, controllers: Sequence[str], view: type[View] = View) -> None:
         self.view = view()
         self._controllers = controllers
@@ -116,13 +118,17 @@ class Follower:
         if message.code != Response.SUCCESS:
             self._turn_away(env)
             return True
-        found = WatchAnswer.read(message)
+        found = self.understand(message)
         before = self.view.revision
         self._knows_gap = not self.view.take(found)
         if self.view.revision == before and not self._knows_gap:
             self._asked += 1  # it may be cut off from the others
         self._ask(env)
         return True
+
+    def understand(self, message: Command) -> WatchAnswer:
+        """Read an answer to a watch. Raises :class:`chaos.node.Malformed`."""
+        return WatchAnswer.read(message, self.kinds)
 
     def timer(self, env: Env, name: str) -> bool:
         """Handle a timer. Return False if it is another part's."""
