@@ -129,6 +129,37 @@ class Disk(Protocol):
         """
 
 
+class NoDisk:
+    """The disk of a node that has none: it raises whatever it is asked for, so that the node's life ends by it."""
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        raise self._error(path)
+
+    def size(self, path: str) -> int:
+        raise self._error(path)
+
+    def list(self, prefix: str = "") -> list[str]:
+        raise self._error(prefix)
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        raise self._error(path)
+
+    def truncate(self, path: str, size: int) -> None:
+        raise self._error(path)
+
+    def rename(self, old: str, new: str) -> None:
+        raise self._error(old)
+
+    def remove(self, path: str) -> None:
+        raise self._error(path)
+
+    def sync(self, paths: Iterable[str]) -> int:
+        raise self._error(", ".join(paths))
+
+    def _error(self, path: str) -> OSError:
+        return OSError(f"this node has no disk, and asks for {path!r}")
+
+
 #: An address of TCP over IPv4: the host in decimals and dots, and the port.
 Address = tuple[str, int]
 #: Where a connection ends whose addresses are unknown, as in the simulator.
@@ -213,7 +244,8 @@ class NodeSpec:
 
     ``package`` is a Python package with ``build(spec: NodeSpec) -> Node`` for shells in this process, and which runs
     as ``python -m package`` where nodes are processes. ``role`` is its kind in the system's own words. ``program``: the
-    node is this program of somebody else's, and there is no package.
+    node is this program of somebody else's, and there is no package. ``disk``: False for a node that keeps nothing on
+    one, whose :attr:`Env.disk` is :class:`NoDisk`.
     """
 
     name: str
@@ -222,6 +254,7 @@ class NodeSpec:
     options: Mapping[str, object] = field(default_factory=dict)
     mutant: str = ""
     program: Program | None = None
+    disk: bool = True
 
     def __post_init__(self) -> None:
         if bool(self.package) == (self.program is not None):

@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from chaos.node import Address, Codec, Message, Node, NodeSpec
+from chaos.node import Address, Codec, Message, Node, NodeSpec, NoDisk
 from chaos.shell import clocks
 from chaos.shell.connections import Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
@@ -91,7 +91,7 @@ class Shell:
             name=launch.spec.name,
             incarnation=launch.incarnation,
             rng=Random(f"{launch.seed}/{launch.spec.name}/{launch.incarnation}"),
-            disk=self.disk,
+            disk=self.disk if launch.spec.disk else NoDisk(),
             clock=self.clocks,
         )
         self.loop.add_signal_handler(signal.SIGTERM, self.end)

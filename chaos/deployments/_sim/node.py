@@ -22,7 +22,7 @@ from chaos.deployments._sim.network import Pipe, SimNet
 from chaos.draws import Draws
 from chaos.driver import OnTrace
 from chaos.effects.disks import DiskRules
-from chaos.node import NOWHERE, Address, Message, Node, NodeSpec
+from chaos.node import NOWHERE, Address, Message, Node, NodeSpec, NoDisk
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 
 #: What a step costs in virtual time.
@@ -121,7 +121,7 @@ class SimNode:
             name=self.name,
             incarnation=self.incarnation,
             rng=self._draws.of(f"{self.name}/{self.incarnation}"),
-            disk=self.disk,
+            disk=self.disk if self.spec.disk else NoDisk(),
             clock=self.clock,
         )
         self.alive = True

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from chaos import deployment
 from chaos.deployments import sim
-from chaos.driver import Disconnected
+from chaos.driver import ClusterSpec, Disconnected
 from chaos.effects.links import HARNESS, Delay, Drop, LinkRule, Reset, Stall
 from chaos.errors import DeploymentError
 from chaos.fault import NotNow, Undo, Verb
@@ -310,6 +311,18 @@ def test_a_wipe_leaves_an_empty_disk() -> None:
 
     world = toys.World(toys.cluster("writer")).run(script)
     assert [row["position"] for row in world.of("start")] == [-1, -1]
+
+
+def test_a_node_without_a_disk_dies_when_it_asks_for_one() -> None:
+    async def script(world: Any) -> None:
+        assert (await world.ask("writer-0", toys.COUNT)).body == b""
+
+    (spec,) = toys.cluster("writer").nodes
+    world = toys.World(ClusterSpec(nodes=[replace(spec, disk=False)], codec=toys.NoCodec()))
+    with pytest.raises(Disconnected):
+        world.run(script)
+    (crash,) = world.of("crash")
+    assert crash["value"]["error"] == "OSError: this node has no disk, and asks for 'log'"
 
 
 def test_the_clock_of_a_node_that_is_down_shows_nothing() -> None:
