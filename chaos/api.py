@@ -38,6 +38,7 @@ from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
     CanChangeControllers,
+    CanDrain,
     CanForceSwitch,
     CanReadThroughNodes,
     CanRemoveBrokers,
@@ -201,6 +202,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanAddBrokers",  # brokers join in mid-run
     "CanTransferLeader",  # the controllers' leader hands over to another one
     "CanChangeControllers",  # controllers leave their group and join it again
+    "CanDrain",  # a node gives up all that it serves or holds
     "CanReadThroughNodes",  # each node answers reads from its own copy
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldReads",  # nodes hold reads at the end of a queue

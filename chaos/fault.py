@@ -24,7 +24,7 @@ ACCIDENT = "accident"
 class Verb(StrEnum):
     """Undo verbs; each is idempotent and takes a subject: a node, the id of a rule, or :func:`pressed`.
 
-    The deployment performs them, but for ``mend_tier`` and ``add_controller``, which the driver does."""
+    The deployment performs them, but for ``mend_tier``, ``add_controller`` and ``undrain``, which the driver does."""
 
     START = "start"
     RESUME = "resume"
@@ -34,6 +34,7 @@ class Verb(StrEnum):
     RELEASE = "release"
     MEND_TIER = "mend_tier"
     ADD_CONTROLLER = "add_controller"
+    UNDRAIN = "undrain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,10 @@ class World(Protocol):
 
     async def remove_controller(self, node: str) -> Mapping[str, object]:
         """Have a controller leave their group. Undo: ``add_controller``. Raises :class:`NotNow` when that was
+        refused."""
+
+    async def drain(self, node: str) -> Mapping[str, object]:
+        """Have the system take everything from a node. Undo: ``undrain``. Raises :class:`NotNow` when that was
         refused."""
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:

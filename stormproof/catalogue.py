@@ -50,6 +50,7 @@ PROOFS: Mapping[str, str] = {
     "clear_rule": "its rules count what they delayed, changed or broke",
     "clear_disk": "its rules count what they refused, delayed or changed",
     "add_controller": "the answer of the controllers, which say who belongs to them",
+    "undrain": "the answer of the system, which says what it has taken away",
     "mend_tier": "its rules count the requests that they hit",
     "release": "the limit or load that the operating system reports",
     "reset_clock": "the clock before and after",
@@ -79,6 +80,7 @@ SAMPLE = ClusterView(
     tier=("store-0",),
     controller_leader="controller-0",
     settled=True,
+    zones={"zone-0": ("broker-0", "broker-1")},
 )
 
 

@@ -17,8 +17,10 @@ class Target(StrEnum):
     """Besides these, ``random(2)`` is that many brokers, ``50%`` or ``1/3`` that part of them (rounded up), and any
     other word a node's name. Words may be written with ``-`` for ``_``.
 
-    With several groups, ``master``, ``slave`` and ``followers`` are those of one group, which the seed draws;
-    ``minority``, ``minority_third`` and ``majority`` count in every group; the other words don't look at groups."""
+    With several groups, ``master``, ``slave`` and ``followers`` are those of one group, which the seed draws, and so
+    are ``group_leader`` and ``group_member``, of a group whose replicas hold data, and ``owner``, of one whose replicas
+    hold none (without any such group: of any). ``minority``, ``minority_third`` and ``majority`` count in every group;
+    the other words don't look at groups."""
 
     ONE = "one"  # a broker
     MINORITY = "minority"  # of the brokers: the most that leave a majority
@@ -29,6 +31,9 @@ class Target(StrEnum):
     MASTER = "master"  # the leader
     SLAVE = "slave"  # one replica that doesn't lead
     FOLLOWERS = "followers"  # all slaves
+    GROUP_LEADER = "group_leader"
+    GROUP_MEMBER = "group_member"  # any replica
+    OWNER = "owner"
     CONTROLLER_LEADER = "controller_leader"
     CONTROLLERS = "controllers"  # all
     CONTROLLER_MINORITY = "controller_minority"
@@ -40,7 +45,13 @@ class Target(StrEnum):
 #: For faults on links alone: all clients of the run.
 CLIENT = "client"
 
-_ALIASES = {"primaries": Target.MASTER, "leader": Target.MASTER, "minor": Target.MINORITY, "major": Target.MAJORITY}
+_ALIASES = {
+    "primaries": Target.MASTER,
+    "leader": Target.MASTER,
+    "minor": Target.MINORITY,
+    "major": Target.MAJORITY,
+    "meta_leader": Target.CONTROLLER_LEADER,
+}
 _COUNT = re.compile(r"random\(([1-9]\d*)\)")
 _PART = re.compile(r"(\d+)(%|/\d+)")
 
@@ -102,7 +113,14 @@ def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
         case Target.RANDOM:
             return _some(brokers, rng.randint(1, max(1, len(brokers))), rng)
         case Target.MASTER | Target.SLAVE | Target.FOLLOWERS:
-            return _by_role(target, view, rng)
+            return _by_role(target, view.groups, rng)
+        case Target.GROUP_LEADER:
+            return _by_role(Target.MASTER, _of_kind(view, holds_data=True), rng)
+        case Target.GROUP_MEMBER:
+            groups = _of_kind(view, holds_data=True)
+            return _some(sorted(_one_of(groups, rng).replicas), 1, rng) if groups else []
+        case Target.OWNER:
+            return _by_role(Target.MASTER, _of_kind(view, holds_data=False), rng)
         case Target.CONTROLLER_LEADER:
             return [view.controller_leader] if view.controller_leader else []
         case Target.CONTROLLERS:
@@ -119,9 +137,14 @@ def _choose(target: str, view: ClusterView, rng: Random) -> list[str]:
     return _some(brokers, max(1, math.ceil(part * len(brokers))), rng) if part is not None else []
 
 
-def _by_role(target: str, view: ClusterView, rng: Random) -> list[str]:
+def _of_kind(view: ClusterView, *, holds_data: bool) -> Sequence[ReplicaGroup]:
+    """Return the groups whose replicas hold data, or hold none; all groups where they are of one kind."""
+    return [group for group in view.groups if group.holds_data == holds_data] or view.groups
+
+
+def _by_role(target: str, groups: Sequence[ReplicaGroup], rng: Random) -> list[str]:
     """Return the leader, one follower or all followers of a group that has them."""
-    led = [group for group in view.groups if (group.leader if target == Target.MASTER else group.followers)]
+    led = [group for group in groups if (group.leader if target == Target.MASTER else group.followers)]
     if not led:
         return []
     group = _one_of(led, rng)

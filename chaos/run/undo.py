@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from chaos.deployment import CanPause, Deployment
-from chaos.driver import CanBreakTier, CanChangeControllers, Driver
+from chaos.driver import CanBreakTier, CanChangeControllers, CanDrain, Driver
 from chaos.fault import NotNow, Undo, Verb
 from chaos.run.ledger import Active, Ledger
 
@@ -22,7 +22,7 @@ class Undoer:
         self._driver = driver
         self._ledger = ledger
         self._deferred_restarts: set[str] = set()  # nodes to be started once more when they are resumed
-        self._waiting_to_join: list[Undo] = []  # controllers that did not vote again within the bound
+        self._waiting: list[Undo] = []  # what the driver could not undo within its bound
         self.started_ns = -1
 
     async def take_back(self, active: Active) -> None:
@@ -39,8 +39,10 @@ class Undoer:
             await cast(CanBreakTier, self._driver).mend_tier(self._deployment, step.subject)
         elif step.verb is Verb.ADD_CONTROLLER:
             votes = await cast(CanChangeControllers, self._driver).add_controller(self._deployment, step.subject)
-            if not votes:
-                self._waiting_to_join.append(step)
+            self._waiting += [] if votes else [step]
+        elif step.verb is Verb.UNDRAIN:
+            undrained = await cast(CanDrain, self._driver).undrain(self._deployment, step.subject)
+            self._waiting += [] if undrained else [step]
         else:
             await self._deployment.undo(step)
         if step.verb is Verb.START:
@@ -54,9 +56,9 @@ class Undoer:
             await self._restart(step.subject)
 
     async def let_join(self) -> None:
-        """Once nothing lasts any more: let those controllers join that could not while other faults lasted, such as one
-        that kept the others' majority down."""
-        waiting, self._waiting_to_join = self._waiting_to_join, []
+        """Once nothing lasts any more: let those controllers join, and those nodes serve, that could not while other
+        faults lasted, such as one that kept the controllers' majority down."""
+        waiting, self._waiting = self._waiting, []
         for step in waiting:
             await self.perform(step)
 

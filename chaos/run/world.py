@@ -11,6 +11,7 @@ from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
     CanChangeControllers,
+    CanDrain,
     CanForceSwitch,
     CanRemoveBrokers,
     CanSwitch,
@@ -104,6 +105,12 @@ class RunWorld:
     async def remove_controller(self, node: str) -> Mapping[str, object]:
         try:
             return await cast(CanChangeControllers, self._driver).remove_controller(self._deployment, node)
+        except (Failed, Unknown) as error:
+            raise NotNow(error.reason) from error
+
+    async def drain(self, node: str) -> Mapping[str, object]:
+        try:
+            return await cast(CanDrain, self._driver).drain(self._deployment, node)
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
 

@@ -180,3 +180,20 @@ def test_a_view_says_what_keeps_it_from_being_settled() -> None:
     lost = replace(APART, groups=(replace(whole, leader=""), replace(half, in_sync=("d",))))
     assert lost.lacks() == "group-0 has no leader; e, f, g, h not in sync in group-1"
     assert ClusterView().lacks() == "no group of replicas is known"
+
+
+def test_groups_that_hold_data_and_groups_that_do_not_have_words_of_their_own() -> None:
+    data = ReplicaGroup(name="group-0", replicas=("store-0", "store-1", "store-2"), leader="store-1", epoch=1)
+    slices = ReplicaGroup(
+        name="slice-0", replicas=("broker-0", "broker-1"), leader="broker-1", epoch=1, holds_data=False
+    )
+    here = ClusterView(groups=(data, slices), controllers=("meta-0",), controller_leader="meta-0")
+    assert choose("group-leader", here, Random(1)) == ("store-1",)
+    assert choose("owner", here, Random(1)) == ("broker-1",)
+    assert choose("meta-leader", here, Random(1)) == ("meta-0",)
+    assert {choose("group_member", here, Random(seed)) for seed in range(50)} == {(name,) for name in data.replicas}
+    assert {choose("master", here, Random(seed)) for seed in range(50)} == {("store-1",), ("broker-1",)}
+
+
+def test_where_all_groups_are_of_one_kind_each_of_them_is_meant() -> None:
+    assert choose("owner", view(3), Random(1)) == choose("group_leader", view(3), Random(1)) == ("broker-0",)
