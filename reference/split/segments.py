@@ -14,12 +14,13 @@ from hashlib import blake2b
 from typing import Any
 
 from chaos.node import Malformed
-from reference.wire.fields import as_object, item, text, whole
+from reference.wire.fields import as_object, item, listed, text, whole
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"seg/(\d{1,18})/(\d{1,4})/(\d{20})-(\d{20})-([0-9a-f]{32})")
 #: Objects and files of segments begin so.
 OBJECTS, FILES = "seg/", "segments/"
+_NUMBERS = ("size", "sealed_ms", "oldest_ms", "newest_ms")
 
 
 def digest_of(data: bytes) -> str:
@@ -80,3 +81,42 @@ class Segment:
             return None
         topic_id, group, start, end = (int(part) for part in match.groups()[:4])
         return Segment(group=group, topic_id=topic_id, start=start, end=end, digest=match[5])
+
+
+@dataclass(slots=True, kw_only=True)
+class SealedSegment:
+    """A segment that the group has: how many bytes, when it was sealed by logged time, the store times of its oldest
+    and newest record, and for each queue (by number) its first offset and the one after its last."""
+
+    segment: Segment
+    size: int
+    sealed_ms: int
+    oldest_ms: int
+    newest_ms: int
+    ranges: dict[int, tuple[int, int]]
+    is_uploaded: bool = False
+
+    @property
+    def aged_ms(self) -> int:
+        """Since when all its records are there: neither a broker's clock nor the stores' can make it older alone."""
+        return max(self.sealed_ms, self.newest_ms)
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        ranges = [[number, first, after] for number, (first, after) in self.ranges.items()]
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        return {**self.segment.row(), **numbers, "ranges": ranges, "is_uploaded": self.is_uploaded}
+
+    @staticmethod
+    def of_row(value: object) -> SealedSegment:
+        """Read one from a JSON object. Raises :class:`chaos.node.Malformed`."""
+        row = as_object(value)
+        ranges = {number: (first, after) for number, first, after in listed(row, "ranges", int, int, int)}
+        if not ranges or any(not 0 <= first < after for first, after in ranges.values()):
+            raise Malformed(f"a segment holds no records of {ranges!r:.200}")
+        return SealedSegment(
+            segment=Segment.of_row(row),
+            **{name: item(row, name, int) for name in _NUMBERS},
+            ranges=ranges,
+            is_uploaded=item(row, "is_uploaded", bool),
+        )
