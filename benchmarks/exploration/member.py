@@ -314,7 +314,7 @@ def key_of(env: ModelEnv, facts: Facts) -> Hashable:
         patience = (questions._deadline_ns - env.now_ns) // (_OPTIONS.election_ms * 1_000_000)
     return (
         (raft.role, facts.leader, facts.term, log.vote, facts.log, raft.commit, raft.applied, raft.term_start),
-        (log._durable, log._dirty, tuple(log._running.values())),
+        (log._durable, log.wal.is_dirty, tuple(log._running.values())),
         (raft.policy.leader_is_fresh(env), tuple(raft.proposals)),
         tuple((it.next, it.match, it.in_flight, it.probing, it.untold, it.round) for it in raft.peers.values()),
         None if ballot is None else (ballot.term, ballot.pre, tuple(sorted(ballot.granted))),
@@ -339,7 +339,7 @@ def _content(files: dict[str, bytes]) -> Hashable:
 @lru_cache(maxsize=100_000)
 def _recovered(data: bytes) -> Hashable:
     log = RaftLog()
-    log._load(data)
+    log.wal.load(data)
     return log.term, log.vote, tuple((entry.term, entry.data) for entry in log._entries)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chaos.node import Env
@@ -18,6 +18,7 @@ from reference.raft.members import Members
 from reference.raft.membership import Membership
 from reference.raft.policy import RaftPolicy
 from reference.raft.state_machine import Proposed
+from reference.raft.wal import Wal
 
 
 class HeartbeatsKept(Gathered):
@@ -83,13 +84,14 @@ class ReadsAskedForByTheNext(RaftPolicy):
         return False
 
 
-class _HoardingLog(RaftLog):
+class _HoardingWal(Wal):
     """Keeps each file that a newer one has replaced."""
 
-    def done(self, env: Env, token: int) -> bool:
-        if token in self._removals:
-            self._removals[token] = []
-        return super().done(env, token)
+    def remove(self, env: Env, paths: Iterable[str]) -> None: ...
+
+
+class _HoardingLog(RaftLog):
+    wal_class = _HoardingWal
 
 
 class FilesKept(RaftPolicy):

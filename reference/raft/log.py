@@ -1,32 +1,30 @@
-"""The durable half of a Raft node: term, vote, snapshot and entries, in one file that only grows.
+"""The durable half of a Raft member: term, vote, snapshot and entries, as one numbered log in a file of logs
+(:mod:`~reference.raft.wal`).
 
-A file begins with a snapshot (one record, or one and more pieces), the term and the vote, the entries behind the
-snapshot and a seal; what happens later is appended. An entry whose index stands there already replaces it and all
-behind it, so nothing is ever overwritten in place. Each record's checksum covers the one before it: a record of an
-earlier life that happens to follow a repaired tail is never taken for a part of it. Compaction and an installed
-snapshot write the next file; the old one is removed once the new one is durable. Recovery takes the newest file whose
-seal is there and cuts what is torn behind it, unless less is left than was surely synced
-(:mod:`~reference.raft.bound`).
+An entry whose index stands there already replaces it and all behind it. A member that has the file to itself begins the
+next one with each snapshot; in a file that many share, a snapshot is one more record.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
-from reference.raft.bound import Bound
+from reference.raft.aside import Aside
+from reference.raft.records import BORN, ENTRY, GONE, PIECE, SNAPSHOT, STATE
+from reference.raft.wal import Wal
 
-_HEAD = struct.Struct(">IIB")  # size of the payload, checksum, kind
 _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
 _WIRE = struct.Struct(">QI")  # term, size of the data
-_PREFIX = "raft/log."
 #: A snapshot above this is a large one.
 LARGE_BYTES = 65_536
-_SNAPSHOT, _STATE, _ENTRY, _SEAL, _PIECE = 1, 2, 3, 4, 5
+#: Records up to this are small: they may use what is reserved on a full disk.
+SMALL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +35,24 @@ class Entry:
     data: bytes
 
 
-@dataclass(slots=True, kw_only=True)
-class _Aside:
-    """The head of a next file, as far as it has been written: the snapshot at ``index``. ``crc`` is the snapshot's."""
-
-    index: int
-    term: int
-    number: int
-    size: int = 0
-    checksum: int = 0
-    crc: int = 0
-    token: int | None = None
-
-
 class RaftLog:
-    """Term, vote and log. Changes are visible at once and durable when the token of :meth:`sync` is done."""
+    """Term, vote and log. Changes are visible at once and durable when the token of :meth:`sync` is done. ``members``:
+    those of the beginning, where the log says so; ``is_gone``: only term and vote are kept, of a removed replica."""
 
-    def __init__(self) -> None:
-        self.term = 0
-        self.vote = ""
-        self.snapshot_index = 0
-        self.snapshot_term = 0
-        self.snapshot = b""
+    wal_class: type[Wal] = Wal
+
+    def __init__(self, wal: Wal | None = None, number: int = 0) -> None:
+        self.wal = self.wal_class() if wal is None else wal
+        self.number = number
+        self.members: tuple[str, ...] = ()
+        self.is_gone = False
         self._entries: list[Entry] = []
-        self._number = 0
-        self._size = 0
-        self._checksum = 0
-        self._dirty = False
         self._running: dict[int, int] = {}  # sync token → last index that it makes durable
-        self._covered: dict[int, tuple[int, int]] = {}  # sync token → file and size that it makes durable
-        self._sure = (0, 0)  # file and size that are durable
-        self._bound = Bound()
-        self._bound_is_due = True
-        self._last_token: int | None = None
         self._durable = 0
-        self._newest = 0  # the highest number that a file was ever seen to have
-        self._obsolete: list[str] = []
-        self._aside: _Aside | None = None
-        self._aside_syncs: dict[int, _Aside] = {}  # sync token → what it makes durable
-        self._removals: dict[int, list[str]] = {}  # sync token → files that it makes superfluous
+        self._aside: Aside | None = None
+        self._aside_syncs: dict[int, Aside] = {}  # sync token → what it makes durable
+        self.clear()
+        self.wal.logs[number] = self
 
     # Reading
 
@@ -94,8 +71,11 @@ class RaftLog:
 
     @property
     def is_mostly_snapshot(self) -> bool:
-        """Whether a large snapshot takes two thirds of the file and more."""
-        return len(self.snapshot) > LARGE_BYTES and 2 * self._size < 3 * len(self.snapshot)
+        """Whether a large snapshot takes two thirds of what is kept and more."""
+        return len(self.snapshot) > LARGE_BYTES and 2 * self._kept_bytes() < 3 * len(self.snapshot)
+
+    def _kept_bytes(self) -> int:
+        return self.live_bytes() if self.wal.is_shared else self.wal.size
 
     @property
     def durable(self) -> int:
@@ -105,10 +85,11 @@ class RaftLog:
     @property
     def tip(self) -> tuple[str, int]:
         """The file that is written, and its size."""
-        return _path(self._number), self._size
+        return self.wal.tip
 
     @property
     def syncing(self) -> bool:
+        """Whether something of this log is not durable yet, though a sync for it has begun."""
         return bool(self._running)
 
     def entry(self, index: int) -> Entry:
@@ -124,7 +105,7 @@ class RaftLog:
 
     def count_files(self, disk: Disk) -> int:
         """How many files of it there are: the present one, one that is written aside, and those not removed yet."""
-        return len(disk.list(_PREFIX))
+        return self.wal.count_files(disk)
 
     def slice(self, start: int, *, max_bytes: int, max_count: int) -> Sequence[Entry]:
         """Entries from ``start`` on, at least one if there is any."""
@@ -137,11 +118,25 @@ class RaftLog:
             taken.append(entry)
         return taken
 
+    def has_room(self, disk: Disk, size: int) -> bool:
+        """Return whether the disk has room for so many bytes, besides what is kept for small records."""
+        return size <= SMALL_BYTES or self.wal.has_room(disk, size)
+
     # Writing
+
+    def begin(self, disk: Disk, members: Sequence[str]) -> None:
+        """Begin, as a replica of a group that had these members at its birth; unknown ones for who joins later."""
+        self.members, self.is_gone = tuple(members), False
+        self.wal.append(disk, self, BORN, json.dumps(self.members).encode())
+
+    def bury(self, disk: Disk) -> None:
+        """Keep nothing but term and vote, as a replica that was removed from its group."""
+        self._forget()
+        self.wal.append(disk, self, GONE, b"")
 
     def set_term(self, disk: Disk, term: int, vote: str) -> None:
         self.term, self.vote = term, vote
-        self._append(disk, _STATE, _state(term, vote))
+        self.wal.append(disk, self, STATE, _state(term, vote))
 
     def put(self, disk: Disk, index: int, entry: Entry) -> None:
         """Store an entry at ``index``, at most one behind the end; all that stood from there on is gone."""
@@ -151,81 +146,88 @@ class RaftLog:
         for token, end in self._running.items():
             self._running[token] = min(end, index - 1)
         self._entries.append(entry)
-        self._append(disk, _ENTRY, _PLACE.pack(index, entry.term) + entry.data)
+        self.wal.append(disk, self, ENTRY, _PLACE.pack(index, entry.term) + entry.data)
 
     def compact(self, disk: Disk, index: int, snapshot: bytes) -> None:
         """Replace all entries up to ``index`` by the state machine's snapshot of that moment."""
         term = self.term_at(index)
         assert term >= 0
-        del self._entries[: index - self.snapshot_index]
-        self.snapshot_index, self.snapshot_term, self.snapshot = index, term, snapshot
-        self._next_file(disk)
+        self._begin_at(index, term, snapshot)
+        self._write_snapshot(disk)
 
     def install(self, disk: Disk, index: int, term: int, snapshot: bytes) -> None:
         """Begin at a leader's snapshot; entries behind it stay if they continue it."""
+        self._begin_at(index, term, snapshot)
+        if self.wal.is_shared:
+            self.wal.move(self)
+        self._write_snapshot(disk)
+
+    def _begin_at(self, index: int, term: int, snapshot: bytes) -> None:
         if self.term_at(index) == term:
             del self._entries[: index - self.snapshot_index]
         else:
             self._entries.clear()
         self.snapshot_index, self.snapshot_term, self.snapshot = index, term, snapshot
-        self._next_file(disk)
+
+    def _write_snapshot(self, disk: Disk) -> None:
+        if self.wal.is_shared:
+            self.wal.append(disk, self, SNAPSHOT, self._snapshot_record())
+        else:
+            self._next_file(disk)
+
+    def _next_file(self, disk: Disk) -> None:
+        self.wal.next_file(disk, self._take_aside())
+
+    # Syncs
 
     def sync(self, disk: Disk) -> int | None:
         """Make everything so far durable. Returns the token to wait for, None when it is durable already."""
-        if self._dirty:
-            self._dirty = False
-            self._last_token = disk.sync([_path(self._number), *self._move_bound(disk)])
-            self._running[self._last_token] = self.last
-            self._covered[self._last_token] = (self._number, self._size)
-            self._removals[self._last_token], self._obsolete = self._obsolete, []
-        return self._last_token if self._running else None
+        if self.wal.is_touched(self):
+            self.wal.sync(disk)
+        return max(self._running, default=None)
 
     def done(self, env: Env, token: int) -> bool:
-        """Take note that a sync has ended; return False if it is none of ours."""
+        """Take note that a sync has ended; return False if it is none of ours. Where many logs share the file, its
+        owner gives the word to the file instead."""
         if self._aside_syncs.pop(token, None) is not None:
             return True
-        if token not in self._running:
-            return False
+        return self.wal.done(env, token) is not None
+
+    def sync_began(self, token: int) -> None:
+        """Note that all that was written so far is durable once this sync ends."""
+        self._running[token] = self.last
+
+    def sync_ended(self, token: int) -> None:
+        """Note that it has ended."""
         self._durable = max(self._durable, self._running.pop(token))
-        self._sure = self._covered.pop(token)
-        for path in self._removals.pop(token):
-            env.disk.remove(path)
-        return True
+
+    def moved(self) -> None:
+        """Count nothing as durable before a sync that begins from now on."""
+        self._durable = 0
+        for token in self._running:
+            self._running[token] = 0
 
     def note_bound(self) -> None:
-        """Have the next sync write down how much the disk is sure to hold. To be called now and then: each such name
-        costs a sync of the directory."""
-        self._bound_is_due = True
+        """Have the next sync write down how much the disk is sure to hold."""
+        self.wal.note_bound()
 
-    def _move_bound(self, disk: Disk) -> list[str]:
-        """Return what to sync besides: a bound that has become higher."""
-        number, size = self._sure
-        if number <= self._bound.number and not (self._bound_is_due and self._bound.is_below(number, size)):
-            return []
-        self._bound_is_due = False
-        return [self._bound.move(disk, number, size)]
-
-    # A large snapshot, written aside
+    # A large snapshot, written aside by a member that has the file to itself
 
     def begin_aside(self, disk: Disk, index: int, term: int) -> None:
         """Begin to write the snapshot of this entry into the next file; what was written aside before is given up."""
         self._end_aside()
-        self._newest += 1
-        self._aside = _Aside(index=index, term=term, number=self._newest)
+        self.wal.newest += 1
+        self._aside = Aside(index=index, term=term, file=self.wal.newest)
 
     def write_aside(self, disk: Disk, piece: bytes) -> None:
         """Write the next piece, and sync it by itself. :meth:`compact` or :meth:`install` with the whole snapshot then
         only writes what follows it."""
         aside = self._aside
         assert aside is not None
-        kind, payload = (_PIECE, piece) if aside.size else (_SNAPSHOT, _PLACE.pack(aside.index, aside.term) + piece)
-        aside.checksum = _chain(aside.checksum, kind, payload)
-        frame = _HEAD.pack(len(payload), aside.checksum, kind) + payload
-        disk.write(_path(aside.number), aside.size, frame)
-        aside.size += len(frame)
+        record = (PIECE, piece) if aside.size else (SNAPSHOT, _PLACE.pack(aside.index, aside.term) + piece)
+        token = aside.write(self.wal, disk, (self.number, *record))
         aside.crc = crc32(piece, aside.crc)
-        aside.token = disk.sync([_path(aside.number)])
-        self._aside_syncs[aside.token] = aside
+        self._aside_syncs[token] = aside
 
     @property
     def aside_token(self) -> int | None:
@@ -242,120 +244,76 @@ class RaftLog:
 
     def _end_aside(self) -> None:
         if self._aside is not None and self._aside.size:
-            self._obsolete.append(_path(self._aside.number))
+            self.wal.obsolete.append(self._aside.path)
         self._aside = None
 
-    def _take_aside(self) -> bool:
-        """Make what was written aside the file's beginning, if it is the snapshot that we have now."""
+    def _take_aside(self) -> tuple[int, int, int] | None:
+        """Return the file that was written aside, if it begins with the snapshot that we have now."""
         aside = self._aside
         have = (self.snapshot_index, self.snapshot_term, crc32(self.snapshot))
         if aside is None or aside.token is not None or (aside.index, aside.term, aside.crc) != have:
             self._end_aside()
-            return False
-        self._number, self._size, self._checksum, self._aside = aside.number, aside.size, aside.checksum, None
-        return True
+            return None
+        self._aside = None
+        return aside.file, aside.size, aside.checksum
 
-    # Recovery
+    # Recovery and rewriting
 
     def recover(self, disk: Disk) -> None:
-        """Load what the disk holds and repair its end. What was recovered counts as durable after the next sync.
-        Raises :class:`~reference.raft.bound.DamagedLog`."""
-        self._bound.recover(disk)
-        paths = disk.list(_PREFIX)
-        self._newest = max((_number(path) for path in paths), default=0)
-        for path in reversed(paths):
-            self._size = self._load(disk.read(path))
-            if self._size:
-                self._number = _number(path)
-                self._bound.check(self._number, self._size)
-                disk.truncate(path, self._size)
-                self._obsolete = [other for other in paths if other != path]
-                self._dirty = True
-                return
-        self._bound.check(0, 0)
-        self._load(b"")
-        self._obsolete = paths
-        self._next_file(disk)
+        """Load what the disk holds, unless that was done for all logs of the file. Raises
+        :class:`~reference.raft.bound.DamagedLog`."""
+        if not self.wal.is_shared:
+            self.wal.recover(disk)
 
-    def _load(self, data: bytes) -> int:
-        """Take over the records of one file; returns the size of its sound part, 0 if its head isn't whole."""
-        self._entries.clear()
+    def clear(self) -> None:
+        """Forget everything, before a file is loaded."""
         self.term, self.vote = 0, ""
-        self.snapshot_index, self.snapshot_term, self.snapshot = 0, 0, b""
-        self._checksum = position = sealed = 0
-        while len(data) - position >= _HEAD.size:
-            size, checksum, kind = _HEAD.unpack_from(data, position)
-            payload = data[position + _HEAD.size : position + _HEAD.size + size]
-            if len(payload) != size or checksum != _chain(self._checksum, kind, payload):
-                break
-            if not self._take(kind, payload):
-                break
-            self._checksum = checksum
-            position += _HEAD.size + size
-            sealed |= kind == _SEAL
-        return position if sealed else 0
+        self._forget()
 
-    def _take(self, kind: int, payload: bytes) -> bool:
-        if kind == _SNAPSHOT:
-            self.snapshot_index, self.snapshot_term = _PLACE.unpack_from(payload)
-            self.snapshot = payload[_PLACE.size :]
-        elif kind == _PIECE:
+    def _forget(self) -> None:
+        self.snapshot_index, self.snapshot_term, self.snapshot = 0, 0, b""
+        self._entries.clear()
+        self.members, self.is_gone = (), True
+        self.moved()
+
+    def take(self, kind: int, payload: bytes) -> bool:
+        """Take over a record of the file; False if it does not fit to those before it."""
+        if kind == SNAPSHOT:
+            index, term = _PLACE.unpack_from(payload)
+            self._begin_at(index, term, payload[_PLACE.size :])
+        elif kind == PIECE:
             self.snapshot += payload
-        elif kind == _STATE:
+        elif kind == STATE:
             (self.term,) = _TERM.unpack_from(payload)
             self.vote = payload[_TERM.size :].decode()
-        elif kind == _ENTRY:
+        elif kind == ENTRY:
             index, term = _PLACE.unpack_from(payload)
             if not self.first <= index <= self.last + 1:
                 return False
             del self._entries[index - self.first :]
             self._entries.append(Entry(term, payload[_PLACE.size :]))
-        return kind in (_SNAPSHOT, _PIECE, _STATE, _ENTRY, _SEAL)
+        elif kind == BORN:
+            self.members, self.is_gone = tuple(json.loads(payload)), False
+        elif kind == GONE:
+            self._forget()
+        return kind in (SNAPSHOT, PIECE, STATE, ENTRY, BORN, GONE)
 
-    # The file
-
-    def _next_file(self, disk: Disk) -> None:
-        if self._number:
-            self._obsolete.append(_path(self._number))
-        self._durable = 0
-        for token in self._running:
-            self._running[token] = 0
-        records = []
-        if not self._take_aside():
-            self._newest += 1
-            self._number = self._newest
-            self._size = self._checksum = 0
-            records.append((_SNAPSHOT, _PLACE.pack(self.snapshot_index, self.snapshot_term) + self.snapshot))
-        records.append((_STATE, _state(self.term, self.vote)))
+    def live(self) -> Iterator[tuple[int, bytes]]:
+        """Return the records that make up the whole present state."""
+        if self.wal.is_shared:
+            yield (GONE, b"") if self.is_gone else (BORN, json.dumps(self.members).encode())
+        if not (self.wal.is_shared and self.is_gone):
+            yield SNAPSHOT, self._snapshot_record()
+        yield STATE, _state(self.term, self.vote)
         for index, entry in enumerate(self._entries, self.first):
-            records.append((_ENTRY, _PLACE.pack(index, entry.term) + entry.data))
-        records.append((_SEAL, b""))
-        frames = b"".join(self._frame(kind, payload) for kind, payload in records)
-        self._write(disk, frames)
+            yield ENTRY, _PLACE.pack(index, entry.term) + entry.data
 
-    def _append(self, disk: Disk, kind: int, payload: bytes) -> None:
-        self._write(disk, self._frame(kind, payload))
+    def live_bytes(self) -> int:
+        """Return how many bytes the state takes, but for what frames it."""
+        return len(self.snapshot) + sum(len(entry.data) for entry in self._entries)
 
-    def _frame(self, kind: int, payload: bytes) -> bytes:
-        self._checksum = _chain(self._checksum, kind, payload)
-        return _HEAD.pack(len(payload), self._checksum, kind) + payload
-
-    def _write(self, disk: Disk, data: bytes) -> None:
-        disk.write(_path(self._number), self._size, data)
-        self._size += len(data)
-        self._dirty = True
-
-
-def _path(number: int) -> str:
-    return f"{_PREFIX}{number:08d}"
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition(".")[2])
-
-
-def _chain(before: int, kind: int, payload: bytes) -> int:
-    return crc32(payload, crc32(_HEAD.pack(len(payload), before, kind)))
+    def _snapshot_record(self) -> bytes:
+        return _PLACE.pack(self.snapshot_index, self.snapshot_term) + self.snapshot
 
 
 def _state(term: int, vote: str) -> bytes:

@@ -171,7 +171,7 @@ def test_damage_to_any_byte_that_was_synced_stops_the_member() -> None:
     """Its head, its snapshot, its term and vote, or its entries: without them it could vote twice, or lead without what
     was committed."""
     stored = Stored().worked()
-    sure = stored.log._bound.size
+    sure = stored.log.wal.bound.size
     assert sure > stored.disk.size(stored.file) - 100
     for position in range(0, sure, 3):
         stored.flip(position)

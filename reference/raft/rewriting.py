@@ -1,0 +1,54 @@
+"""The next file of logs that share one, written beside the present one while that goes on to grow.
+
+Each step copies the whole live state of one log or of several. From then on whatever these logs write goes into both
+files, so that the next one is complete once the last log is copied. Only its seal makes it count: a crash before that
+leaves the present file, which has everything. So an idle log never holds up the removal of a file, and no step writes
+more than one log's state beyond a fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from chaos.node import Disk
+from reference.raft.records import SEAL, Record, path_of
+
+if TYPE_CHECKING:
+    from reference.raft.wal import Log, Wal
+
+STEP_BYTES = 256 * 1024
+
+
+class Rewriting:
+    """The next file, ``file`` by its number, as far as it is written. ``token``: the sync of the last step."""
+
+    def __init__(self, file: int, logs: Mapping[int, Log]) -> None:
+        self.file = file
+        self.size = self.checksum = 0
+        self.token: int | None = None
+        self._left = {number: logs[number] for number in reversed(logs)}
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._left
+
+    def go_on(self, wal: Wal, disk: Disk) -> None:
+        """Copy some more logs, and sync them by themselves."""
+        end = self.size + STEP_BYTES
+        while self._left and self.size < end:
+            number, log = self._left.popitem()
+            self._write(wal, disk, [(number, kind, payload) for kind, payload in log.live()])
+        self.token = disk.sync([path_of(self.file)])
+
+    def repeat(self, wal: Wal, disk: Disk, record: Record) -> None:
+        """Write a record of a log that is copied already, or that is newer than this file."""
+        if record[0] not in self._left:
+            self._write(wal, disk, [record])
+
+    def seal(self, wal: Wal, disk: Disk) -> None:
+        """Have this file count from now on."""
+        self._write(wal, disk, [(0, SEAL, b"")])
+
+    def _write(self, wal: Wal, disk: Disk, records: list[Record]) -> None:
+        self.size, self.checksum = wal.write_at(disk, self.file, self.size, self.checksum, records)
