@@ -32,6 +32,7 @@ VIEW = one_group(
     in_sync=BROKERS,
     controller_leader="controller-2",
     settled=True,
+    zones={"zone-0": BROKERS[:2], "zone-1": BROKERS[2:]},
 )
 #: All but the one that does nothing.
 HARMFUL = [name for name in names(PluginKind.FAULT) if name != "noop"]
@@ -66,6 +67,9 @@ class World:
 
     async def remove_controller(self, node: str) -> Mapping[str, object]:
         return await self._hit("remove", node)
+
+    async def drain(self, node: str) -> Mapping[str, object]:
+        return await self._hit("drain", node)
 
     async def terminate(self, node: str) -> Mapping[str, object]:
         return await self._hit("terminate", node)
@@ -420,3 +424,19 @@ def test_every_fault_declares_its_effects_on_its_targets(name: str) -> None:
     assert injection.effects is not None
     assert {node for nodes in injection.effects.values() for node in nodes} >= {*injection.targets}
     assert {*injection.concerns} <= {step.subject for step in injection.undo}
+
+
+def test_a_store_is_lost_even_while_it_leads_but_never_while_a_copy_is_missing() -> None:
+    injection, world = strike("store_loss", VIEW, target="broker-1")
+    assert world.done == [("wipe", "broker-1")] and injection.targets == ("broker-1",)
+    with pytest.raises(NotNow, match="out of sync"):
+        fault("store_loss").plan(changed(VIEW, in_sync=BROKERS[:2]), Random(1), "t")
+    with pytest.raises(NotNow, match="holds data"):
+        fault("store_loss", target="nameserver-0").plan(VIEW, Random(1), "t")
+
+
+def test_a_zone_goes_down_as_a_whole() -> None:
+    injection, world = strike("zone_outage", VIEW, zone="zone-0")
+    assert injection.targets == BROKERS[:2] and world.done == [("kill", name) for name in BROKERS[:2]]
+    with pytest.raises(NotNow, match="no zone 'nowhere'"):
+        fault("zone_outage", zone="nowhere").plan(VIEW, Random(1), "t")
