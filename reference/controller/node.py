@@ -18,7 +18,7 @@ from typing import Any
 
 from chaos import events
 from chaos.node import Env, Malformed, NodeSpec
-from reference.controller.dispatch import NOT_LEADER, Written, mode_of
+from reference.controller.dispatch import mode_of
 from reference.controller.heartbeats import GATHER_NS, Gathered, pass_on, read_bundle
 from reference.controller.liveness import Heartbeat, Heartbeats
 from reference.controller.replicas import (
@@ -30,9 +30,9 @@ from reference.controller.replicas import (
     check_entry,
     read_snapshot,
 )
+from reference.controller.server import LogServer
 from reference.raft.member import Raft
 from reference.raft.messages import check_cluster
-from reference.raft.options import RaftOptions
 from reference.raft.policy import RaftPolicy
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
@@ -50,10 +50,8 @@ _SCAN, _LOOK_ON, _PASS_ON = "scan", "look on", "pass on"
 #: Entries whose decisions rest on who lives.
 _ABOUT_LIFE = frozenset({"elect", "alter", "clean"})
 
-Respond = Callable[[Env, Outcome], Command]
 
-
-class Controller:
+class Controller(LogServer):
     """A node. ``raft``, ``raft_policy``, ``replicas`` and ``gathered`` are the classes of its parts."""
 
     def __init__(
@@ -68,27 +66,23 @@ class Controller:
         options = spec.options
         controllers = options.get("controllers", (spec.name,))
         assert isinstance(controllers, list | tuple)
-        self.members = tuple(str(name) for name in controllers)
-        self.replicas = replicas(unclean=bool(options.get("unclean", False)))
-        self.raft = raft(spec.name, self.members, self, RaftOptions.of(options), raft_policy)
-        self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
         mode = mode_of(options)
-        self.dispatch = mode.dispatch(self.raft)
+        super().__init__(spec, tuple(map(str, controllers)), mode.dispatch, raft=raft, raft_policy=raft_policy)
+        self.replicas = replicas(unclean=bool(options.get("unclean", False)))
+        self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
         self._watch = mode.watch()
         self._heartbeats = Heartbeats()  # by the broker's node name
         self._gathered = gathered()
         self._leader_since_ns: int | None = None
         self._electing: set[str] = set()  # groups for which an election of ours is in the log
-        self._writes: dict[int, Callable[[Env, str, Command], None]] = {
+        self._writes |= {
             Request.CONTROLLER_ALTER_SYNC_STATE_SET: self._on_alter,
             Request.CONTROLLER_ELECT_MASTER: self._on_elect,
             Request.CONTROLLER_REGISTER_BROKER: self._on_register,
             Request.CLEAN_BROKER_DATA: self._on_clean,
             Request.CONTROLLER_APPLY_BROKER_ID: self._on_apply_id,
-            Request.CONTROLLER_TRANSFER_LEADER: self._on_transfer,
-            Request.CONTROLLER_CHANGE_MEMBERS: self._on_change_members,
         }
-        self._reads: dict[int, Callable[[Command], Callable[[], Command]]] = {
+        self._reads |= {
             Request.CONTROLLER_GET_NEXT_BROKER_ID: self._next_id,
             Request.CONTROLLER_GET_REPLICA_INFO: self._replica_info,
             Request.CONTROLLER_GET_SYNC_STATE_DATA: self._sync_state_data,
@@ -97,15 +91,8 @@ class Controller:
     # The node
 
     def start(self, env: Env) -> None:
-        self.raft.start(env)
+        super().start(env)
         env.set_timer(_SCAN, SCAN_NS)
-
-    def message(self, env: Env, source: str, message: Command) -> None:
-        if self.raft.message(env, source, message):
-            return
-        if message.is_response:
-            return
-        self._request(env, source, message)
 
     def timer(self, env: Env, name: str) -> None:
         if name == _SCAN:
@@ -116,13 +103,10 @@ class Controller:
         elif name == _PASS_ON:
             self._pass_on(env)
         else:
-            self.raft.timer(env, name)
-
-    def done(self, env: Env, token: int) -> None:
-        self.raft.done(env, token)
+            super().timer(env, name)
 
     def closed(self, env: Env, peer: str) -> None:
-        self.raft.closed(env, peer)
+        super().closed(env, peer)
         gone = self._heartbeats.cut_off(peer)
         if len(gone) == 1:
             self._elect_if_needed(env, gone[0].group)
@@ -332,58 +316,14 @@ class Controller:
             self._answer(env, source, message, message.reply())
         elif message.code == Request.CONTROLLER_PASS_HEARTBEATS:
             self._on_bundle(env, source, message)
-        elif message.code == Request.CONTROLLER_GET_METADATA_INFO:
-            self._answer(env, source, message, message.reply(fields=self._metadata()))
-        elif message.code == Request.DESCRIBE:
-            self._answer(env, source, message, message.reply(body=to_json(self.describe(env))))
-        elif message.code in self._reads:
-            read = self._reads[message.code]
-            self._read(env, source, message, read(message))
-        elif message.code not in self._writes:
-            remark = f"request code {message.code} is not for a controller"
-            self._answer(env, source, message, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
-        elif not self.raft.is_leader:
-            self._answer(env, source, message, _not_leader(message))
         else:
-            self._writes[message.code](env, source, message)
+            super()._request(env, source, message)
 
-    def _answer(self, env: Env, source: str, request: Command, answer: Command) -> None:
-        if not request.is_oneway:
-            env.send(source, answer)
-
-    def _propose(self, env: Env, entry: Mapping[str, Any], then: Written, *, own: bool = False) -> None:
-        """Log an entry; ``then`` gets its outcome, or None when that can't be known any more. Who lives is said as it
-        is when the entry is logged."""
-
-        def ready(env: Env) -> bytes:
-            complete = (
-                {**entry, "alive": self._alive_replicas(env, entry["group"])} if entry["op"] in _ABOUT_LIFE else entry
-            )
-            return to_json(complete)
-
-        self.dispatch.write(env, ready, then, own=own)
-
-    def _write(self, env: Env, source: str, message: Command, entry: Mapping[str, Any], respond: Respond) -> None:
-        def then(env: Env, outcome: Outcome | None) -> None:
-            if outcome is None:
-                answer = message.reply(Response.SYSTEM_ERROR, remark="unknown outcome: this controller leads no more")
-            else:
-                answer = respond(env, outcome)
-            self._answer(env, source, message, answer)
-
-        self._propose(env, entry, then)
-
-    def _read(self, env: Env, source: str, message: Command, respond: Callable[[], Command]) -> None:
-        def then(env: Env, code: int) -> None:
-            if code == Response.SUCCESS:
-                answer = respond()
-            elif code == NOT_LEADER.code:
-                answer = _not_leader(message)
-            else:
-                answer = message.reply(code, remark="busy: too many reads wait; ask again later")
-            self._answer(env, source, message, answer)
-
-        self.dispatch.read(env, then)
+    def logged(self, env: Env, entry: Mapping[str, Any]) -> bytes:
+        """Return an entry as it is logged. Who lives is said as it is then."""
+        if entry["op"] in _ABOUT_LIFE:
+            entry = {**entry, "alive": self._alive_replicas(env, entry["group"])}
+        return super().logged(env, entry)
 
     # Writes
 
@@ -485,43 +425,6 @@ class Controller:
 
         self._write(env, source, message, entry, respond)
 
-    def _on_transfer(self, env: Env, source: str, message: Command) -> None:
-        target = text(message.fields, "controllerName", _CODE)
-        able = [name for name in self.raft.members.voters if name != self.raft.name]
-        if target not in able:
-            raise Malformed(f"controllerName must be one of {', '.join(able)}, not {target!r}", _CODE)
-
-        def then(env: Env, done: bool) -> None:
-            remark = "" if done else f"{target} did not take over within an election timeout"
-            self._answer(env, source, message, message.reply(0 if done else Response.SYSTEM_BUSY, remark=remark))
-
-        if self.raft.is_handing_over:
-            self._answer(env, source, message, message.reply(Response.SYSTEM_BUSY, remark="a transfer is under way"))
-        else:
-            self.raft.transfer(env, target, then)
-
-    def _on_change_members(self, env: Env, source: str, message: Command) -> None:
-        """Answered once the change is committed. Who joins is a learner then, and a voter when it has caught up."""
-        name, change = text(message.fields, "controllerName", _CODE), text(message.fields, "change", _CODE)
-        changes = {"add": self.raft.add_learner, "remove": self.raft.remove}
-        if change not in changes:
-            raise Malformed(f"change must be add or remove, not {change!r}", _CODE)
-        if name == self.raft.name and change == "remove":
-            raise Malformed(f"{name} leads: let another controller lead before it is removed", _CODE)
-
-        def then(env: Env, outcome: object, index: int) -> None:
-            code = Response.SUCCESS if index >= 0 else Response.SYSTEM_ERROR
-            remark = "" if index >= 0 else "unknown outcome: this controller leads no more"
-            self._answer(env, source, message, message.reply(code, remark=remark))
-
-        reason = self.raft.why_no_change()
-        if (name in self.raft.members.all) == (change == "add"):
-            self._answer(env, source, message, message.reply())
-        elif reason:
-            self._answer(env, source, message, message.reply(Response.SYSTEM_BUSY, remark=f"not now: {reason}"))
-        else:
-            changes[change](env, name, then)
-
     # Reads
 
     # Each understands its request at once, and returns what makes the answer when the state may be read.
@@ -570,16 +473,6 @@ class Controller:
             state["inSyncReplicas" if broker in group.members else "notInSyncReplicas"].append(replica)
         return state
 
-    def _metadata(self) -> dict[str, str]:
-        members = self.raft.members
-        metadata = {"group": "controller", "peers": ";".join(f"{name}:{name}" for name in members.voters)}
-        if members.learners:
-            metadata["learners"] = ";".join(members.learners)
-        metadata["isLeader"] = "true" if self.raft.is_leader else "false"
-        if self.raft.leader:
-            metadata |= {"controllerLeaderId": self.raft.leader, "controllerLeaderAddress": self.raft.leader}
-        return metadata
-
     def describe(self, env: Env) -> dict[str, Any]:
         groups = {}
         for name, group in self.replicas.groups.items():
@@ -588,17 +481,11 @@ class Controller:
             state["brokers"] = {group.replicas[broker].address: broker for broker in sorted(group.replicas)}
             alive = [at for at, known in self._heartbeats.of(name).items() if self.is_alive(env, known)]
             groups[name] = state | {"alive": sorted(alive)}
-        raft, voters = self.raft, list(self.raft.members.voters)
-        known = {"role": raft.role, "term": raft.term, "leader": raft.leader, "commit": raft.commit}
-        return known | {"voters": voters, "groups": groups}
+        return super().describe(env) | {"groups": groups}
 
 
 def _is_unattended(group: Group | None) -> bool:
     return group is not None and group.cluster == UNATTENDED
-
-
-def _not_leader(message: Command) -> Command:
-    return message.reply(Response.CONTROLLER_NOT_LEADER, remark=NOT_LEADER.remark)
 
 
 def _whole(fields: Mapping[str, str], key: str, default: int | None = None, *, bits: int = 64) -> int:

@@ -5,12 +5,12 @@ follow. Each is the plain node with one part more.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from chaos import events
-from chaos.node import Env, Malformed, NodeSpec
+from chaos.node import Env, NodeSpec
 from reference.broker.node import Broker
 from reference.controller.node import UNATTENDED, Controller
 from reference.controller.replicas import Outcome, check_entry, read_snapshot
@@ -18,7 +18,6 @@ from reference.metadata.catalog import (
     ANY,
     OP,
     ROUTE,
-    Catalog,
     Entry,
     check_change,
     content,
@@ -26,33 +25,21 @@ from reference.metadata.catalog import (
     read_entries,
     split,
 )
-from reference.metadata.follower import NOTHING, Follower, answer
-from reference.metadata.watchers import POLLS, Watchers
+from reference.metadata.follower import Follower
+from reference.metadata.serving import CatalogServer
 from reference.nameserver import NameServer
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import read_object, text, whole
 
 
-class MetadataController(Controller):
+class MetadataController(CatalogServer, Controller):
     """Entries of the metadata stand in the controllers' one log. An election there changes its group's route at the
-    same place, so that the two never contradict one another.
+    same place, so that the two never contradict one another."""
 
-    Options: ``metadata_kept``, of how many changes a watch gets each one.
-    """
-
-    def __init__(
-        self, spec: NodeSpec, *, catalog: type[Catalog] = Catalog, watchers: type[Watchers] = Watchers, **parts: Any
-    ) -> None:
+    def __init__(self, spec: NodeSpec, **parts: Any) -> None:
         super().__init__(spec, **parts)
-        self.catalog = catalog(int(str(spec.options.get("metadata_kept", 1024))))
-        self.watchers = watchers(self.catalog)
         self._writes[Request.METADATA_PUT] = self._on_put
-        self._reads[Request.METADATA_GET] = self._entry
-
-    def answers_first_watch_locally(self) -> bool:
-        """Policy: whether a watch that knows nothing is given what this controller has applied, however old that is."""
-        return False
 
     # The state machine of the log
 
@@ -120,12 +107,6 @@ class MetadataController(Controller):
 
     # Requests
 
-    def _request(self, env: Env, source: str, message: Command) -> None:
-        if message.code == Request.METADATA_WATCH:
-            self._on_watch(env, source, message)
-        else:
-            super()._request(env, source, message)
-
     def _on_put(self, env: Env, source: str, message: Command) -> None:
         fields = message.fields
         kind, name = text(fields, "kind"), text(fields, "name")
@@ -138,33 +119,6 @@ class MetadataController(Controller):
             return message.reply(fields=fields)
 
         self._write(env, source, message, entry, respond)
-
-    def _entry(self, message: Command) -> Callable[[], Command]:
-        key = text(message.fields, "kind"), text(message.fields, "name")
-        return lambda: answer(message, self.catalog.entries.get(key), self.catalog.revision)
-
-    def _on_watch(self, env: Env, source: str, message: Command) -> None:
-        after = whole(message.fields, "after", NOTHING)
-        if message.is_oneway:
-            raise Malformed("a watch needs an answer")
-        if not self.raft.is_leader and not self.raft.leader:
-            env.send(source, message.reply(Response.SYSTEM_BUSY, remark="this controller knows no leader"))
-        elif after != NOTHING:
-            self.watchers.ask(env, source, message, after)
-        elif self.answers_first_watch_locally():
-            env.send(source, self.watchers.everything(message))
-        else:
-            self._read(env, source, message, lambda: self.watchers.everything(message))
-
-    def timer(self, env: Env, name: str) -> None:
-        if name == POLLS:
-            self.watchers.timer(env)
-        else:
-            super().timer(env, name)
-
-    def closed(self, env: Env, peer: str) -> None:
-        self.watchers.closed(peer)
-        super().closed(env, peer)
 
 
 def _follower(spec: NodeSpec, make: type[Follower]) -> Follower:

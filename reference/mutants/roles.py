@@ -8,8 +8,9 @@ from typing import Any
 from chaos.node import Env
 from reference.broker.files import Then
 from reference.broker.membership import Membership
-from reference.controller.node import Controller, Respond
+from reference.controller.node import Controller
 from reference.controller.replicas import Group, Outcome, Replica, Replicas, Standing
+from reference.controller.server import Respond
 from reference.mutants._planted import NODE, Planted
 from reference.nameserver import MASTER_ID, Registration, Routes
 from reference.wire.codes import Response
