@@ -154,12 +154,12 @@ class Group:
         return Group(int(entry.name), index=value["index"], **lists)
 
 
-def check_replicas(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of replicas on different stores. Raises :class:`chaos.node.Malformed`."""
+def check_replicas(names: Sequence[str]) -> None:
+    """Raise :class:`chaos.node.Malformed` unless these are replicas on different stores. While a store that was wiped
+    joins again, its old replica and its new one are members beside each other."""
     nodes = [split_replica(name)[0] for name in names]
     if len(set(nodes)) != len(nodes):
-        raise Malformed("a store stands twice among the members of a group")
-    return tuple(names)
+        raise Malformed("a store is to hold two replicas of a group")
 
 
 def check_entry(entry: Entry) -> None:
@@ -173,8 +173,10 @@ def check_entry(entry: Entry) -> None:
         slice_number(entry.name)
     elif entry.kind == GROUP:
         check_group(entry.name)
-        for key in ("birth", "voters", "learners", "wanted"):
-            check_replicas(value[key])
+        check_replicas(value["birth"])
+        check_replicas(value["wanted"])
+        for name in (*value["voters"], *value["learners"]):
+            split_replica(name)
     elif value.get("state", UP) not in (UP, DRAINING, GONE):
         raise Malformed(f"{entry.kind} {entry.name[:80]!r} is {value['state'][:80]!r}")
 

@@ -1,0 +1,62 @@
+"""The entries of meta's log: JSON objects, of which ``op`` says what the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.node import Malformed
+from reference.split.names import check_replicas, split_replica
+from reference.wire.fields import MAX_NAME_BYTES, item, listed
+
+MAX_QUEUES = 1 << 20
+#: Of a topic's change: what stays as it is.
+KEEP = -1
+
+#: What an entry of the log holds besides ``op``, by that.
+_ENTRIES: Mapping[str, Mapping[str, type]] = {
+    "register_broker": {"node": str, "nonce": str},
+    "register_store": {"node": str, "word": str, "zone": str},
+    "ended": {"node": str, "life": int},
+    "lost": {"node": str, "disk": int},
+    "seen": {"node": str, "disk": int},
+    "own": {"slice": int, "broker": str, "life": int, "after": int},
+    "orphaned": {"slice": int, "after": int},
+    "birth": {"group": int, "replicas": list},
+    "want": {"group": int, "index": int, "wanted": list},
+    "report": {"group": int, "index": int, "voters": list, "learners": list},
+    "topic": {"name": str, "queues": int, "retain_ms": int, "retain_bytes": int, "expected": int},
+    "delete_topic": {"name": str, "expected": int},
+    "drain": {"node": str, "undo": bool},
+}
+
+
+def check_entry(entry: Mapping[str, Any]) -> None:
+    """Raise :class:`chaos.node.Malformed` for an entry of the log that can't be applied."""
+    members = _ENTRIES.get(item(entry, "op", str))
+    if members is None or entry.keys() != {"op", *members}:
+        raise Malformed(f"no entry of meta's log is called {entry['op'][:80]!r} and holds {', '.join(entry)[:80]}")
+    for key, kind in members.items():
+        _check_member(entry, key, kind)
+    for key in ("replicas", "wanted"):
+        if key in members:
+            check_replicas(entry[key])
+
+
+def _check_member(entry: Mapping[str, Any], key: str, kind: type) -> None:
+    if kind is list:
+        for name in listed(entry, key, str):
+            split_replica(name)
+        if len(set(entry[key])) != len(entry[key]):
+            raise Malformed(f"{key} names a replica twice")
+    elif kind is int:
+        least = KEEP if key in ("retain_ms", "retain_bytes", "expected") else 0
+        if item(entry, key, int) < least:
+            raise Malformed(f"{key} is {entry[key]}")
+    elif kind is str and len(item(entry, key, str).encode()) > MAX_NAME_BYTES:
+        raise Malformed(f"{key} is longer than {MAX_NAME_BYTES} bytes")
+    item(entry, key, kind)
+    if key in ("node", "nonce", "word", "name") and not entry[key]:
+        raise Malformed(f"{key} is empty")
+    if key == "queues" and entry[key] > MAX_QUEUES:
+        raise Malformed(f"a topic has at most {MAX_QUEUES} queues")
