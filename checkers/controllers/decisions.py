@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from chaos.driver import Evidence
 from chaos.events import Applied, RaftMembers, RaftRole, TermRaised, Vote
@@ -14,8 +13,10 @@ from chaos.operations import FaultRow, HarnessRow, ReadObject
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers.controllers import deserted, kept, old, terms, votes
-from checkers.controllers.promise import MEMBERSHIP_JUMP, NEEDLESS_ELECTION, PROMISE
+from checkers._facts.raft import deserted, members, terms, votes
+from checkers._facts.raft.group import RaftGroup, controllers
+from checkers.controllers import kept, old, own_term
+from checkers.controllers.promise import NEEDLESS_ELECTION, PROMISE
 
 #: Elections without effect that the controllers may begin of themselves, one after the other.
 IN_VAIN = 3
@@ -35,12 +36,14 @@ class Decisions(Law):
         found = Findings(PROMISE)
         applied = rows.where(kind="trace", f="applied").tolist()
         found.count("entries", len({int(rows.column("position")[at]) for at in applied}))
-        terms.lower_terms(rows, context, found)
-        _memberships(rows, context, found)
+        group = controllers(frozenset(context.meta.controllers))
+        terms.lower_terms(rows, context, found, group)
+        members.memberships(rows, found, group)
         _elections_in_vain(rows, found, applied)
         kept.logs_kept(rows, found, applied)
-        deserted.too_early(rows, found)
-        _votes(rows, context, found, applied)
+        deserted.too_early(rows, found, group)
+        _votes(rows, context, found, group)
+        own_term.committed_by_own_term(rows, found, applied)
         if context.one_clock:
             old.answers_of_old_leaders(rows, found)
         return found.partial()
@@ -49,80 +52,12 @@ class Decisions(Law):
         return decide(PROMISE, partial, needs=[("entries", "no controller reported what it applied")])
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    voters: frozenset[str]
-    learners: frozenset[str]
-
-    def __str__(self) -> str:
-        return f"the voters {_names(self.voters)} and the learners {_names(self.learners)}"
-
-    def why_no_step(self, after: _Members) -> str:
-        """Say why ``after`` is not one step from here, "" if it is: a learner joins, a learner becomes a voter, or
-        somebody leaves."""
-        all_before, all_after = self.voters | self.learners, after.voters | after.learners
-        if self == after:
-            return "changes nothing"
-        joined, left = all_after - all_before, all_before - all_after
-        moved = (after.voters & self.learners) | (after.learners & self.voters)
-        if len(joined) + len(left) + len(moved) > 1:
-            return "moves more than one controller"
-        if joined & after.voters:
-            return f"lets {', '.join(joined)} vote before it has caught up"
-        return "takes a controller's vote and keeps it" if after.learners & self.voters else ""
-
-
-def _votes(rows: Rows, context: RunContext, found: Findings, applied: Sequence[int]) -> None:
-    beginning = frozenset(context.meta.controllers)
-    changed = [_members(rows, at).voters for at in rows.where(kind="trace", f="members").tolist()]
-    given = votes.votes_of(rows)
-    votes.votes_given_once(rows, context, found, given)
-    votes.votes_durable(rows, found)
-    votes.leaders_elected(rows, context, found, given, [beginning, *changed] if beginning else [])
-    votes.committed_by_own_term(rows, found, applied)
-
-
-def _memberships(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Check that each committed membership is one step from the one before, and the same on every controller."""
-    position, index = rows.column("position"), rows.column("index")
-    reported = rows.where(kind="trace", f="members").tolist()
-    known: dict[int, int] = {}
-    for at in reported:
-        first = known.setdefault(int(position[at]), at)
-        one, other = _members(rows, first), _members(rows, at)
-        if one != other:
-            found.add(
-                MEMBERSHIP_JUMP,
-                f"Entry {int(position[at])} of the controllers' log makes them {one} as {rows.text('node', first)} "
-                f"reports, but {other} as {rows.text('node', at)} reports.",
-                int(index[first]),
-                int(index[at]),
-            )
-    found.count("memberships", len(known))
-    before, witness = _Members(frozenset(context.meta.controllers), frozenset()), -1
-    if reported and not before.voters:
-        found.gap("nothing shows who the controllers were before their members changed")
-    for number in sorted(known):
-        at = known[number]
-        after = _members(rows, at)
-        why = before.why_no_step(after) if before.voters else ""
-        if why:
-            found.add(
-                MEMBERSHIP_JUMP,
-                f"Entry {number} of the controllers' log {why}: {before} become {after}.",
-                *([int(index[witness])] if witness >= 0 else []),
-                int(index[at]),
-            )
-        before, witness = after, at
-
-
-def _members(rows: Rows, at: int) -> _Members:
-    value = rows.value(at)
-    return _Members(frozenset(map(str, value.get("voters", ()))), frozenset(map(str, value.get("learners", ()))))
-
-
-def _names(nodes: Set[str]) -> str:
-    return ", ".join(sorted(nodes)) or "(none)"
+def _votes(rows: Rows, context: RunContext, found: Findings, group: RaftGroup) -> None:
+    changed = members.voters_over_time(rows, group)
+    given = votes.votes_of(rows, group)
+    votes.votes_given_once(rows, context, found, group, given)
+    votes.votes_durable(rows, found, group)
+    votes.leaders_elected(rows, context, found, group, given, changed if group.beginning else [])
 
 
 def _elections_in_vain(rows: Rows, found: Findings, applied: Sequence[int]) -> None:

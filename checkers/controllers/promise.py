@@ -6,7 +6,8 @@ from chaos.events import Applied, EntriesCut, RaftMembers, RaftRole, TermRaised,
 from chaos.law import AnomalyKind, Promise
 from chaos.operations import Operation
 from checkers._facts import promptness
-from checkers.controllers import deserted, kept, late_reads, learners, old, terms, votes
+from checkers._facts.raft import deserted, members, terms, votes
+from checkers.controllers import kept, late_reads, learners, old, own_term
 
 NEEDLESS_ELECTION, ENTRY_LOST, TERM_REGRESSION = "needless-election", "entry-lost", terms.TERM_REGRESSION
 
@@ -18,7 +19,7 @@ LOG_KEPT, OLD_LEADER = kept.LOG_KEPT, old.OLD_LEADER
 
 LEADER_DESERTED = deserted.LEADER_DESERTED
 
-MEMBERSHIP_JUMP, REFUSED_CHANGE = "membership-jump", "refused-change"
+MEMBERSHIP_JUMP, REFUSED_CHANGE = members.MEMBERSHIP_JUMP, "refused-change"
 
 LATE_VOTE = learners.LATE_VOTE
 
@@ -90,7 +91,7 @@ PROMISE = Promise(
             decision=(RaftRole,),
         ),
         AnomalyKind(
-            name=votes.EARLIER_TERM_COMMITTED,
+            name=own_term.EARLIER_TERM_COMMITTED,
             meaning="a leader committed what an earlier term had left by itself",
             headline=("A leader committed an entry of an earlier term by itself",),
             decision=(Applied,),

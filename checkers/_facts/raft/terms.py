@@ -1,4 +1,4 @@
-"""Whether a controller ever goes back to a term that is over.
+"""Whether a member ever goes back to a term that is over.
 
 Its term is on its disk, but not at once: who only stood for election, or heard of a term, may crash before. So a term
 binds its whole life, and who has led one was elected with it on its disk, and knows it until that disk is lost.
@@ -11,18 +11,18 @@ from chaos.findings import Findings
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers._facts.faults import Fault, faults
-from checkers._facts.nodes.logs import node_traces
+from checkers._facts.raft.group import RaftGroup
 from checkers._facts.run import at_s
 
 TERM_REGRESSION = "term-regression"
 
 
-def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Report a controller in a lower term than it had led, or than it had reported in the same life."""
+def lower_terms(rows: Rows, context: RunContext, found: Findings, group: RaftGroup) -> None:
+    """Report a member in a lower term than it had led, or than it had reported in the same life."""
     term, index, life = rows.column("epoch"), rows.column("index"), rows.column("incarnation")
-    for node in sorted({rows.text("node", at) for at in rows.where(kind="trace", f="raft").tolist()}):
+    for node, mine in group.by_node(rows, "raft"):
         led = newest = -1  # the row of the highest term that it led, and of the highest one of this life
-        for at in node_traces(rows, node, "raft").tolist():
+        for at in mine.tolist():
             if newest >= 0 and life[at] != life[newest]:
                 newest = -1
             known = newest if newest >= 0 and (led < 0 or term[newest] > term[led]) else led
@@ -32,7 +32,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings) -> None:
                 did = "led" if known == led else "reported in the same life"
                 if not lost and not any(fault.may_hit(node) for fault in between):
                     found.add(
-                        TERM_REGRESSION,
+                        group.prefix + TERM_REGRESSION,
                         f"{node} was in term {int(term[at])} at {at_s(rows, at)}, although it had {did} term "
                         f"{int(term[known])} at {at_s(rows, known)}.",
                         int(index[known]),
