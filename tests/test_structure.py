@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "drivers": ("chaos",),
     "drivers._remoting": ("chaos", "reference.wire"),
     "drivers.reference": ("chaos", "reference"),
+    "drivers.split": ("chaos", "reference"),
     "reference": ("chaos.node", "chaos.events"),
     "reference.__main__": ("chaos.node", "chaos.events", "chaos.shell", "reference"),
     "reference.console": ("chaos.node", "chaos.events", "chaos.shell", "reference"),

@@ -62,6 +62,10 @@ class QueueClient:
         """Return which of the broker groups in its topic's route has a queue; "" where there is only one."""
         return ""
 
+    def _place(self, queue: QueueRef) -> tuple[str, int]:
+        """Return what requests call a queue: the name of its broker, "" where requests name none, and its id there."""
+        return "", queue.queue_id
+
     def _server(self, name: str) -> Asks:
         """Return the connection with a name server."""
         return self._network.connect(self._name, name)
@@ -97,16 +101,18 @@ class QueueClient:
     # The requests
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+        broker, number_there = self._place(queue)
         fields = {
             "a": "storm-producers",
             "b": queue.topic,
             "c": "TBW102",
             "d": "4",
-            "e": str(queue.queue_id),
+            "e": str(number_there),
             "f": "0",
             "g": "0",
             "h": "0",
             "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
+            **({"n": broker} if broker else {}),
         }
         node = await self._master(queue)
         answer = await self._request(queue, node, Command(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
@@ -131,8 +137,7 @@ class QueueClient:
         queue."""
         fields = {
             "consumerGroup": queue.group or "storm-readers",
-            "topic": queue.topic,
-            "queueId": str(queue.queue_id),
+            **self._named(queue),
             "queueOffset": str(offset),
             "maxMsgNums": str(limit),
             "sysFlag": str(PULL_SUBSCRIBED | (PULL_MAY_WAIT if wait_s else 0)),
@@ -186,7 +191,7 @@ class QueueClient:
         raise Failed(_reason(answer), result)
 
     async def bounds(self, queue: QueueRef, node: str = "") -> Answer:
-        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "committed": "true", **self._extra(node, "")}
+        fields = {**self._named(queue), "committed": "true", **self._extra(node, "")}
         asked = node or await self._master(queue)
         answer = await self._request(queue, asked, Command(code=Request.GET_MAX_OFFSET, fields=fields))
         result = _answer(asked, queue, answer)
@@ -201,8 +206,14 @@ class QueueClient:
     def close(self) -> None:
         """Close nothing of its own: a connection belongs to the network, one for each client and node."""
 
+    def _named(self, queue: QueueRef) -> Mapping[str, str]:
+        """Return the fields by which all requests but sends name a queue."""
+        broker, number_there = self._place(queue)
+        fields = {"topic": queue.topic, "queueId": str(number_there)}
+        return {**fields, "bname": broker} if broker else fields
+
     async def _of_group(self, code: int, queue: QueueRef, group: str, more: Mapping[str, str]) -> tuple[str, Command]:
-        fields = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id), **more}
+        fields = {"consumerGroup": group, **self._named(queue), **more}
         node = await self._master(queue)
         await self._ready(queue, node, group)
         return node, await self._request(queue, node, Command(code=code, fields=fields))

@@ -26,11 +26,12 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
 from chaos.version import VERSION
+from drivers._remoting import tier_faults as tiering
 from drivers._remoting.client import REQUEST_S
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
+from drivers._remoting.topics import TopicClient
 from drivers.reference import controllers
-from drivers.reference import tier_faults as tiering
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
@@ -38,7 +39,6 @@ from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
 from drivers.reference.operator import Operator
 from drivers.reference.snapshots import describe, take
-from drivers.reference.topics import TopicClient
 from reference import codec
 from reference.controller.dispatch import CLASSIC, mode_of
 from reference.raft.options import RaftOptions

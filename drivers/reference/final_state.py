@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 from chaos.driver import Network, Record
-from chaos.effects.links import HARNESS
-from chaos.ops import Failed, Unknown
-from drivers._remoting.requests import ask
+from drivers._remoting.collecting import fetch, list_objects
 from reference.broker import records
 from reference.tier.objects import content_hash, parse_key
 from reference.tier.objects import decode as decode_object
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 
-COLLECT_S = 5.0
-COLLECT_TRIES = 5
-RETRY_S = 0.05
 #: No more slices of one log than this are read; one slice is up to 1 MiB.
 MAX_SLICES = 100_000
 
 
 async def collect_broker(network: Network, node: str, record: Record) -> bool:
     """Record the state of one broker; return whether it could be read to its end."""
-    state_answer = await _fetch(network, node, Command(code=Request.READ_STATE))
+    state_answer = await fetch(network, node, Command(code=Request.READ_STATE))
     if state_answer is None:
         return False
     state = json.loads(state_answer.body)
@@ -38,7 +32,7 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
     record("final", f="topics", node=node, value={"topics": state["topics"]})
     position = -1
     for _ in range(MAX_SLICES):
-        answer = await _fetch(network, node, Command(code=Request.READ_LOG, fields={"position": str(position)}))
+        answer = await fetch(network, node, Command(code=Request.READ_LOG, fields={"position": str(position)}))
         if answer is None:
             return False
         part = json.loads(answer.body)
@@ -66,7 +60,7 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
 async def collect_store(network: Network, node: str, record: Record) -> bool:
     """Record the manifests, each record that they name, and the objects that none names; return whether these are
     all."""
-    keys, whole = await _list_keys(network, node)
+    keys, whole = await list_objects(network, node)
     named: set[str] = set()
     for key in keys:
         if not key.endswith("/manifest"):
@@ -95,25 +89,6 @@ async def collect_store(network: Network, node: str, record: Record) -> bool:
     return whole
 
 
-async def _list_keys(network: Network, node: str) -> tuple[list[str], bool]:
-    """Return the keys of the store's objects, page by page, and whether these are all."""
-    keys: list[str] = []
-    fields = {"prefix": "", "request": "collect"}
-    while True:
-        listed = await _fetch(network, node, Command(code=Request.STORE_LIST, fields=fields))
-        if listed is None:
-            return keys, False
-        page = [key for key, _size in json.loads(listed.body)]
-        if page and keys and page[0] <= keys[-1]:
-            return keys, False  # a page again would never end
-        keys += page
-        if listed.fields.get("more") != "true":
-            return keys, True
-        if not page:
-            return keys, False
-        fields = {**fields, "after": keys[-1]}
-
-
 async def _collect_object(network: Network, node: str, segment: Any, queue: int, record: Record) -> bool:
     key = segment["key"]
     content = await _get_object(network, node, key)
@@ -137,18 +112,5 @@ async def _collect_object(network: Network, node: str, segment: Any, queue: int,
 
 
 async def _get_object(network: Network, node: str, key: str) -> bytes | None:
-    answer = await _fetch(network, node, Command(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
+    answer = await fetch(network, node, Command(code=Request.STORE_GET, fields={"key": key, "request": "collect"}))
     return answer.body if answer is not None and answer.code == Response.SUCCESS else None
-
-
-async def _fetch(network: Network, node: str, message: Command) -> Command | None:
-    """Ask until there is an answer, within a bound; None when there is none."""
-    for _ in range(COLLECT_TRIES):
-        try:
-            answer = await ask(network.connect(HARNESS, node), message, COLLECT_S)
-        except (Failed, Unknown):
-            answer = None
-        if answer is not None and answer.code in (Response.SUCCESS, Response.STORE_ABSENT):
-            return answer
-        await asyncio.sleep(RETRY_S)
-    return None

@@ -1,4 +1,4 @@
-"""How the harness makes the reference system's object store get requests wrong, and stops that."""
+"""How the harness makes an object store get requests wrong, and stops that."""
 
 from __future__ import annotations
 

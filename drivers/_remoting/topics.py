@@ -1,4 +1,4 @@
-"""A client that creates topics in the reference system, and asks name servers for them."""
+"""A client that creates topics at a broker, and asks name servers for them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from chaos.driver import Network
 from chaos.ops import Answer, Failed, QueueRef, Unknown
-from drivers._remoting.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS
+from drivers._remoting.client import NOT_STORED, REQUEST_S, TOO_FEW_REPLICAS, QueueClient
 from drivers._remoting.requests import ask, number
-from drivers.reference.client import QueueClient
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 
