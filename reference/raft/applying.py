@@ -33,6 +33,7 @@ class Applier:
             outcome = state.machine.apply(env, index, entry.term, entry.data if members is None else b"")
             if members is not None:
                 env.trace(events.RaftMembers(position=index, epoch=entry.term, **asdict(members)))
+                state.members_applied(env, index, members)
             state.applied = index
             then = state.proposals.pop(index, None)
             if then is not None:

@@ -38,7 +38,7 @@ class Election:
             return
         state.log.note_bound()
         left_ns = state.deadline_ns - env.mono_ns()
-        if left_ns > 0 and state.others:
+        if left_ns > 0 and not state.is_alone:
             env.set_timer(ELECTION, left_ns)
             return
         self._reads.refuse_late(env)

@@ -57,6 +57,8 @@ class Following:
                 continue
             if index <= state.commit:
                 return  # no correct leader replaces what is committed: keep it, and do not answer
+            if not state.log.has_room(env.disk, len(entry.data)):
+                return  # the leader sends it again, now and then
             state.put(env, index, entry)
         self.answer(env, source, fields, ok=True, match=index)
         self._applier.commit(env, self._policy.committed_here(min(fields["commit"], index)))

@@ -47,7 +47,7 @@ class Leading:
         state, peer = self.state, self.state.peers.get(source)
         if peer is None or not state.is_leader or fields["term"] != state.term:
             return
-        self._hear(env, peer, fields["round"])
+        self.hear(env, peer, fields["round"])
         peer.in_flight = max(0, peer.in_flight - 1)
         if fields["ok"]:
             peer.match = max(peer.match, fields["match"])
@@ -67,14 +67,14 @@ class Leading:
         state, peer = self.state, self.state.peers.get(source)
         if peer is None or not state.is_leader or fields["term"] != state.term:
             return
-        self._hear(env, peer, fields["round"])
+        self.hear(env, peer, fields["round"])
         sending = peer.sending
         if sending is not None and sending.goes_on(fields["index"], fields["offset"], fields["held"]):
             sending.offset, peer.in_flight = fields["held"], 0
             self.sender.send_piece(env, source, peer, sending)
         self._reads.release(env)
 
-    def _hear(self, env: Env, peer: Peer, round: int) -> None:
+    def hear(self, env: Env, peer: Peer, round: int) -> None:
         """Note that a follower has answered a message of this round."""
         state = self.state
         peer.heard_ns = env.mono_ns()

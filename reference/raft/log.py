@@ -51,6 +51,8 @@ class RaftLog:
         self._durable = 0
         self._aside: Aside | None = None
         self._aside_syncs: dict[int, Aside] = {}  # sync token → what it makes durable
+        self.snapshot_index = self.snapshot_term = 0
+        self.snapshot = b""
         self.clear()
         self.wal.logs[number] = self
 
@@ -188,10 +190,10 @@ class RaftLog:
 
     def done(self, env: Env, token: int) -> bool:
         """Take note that a sync has ended; return False if it is none of ours. Where many logs share the file, its
-        owner gives the word to the file instead."""
+        owner has given the word to the file before."""
         if self._aside_syncs.pop(token, None) is not None:
             return True
-        return self.wal.done(env, token) is not None
+        return self.wal.is_shared or self.wal.done(env, token) is not None
 
     def sync_began(self, token: int) -> None:
         """Note that all that was written so far is durable once this sync ends."""

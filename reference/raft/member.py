@@ -10,6 +10,7 @@ from reference.raft.applying import APPLY, Applier
 from reference.raft.election import Election
 from reference.raft.following import Following
 from reference.raft.leading import Leading
+from reference.raft.log import RaftLog
 from reference.raft.membership import Membership
 from reference.raft.messages import check_cluster, numbers_of
 from reference.raft.options import RaftOptions
@@ -30,6 +31,7 @@ class Raft(RaftState):
     """One member: its state, and the steps that it takes with its parts. Every entry point is one step of the node that
     it is a part of."""
 
+    sender_class: type[Sender] = Sender
     leading_class: type[Leading] = Leading
     membership_class: type[Membership] = Membership
 
@@ -40,10 +42,11 @@ class Raft(RaftState):
         machine: StateMachine,
         options: RaftOptions,
         policy: type[RaftPolicy] = RaftPolicy,
+        log: RaftLog | None = None,
     ) -> None:
-        super().__init__(name, members, machine, options, policy.log_class())
+        super().__init__(name, members, machine, options, policy.log_class() if log is None else log)
         self.policy = policy(self)
-        self.sender = Sender(self)
+        self.sender = self.sender_class(self)
         self.reads = Reads(self, self.policy, self.sender)
         self.snapshots = Snapshots(self)
         self.applier = Applier(self, self.snapshots, self.reads)
@@ -116,7 +119,7 @@ class Raft(RaftState):
             self.leader_heard_ns = env.mono_ns()  # the life before may have heard a leader just now
         self.roles.announce(env)
         self.set_deadline(env)
-        env.set_timer(ELECTION, 0 if not self.others else self.deadline_ns - env.mono_ns())
+        env.set_timer(ELECTION, 0 if self.is_alone else self.deadline_ns - env.mono_ns())
 
     def timer(self, env: Env, name: str) -> bool:
         """Take a timer; False if it is none of Raft's."""
@@ -136,12 +139,12 @@ class Raft(RaftState):
 
     def done(self, env: Env, token: int) -> bool:
         """Take the end of a sync; False if it is none of Raft's."""
-        aside = self.log.aside_done(token)
-        if not self.log.done(env, token):
+        snapshot_is_due = self.log.aside_done(token) or self.snapshots.is_prepared(token)
+        if not self.log.done(env, token) and not snapshot_is_due:
             return False
         self.election.votes_durable(env, token)
-        if aside:
-            self._aside_done(env)
+        if snapshot_is_due:
+            self._go_on_with_snapshot(env)
         if self.ballot is not None and not self.log.syncing:
             self.election.count_vote(env, self.name)
         if self.is_leader:
@@ -150,8 +153,8 @@ class Raft(RaftState):
             self.leading.advance_commit(env)
         return True
 
-    def _aside_done(self, env: Env) -> None:
-        installed = self.snapshots.aside_done(env)
+    def _go_on_with_snapshot(self, env: Env) -> None:
+        installed = self.snapshots.go_on(env)
         if installed is not None and self.leader and self.role == FOLLOWER:
             self.following.answer(env, self.leader, {"round": 0}, ok=True, match=installed)
 
@@ -188,8 +191,9 @@ class Raft(RaftState):
 
     def _is_known(self, source: str) -> bool:
         """Members of the beginning are heard even when they are none now: they may not know it, and we may not know
-        that they are again."""
-        return source != self.name and source in (*self.members.all, *self.memberships.beginning.all)
+        that they are again. Who doesn't know any member yet, as it has joined by a message, hears all."""
+        known = (*self.members.all, *self.memberships.beginning.all)
+        return source != self.name and (source in known or not known)
 
     def _on_answer(self, env: Env, source: str, code: int, fields: Mapping[str, int]) -> None:
         if code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):

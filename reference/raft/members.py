@@ -92,6 +92,16 @@ class Memberships:
     def current(self) -> Members:
         return self._known[-1][1]
 
+    def born(self, names: Sequence[str]) -> None:
+        """Take note of the members of the beginning, which were not known so far."""
+        self.beginning = Members(voters=tuple(names))
+        if self._known[0][0] == 0:
+            self._known[0] = (0, self.beginning)
+
+    def committed(self, commit: int) -> tuple[int, Members]:
+        """Return the newest membership among the entries up to ``commit``, and its index."""
+        return next(known for known in reversed(self._known) if known[0] <= commit or known is self._known[0])
+
     def begin(self, index: int, members: Members | None) -> None:
         """Begin with a snapshot up to ``index``."""
         self._known = [(0, self.beginning) if members is None else (index, members)]

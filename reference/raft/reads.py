@@ -52,7 +52,7 @@ class Reads:
         self.waiting += [(read.index, read.then) for read in state.rounds.take(policy.read_is_safe)]
         if state.is_leader and state.rounds.begin():
             for name, peer in state.peers.items():
-                self._sender.send_next(env, name, peer)
+                self._sender.show(env, name, peer)
             self.waiting += [(read.index, read.then) for read in state.rounds.take(policy.read_is_safe)]
         ready = [then for index, then in self.waiting if policy.may_read_at(index)]
         if ready:

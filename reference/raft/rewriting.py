@@ -27,7 +27,7 @@ class Rewriting:
         self.file = file
         self.size = self.checksum = 0
         self.token: int | None = None
-        self._left = {number: logs[number] for number in reversed(logs)}
+        self._left = dict(logs)
 
     @property
     def is_complete(self) -> bool:
@@ -37,7 +37,8 @@ class Rewriting:
         """Copy some more logs, and sync them by themselves."""
         end = self.size + STEP_BYTES
         while self._left and self.size < end:
-            number, log = self._left.popitem()
+            number = next(iter(self._left))
+            log = self._left.pop(number)
             self._write(wal, disk, [(number, kind, payload) for kind, payload in log.live()])
         self.token = disk.sync([path_of(self.file)])
 

@@ -96,5 +96,5 @@ class Roles:
         for name, peer in state.peers.items():
             if now - peer.heard_ns > state.election_ns:
                 peer.probe(peer.match + 1)
-            self._leading.sender.send_next(env, name, peer)
+            self._leading.sender.show(env, name, peer)
         env.set_timer(HEARTBEAT, state.heartbeat_ns)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from chaos.node import Env
 from reference.raft.log import Entry, pack_entries
+from reference.raft.members import split_snapshot
 from reference.raft.peer import Peer, Sending
 from reference.raft.state import RaftState
 from reference.wire.codes import Request
@@ -30,18 +31,28 @@ class Sender:
         while peer.is_due(self._state.log.last, batch=options.append_entries, most=options.in_flight):
             self.send_next(env, name, peer)
 
+    def show(self, env: Env, name: str, peer: Peer) -> None:
+        """Show a follower that we lead, with the newest round of reads and commit index."""
+        self.send_next(env, name, peer)
+
     def send_next(self, env: Env, name: str, peer: Peer) -> None:
         """Send a follower what comes next, or that we lead: an append, or a piece of a snapshot where the log does not
         hold what it lacks."""
         log, sending = self._state.log, peer.sending
         is_old = sending is not None and not sending.offset and sending.index < log.snapshot_index
         if is_old or (sending is None and peer.next < log.first):
-            peer.sending = Sending(index=log.snapshot_index, term=log.snapshot_term, snapshot=log.snapshot)
+            peer.sending = Sending(index=log.snapshot_index, term=log.snapshot_term, snapshot=self._outgoing())
             peer.in_flight, peer.is_far_behind = 0, True
         if peer.sending is None:
             self._send_append(env, name, peer)
         else:
             self.send_piece(env, name, peer, peer.sending)
+
+    def _outgoing(self) -> bytes:
+        """Return what a follower is sent of the log's snapshot: its membership, and all that the machine needs."""
+        snapshot = self._state.log.snapshot
+        content = split_snapshot(snapshot)[1]
+        return snapshot[: len(snapshot) - len(content)] + self._state.machine.outgoing(content)
 
     def _send_append(self, env: Env, name: str, peer: Peer) -> None:
         """Send one append: entries if there are any to send, a heartbeat otherwise."""

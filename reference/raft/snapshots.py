@@ -37,19 +37,22 @@ class Making:
 
 @dataclass(slots=True, kw_only=True)
 class Incoming:
-    """A snapshot that is being received: ``held`` is written aside."""
+    """A snapshot that is being received: ``held`` is written aside, by a member that has its log's file to itself.
+    ``preparing``: the sync of the files that it needs."""
 
     index: int
     term: int
     size: int
     held: bytearray = field(default_factory=bytearray)
+    preparing: int | None = None
 
     def is_of(self, fields: Mapping[str, int]) -> bool:
         return (self.index, self.term, self.size) == (fields["index"], fields["snapshot_term"], fields["size"])
 
 
 class Snapshots:
-    """Snapshots of one member, its own and its leader's. One at a time is written aside."""
+    """Snapshots of one member, its own and its leader's. One at a time is written aside; in a file that many logs
+    share, it is one record."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
@@ -75,7 +78,7 @@ class Snapshots:
         state, log, every = self._state, self._state.log, self._state.options.snapshot_entries
         if self.incoming is not None and self.incoming.index <= state.commit:
             self.incoming = None  # the entries came otherwise
-        if self._making is not None or self.incoming is not None:
+        if self._making is not None or self.incoming is not None or not state.machine.may_compact():
             return
         kept = state.applied - log.snapshot_index
         if kept < every or log.is_mostly_snapshot:
@@ -85,8 +88,8 @@ class Snapshots:
         pieces = iter(state.machine.snapshot())
         head = state.memberships.compact(state.applied)
         first, second = head + next(pieces, b""), next(pieces, b"")
-        if not second:
-            self._compact(env, state.applied, first)
+        if not second or log.wal.is_shared:
+            self._compact(env, state.applied, b"".join((first, second, *pieces)))
             return
         self._making = Making(index=state.applied, pieces=pieces, made=bytearray())
         log.begin_aside(env.disk, state.applied, log.term_at(state.applied))
@@ -116,15 +119,17 @@ class Snapshots:
         self._state.log.compact(env.disk, index, snapshot)
         self._state.log.sync(env.disk)
 
-    def aside_done(self, env: Env) -> int | None:
-        """Go on, now that what was written aside last is durable. Returns the last entry of a snapshot of the leader's
-        that is complete by it; None without one."""
+    def is_prepared(self, token: int) -> bool:
+        """Return whether this sync was that of the files that the leader's snapshot needs."""
+        return self.incoming is not None and self.incoming.preparing == token
+
+    def go_on(self, env: Env) -> int | None:
+        """Go on, now that what was written aside last is durable, or the files that a snapshot needs. Returns the last
+        entry of a snapshot of the leader's that is installed by it; None without one."""
         if self._making is not None:
             self._go_on_making(env, self._making)
         elif self.incoming is not None and len(self.incoming.held) == self.incoming.size:
-            index = self.incoming.index
-            self._install(env, self.incoming)
-            return index
+            return self._install(env, self.incoming)
         return None
 
     # Those that a follower needs: the leader's side
@@ -154,7 +159,8 @@ class Snapshots:
     def take(self, env: Env, source: str, fields: Mapping[str, int], body: bytes) -> int | None:
         """Take a piece from the leader. Returns the entry up to which this member now has what the snapshot holds; None
         while pieces are missing. A snapshot that is one piece is installed at once."""
-        if fields["index"] <= self._state.commit:
+        state = self._state
+        if fields["index"] <= state.commit:
             return fields["index"]
         incoming = self._incoming_of(fields)
         if incoming is None:
@@ -162,9 +168,11 @@ class Snapshots:
             self._making, self.incoming = None, incoming
         if fields["offset"] == 0 and len(body) == fields["size"] and not incoming.held:
             incoming.held += body
-            self._install(env, incoming)
-            return incoming.index
+            return self._install(env, incoming)
+        had = len(incoming.held)
         self._take_piece(env, source, fields, incoming, body)
+        if state.log.wal.is_shared and had < len(incoming.held) == incoming.size:
+            return self._install(env, incoming)
         return None
 
     def _incoming_of(self, fields: Mapping[str, int]) -> Incoming | None:
@@ -172,28 +180,37 @@ class Snapshots:
 
     def _take_piece(self, env: Env, source: str, fields: Mapping[str, int], incoming: Incoming, body: bytes) -> None:
         state = self._state
-        if not incoming.held:
+        writes_aside = not state.log.wal.is_shared
+        if writes_aside and not incoming.held:
             state.log.begin_aside(env.disk, incoming.index, incoming.term)
         if body and fields["offset"] == len(incoming.held):
             incoming.held += body
-            state.log.write_aside(env.disk, body)
+            if writes_aside:
+                state.log.write_aside(env.disk, body)
         answer = {"answer": 1, "term": state.term, "index": incoming.index, "offset": fields["offset"]}
         answer |= {"held": len(incoming.held), "round": fields["round"]}
         state.send(env, source, Request.RAFT_SNAPSHOT, answer, after=state.log.aside_token)
 
-    def _install(self, env: Env, incoming: Incoming) -> None:
-        """Begin again at this snapshot, unless more than that has been committed meanwhile."""
-        self.incoming = None
+    def _install(self, env: Env, incoming: Incoming) -> int | None:
+        """Begin again at this snapshot, unless more than that has been committed meanwhile. Returns its last entry;
+        None while files that it needs are not on the disk."""
         state, log = self._state, self._state.log
         if incoming.index > state.commit:
-            snapshot, first = bytes(incoming.held), incoming.index + 1
+            content = split_snapshot(bytes(incoming.held))[1]
+            if incoming.preparing is None:
+                incoming.preparing = state.machine.prepare(env, content)
+                if incoming.preparing is not None:
+                    return None
+            head, first = bytes(incoming.held[: incoming.size - len(content)]), incoming.index + 1
             last, term = log.last, log.term_at(first)
-            log.install(env.disk, incoming.index, incoming.term, snapshot)
+            log.install(env.disk, incoming.index, incoming.term, head + state.machine.kept(content))
             if log.last < last:
                 env.trace(events.EntriesCut(position=first, epoch=term, last=last))
             state.commit = state.applied = incoming.index
             self.restore(env)
             log.sync(env.disk)
+        self.incoming = None
+        return incoming.index
 
     def restore(self, env: Env) -> None:
         """Take over the log's snapshot, and the memberships in it and behind it."""

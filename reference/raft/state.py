@@ -103,6 +103,11 @@ class RaftState:
         return self.role == LEADER
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it is the only member, which needs nobody to lead."""
+        return self.members.all == (self.name,)
+
+    @property
     def leads_committed(self) -> bool:
         """Leader, and everything that earlier leaders committed has been applied here."""
         return self.role == LEADER and self.applied >= self.term_start
@@ -125,6 +130,10 @@ class RaftState:
     def set_deadline(self, env: Env) -> None:
         """Wait for a leader's word for an election timeout more."""
         self.deadline_ns = env.mono_ns() + self.election_ns + env.rng.randrange(self.election_ns)
+
+    def members_applied(self, env: Env, index: int, members: Members) -> None:
+        """Take note that a membership is committed."""
+        self.machine.members_changed(env, index, members)
 
     def put(self, env: Env, index: int, entry: Entry) -> None:
         """Log an entry, in the place of all from its index on."""

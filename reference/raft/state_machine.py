@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chaos.node import Env
+
+if TYPE_CHECKING:
+    from reference.raft.members import Members
 
 #: Called with the state machine's outcome and the entry's index, or with None and -1: the outcome is unknown.
 Proposed = Callable[[Env, object, int], None]
 
 
 class StateMachine(Protocol):
-    """All methods but :meth:`role_changed` are deterministic in the entries."""
+    """What a member applies entries to; to be inherited from. The methods up to :meth:`restore` are deterministic in
+    the entries. Those behind :meth:`role_changed` are for one that keeps a part of its state in files of its own."""
 
     def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
         """Apply one committed entry (an empty one changes nothing); the outcome goes to its proposer."""
@@ -30,3 +34,27 @@ class StateMachine(Protocol):
 
     def role_changed(self, env: Env) -> None:
         """Take note that the node's role, its term or the leader that it knows has changed."""
+
+    def members_changed(self, env: Env, index: int, members: Members) -> None:
+        """Take note that a membership is committed: this entry's."""
+
+    def may_compact(self) -> bool:
+        """Return whether the entries applied so far may be dropped: all that a snapshot of now leaves to files is on
+        the disk."""
+        return True
+
+    def outgoing(self, snapshot: bytes) -> bytes:
+        """Return what a follower is sent for a snapshot of ours, with the content of the files that it needs."""
+        return snapshot
+
+    def prepare(self, env: Env, snapshot: bytes) -> int | None:
+        """Write the files of a snapshot that came. Return the token of their sync, None without any; the snapshot
+        counts once that has ended."""
+        return None
+
+    def kept(self, snapshot: bytes) -> bytes:
+        """Return what is logged of a snapshot that came, and given to :meth:`restore`: all but the content of files."""
+        return snapshot
+
+    def synced(self, env: Env, token: int) -> None:
+        """Take note that a sync of files of its own has ended."""

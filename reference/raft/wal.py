@@ -273,8 +273,8 @@ class Wal:
             log.clear()
         self.checksum = position = sealed = 0
         for (number, kind, payload), end, checksum in sound_records(data):
-            log = self._log(number) if kind != SEAL else None
-            if kind != SEAL and (log is None or not log.take(kind, payload)):
+            its = self._log(number) if kind != SEAL else None
+            if kind != SEAL and (its is None or not its.take(kind, payload)):
                 raise DamagedLog(f"the record of log {number} at byte {position} does not continue that log")
             self.checksum, position = checksum, end
             sealed |= kind == SEAL

@@ -8,12 +8,13 @@ from chaos.node import Env
 from reference.raft.member import Raft
 from reference.raft.options import RaftOptions
 from reference.raft.policy import RaftPolicy
+from reference.raft.state_machine import StateMachine
 from reference.wire.command import Command
 from tests.free_events import Free
 from tests.reference.raftnet import World
 
 
-class Member:
+class Member(StateMachine):
     """Its state machine is the list of what was applied."""
 
     raft_class = Raft
