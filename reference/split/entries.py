@@ -24,11 +24,14 @@ _FENCE, _APPEND, _COMMIT, _SEAL, _UPLOADED, _TRIM = b"F", b"A", b"C", b"S", b"U"
 _HEAD = struct.Struct(">qqII")  # epoch, position, checksum of the records, size of the table of topics
 #: Of a record's head: queue, offset, position, store time, size of the body; and how long the head is.
 _RECORD, _RECORD_HEAD = struct.Struct(">12xi4xqq12x8xq20xi"), 88
+#: A record says of its place: the group, and in so many bits the position.
+_PLACE_BITS = 40
+_PLACE_MASK = (1 << _PLACE_BITS) - 1
 
 
 def physical_offset(group: int, position: int) -> int:
     """Return what a record says of its place: unlike a position, it is the only one of its cluster."""
-    return group << 40 | position
+    return group << _PLACE_BITS | position
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,9 @@ class RecordHead:
     store_ms: int
 
 
-def record_heads(group: int, position: int, records: bytes) -> Iterator[RecordHead]:
-    """Yield the records that lie back to back from ``position`` on. Raises :class:`chaos.node.Malformed` where there
-    are no whole records of this place."""
+def record_heads(group: int, position: int | None, records: bytes) -> Iterator[RecordHead]:
+    """Yield the records that lie back to back from ``position`` on; without one, where each says that it lies. Raises
+    :class:`chaos.node.Malformed` where there are no whole records of this place."""
     at = 0
     try:
         while at < len(records):
@@ -55,9 +58,9 @@ def record_heads(group: int, position: int, records: bytes) -> Iterator[RecordHe
             number, offset, place, store_ms, body_bytes = _RECORD.unpack_from(records, at)
             name_at = at + _RECORD_HEAD + body_bytes + 1
             topic = records[name_at : name_at + records[name_at - 1]].decode()
-            if place != physical_offset(group, position + at):
-                raise Malformed(f"a record at {position + at} of group {group} says it lies at {place}")
-            yield RecordHead(position + at, size, topic, number, offset, store_ms)
+            if place >> _PLACE_BITS != group or position not in (None, (place & _PLACE_MASK) - at):
+                raise Malformed(f"a record at {position} + {at} of group {group} says it lies at {place}")
+            yield RecordHead(place & _PLACE_MASK, size, topic, number, offset, store_ms)
             at += size
     except (BadRecord, IndexError, UnicodeDecodeError) as error:
         raise Malformed(f"these are no records: {error}") from None

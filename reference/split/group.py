@@ -74,6 +74,7 @@ class Group:
         self.commits: dict[tuple[str, int, int], int] = {}
         self.segments: dict[Segment, SealedSegment] = {}  # oldest first
         self.trimmed: dict[int, Trimmed] = {}  # by topic id
+        self.names: dict[int, str] = {}  # of topics, by id
         self.repeats: dict[int, tuple[int, int]] = {}  # position → checksum and size, of this epoch's last appends
 
     # What it holds
@@ -116,7 +117,14 @@ class Group:
 
     def tail_records(self, topic_id: int) -> list[RecordHead]:
         """Return where the records of a topic lie that are not sealed."""
-        return [head for key, head in self.tail.before(self.end) if key[0] == topic_id]
+        return [head for key, heads in self.tail.queues.items() if key[0] == topic_id for head in heads]
+
+    def kept(self, topic_id: int) -> tuple[int, int]:
+        """Return the store time of the oldest record of a topic that is kept (-1: there is none), and the bytes of all
+        of them."""
+        segments, tail = self.of_topic(topic_id), self.tail_records(topic_id)
+        times = [*(one.oldest_ms for one in segments), *(head.store_ms for head in tail)]
+        return min(times, default=-1), sum(one.size for one in segments) + sum(head.size for head in tail)
 
     def topic_ids(self) -> list[int]:
         """Return the topics that have queues here."""
@@ -200,6 +208,7 @@ class Group:
             return Outcome(code=Response.GROUP_OTHER)
         for head in heads:
             self.queues.setdefault((entry.topics[head.topic], head.number), Queue()).next = head.offset + 1
+        self.names |= {topic_id: name for name, topic_id in entry.topics.items()}
         self.tail.add(entry.records, entry.topics, heads)
         self.repeats[entry.position] = entry.crc, len(entry.records)
         if len(self.repeats) > MAX_REPEATS:

@@ -36,6 +36,7 @@ def snapshot_of(group: Group) -> Iterator[bytes]:
         "commits": [[*key, offset] for key, offset in group.commits.items()],
         "segments": [one.row() for one in group.segments.values()],
         "trimmed": [[topic_id, one.version, one.position] for topic_id, one in group.trimmed.items()],
+        "names": [[topic_id, name] for topic_id, name in group.names.items()],
         "repeats": [[position, *known] for position, known in group.repeats.items()],
     }
     return _pieces(_MARK + to_json(head) + b"\n" + group.tail.data)
@@ -62,6 +63,7 @@ def restored(number: int, snapshot: bytes, empty: type[Group] = Group) -> Group:
     segments = [SealedSegment.of_row(one) for one in item(row, "segments", list)]
     group.segments = {one.segment: one for one in segments}
     group.trimmed = {row[0]: Trimmed(*row[1:]) for row in listed(row, "trimmed", int, int, int)}
+    group.names = {row[0]: row[1] for row in listed(row, "names", int, str)}
     group.repeats = {row[0]: (row[1], row[2]) for row in listed(row, "repeats", int, int, int)}
     _check(group)
     return group
@@ -89,7 +91,13 @@ def _head_of(snapshot: bytes) -> tuple[Mapping[str, Any], bytes]:
 
 def with_files(snapshot: bytes, files: Mapping[Segment, bytes]) -> bytes:
     """Return a snapshot with the bytes of segments behind it; :func:`files_in` finds them."""
-    return snapshot + b"".join(files[segment] for segment in lacking(snapshot))
+    return without_files(snapshot) + b"".join(files[segment] for segment in lacking(snapshot))
+
+
+def without_files(snapshot: bytes) -> bytes:
+    """Return a snapshot without what may follow it."""
+    row, rest = _head_of(snapshot)
+    return snapshot[: len(snapshot) - len(rest) + item(row, "tail", int)]
 
 
 def lacking(snapshot: bytes) -> list[Segment]:

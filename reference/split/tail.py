@@ -34,6 +34,7 @@ class Tail:
         self.batches: list[Batch] = []
         self.heads: list[RecordHead] = []
         self.keys: list[QueueKey] = []  # of the records in ``heads``
+        self.queues: dict[QueueKey, list[RecordHead]] = {}  # the same records, by queue
 
     @property
     def end(self) -> int:
@@ -43,8 +44,11 @@ class Tail:
     def add(self, records: bytes, topics: Mapping[str, int], heads: Sequence[RecordHead]) -> None:
         """Take in records that begin at the end."""
         self.batches.append(Batch(self.end, len(records), topics))
-        self.heads += heads
-        self.keys += [(topics[head.topic], head.number) for head in heads]
+        for head in heads:
+            key = topics[head.topic], head.number
+            self.heads.append(head)
+            self.keys.append(key)
+            self.queues.setdefault(key, []).append(head)
         self.data += records
 
     def is_boundary(self, position: int) -> bool:
@@ -56,7 +60,7 @@ class Tail:
         return at < len(self.heads) and self.heads[at].position == position
 
     def _index(self, position: int) -> int:
-        return bisect_left(self.heads, position, key=lambda head: head.position)
+        return _first_at(self.heads, position)
 
     def bytes_at(self, position: int, size: int) -> bytes:
         """Return bytes by their place in the group."""
@@ -71,9 +75,19 @@ class Tail:
         for at in range(self._index(position)):
             yield self.keys[at], self.heads[at]
 
+    def of_queue(self, key: QueueKey, offset: int) -> Sequence[RecordHead]:
+        """Return where the records of a queue lie, from an offset on that it has here."""
+        heads = self.queues.get(key, ())
+        return heads[offset - heads[0].offset :] if heads and offset >= heads[0].offset else ()
+
     def cut(self, position: int) -> None:
         """Forget what lies before ``position``, where a record begins."""
         count = self._index(position)
+        for key in dict.fromkeys(self.keys[:count]):
+            heads = self.queues[key]
+            del heads[: _first_at(heads, position)]
+            if not heads:
+                del self.queues[key]
         del self.heads[:count]
         del self.keys[:count]
         del self.data[: position - self.start]
@@ -103,6 +117,11 @@ class Tail:
         if at != len(data):
             raise Malformed(f"a snapshot has {len(data) - at} bytes of no batch")
         return tail
+
+
+def _first_at(heads: Sequence[RecordHead], position: int) -> int:
+    """Return how many of these records begin before a position."""
+    return bisect_left(heads, position, key=lambda head: head.position)
 
 
 def _cut_batch(batch: Batch, position: int) -> Batch:

@@ -1,0 +1,157 @@
+"""Records of a queue, from any member of its group: out of the tail, a sealed segment's file, or the object store.
+
+A member that lags says so, and never that there is nothing (R9). An offset below the start is an error with the start.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.node import Env
+from reference.split.entries import RecordHead, record_heads
+from reference.split.replica import Replica
+from reference.split.requests import LOCAL_ONLY, TIER_ONLY, ReadAnswer, ReadRequest, Refusal
+from reference.split.segment_files import SegmentFiles
+from reference.split.segments import SealedSegment, Segment
+from reference.split.tail import QueueKey
+from reference.split.tier import SegmentTier
+from reference.wire.codes import Response
+
+#: So many segments are kept open for the reads that follow, and so many reads may wait for objects.
+MAX_OPEN, MAX_WAITING = 16, 1024
+LOCAL, FROM_TIER = "local", "tier"
+
+Answered = Callable[[Env, ReadAnswer | Refusal], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """The bytes of a segment, and where in them the records of each queue (by number) lie."""
+
+    data: bytes
+    queues: Mapping[int, Sequence[tuple[int, RecordHead]]]
+
+    @staticmethod
+    def of(segment: Segment, data: bytes) -> OpenSegment:
+        """Open a segment whose hash has been checked."""
+        queues: dict[int, list[tuple[int, RecordHead]]] = {}
+        at = 0
+        for head in record_heads(segment.group, None, data):
+            queues.setdefault(head.number, []).append((at, head))
+            at += head.size
+        return OpenSegment(data, queues)
+
+    def records(self, request: ReadRequest) -> bytes:
+        """Return the records that are asked for, of which the first is here."""
+        rows = self.queues[request.number]
+        begin = request.offset - rows[0][1].offset
+        size = 0
+        found: list[bytes] = []
+        for at, head in rows[begin : begin + request.count]:
+            size += head.size
+            if found and size > request.bytes:
+                break
+            found.append(self.data[at : at + head.size])
+        return b"".join(found)
+
+
+class Reads:
+    """Reads of one store."""
+
+    def __init__(self, files: SegmentFiles, tier: SegmentTier) -> None:
+        self._files, self._tier = files, tier
+        self._open: OrderedDict[tuple[Segment, str], OpenSegment] = OrderedDict()
+        self._fetching: dict[Segment, list[tuple[Replica, ReadRequest, Answered]]] = {}
+
+    def read(self, env: Env, replica: Replica, request: ReadRequest, then: Answered) -> None:
+        """Read records; ``then`` is called once, now or later."""
+        key: QueueKey = request.topic_id, request.number
+        start = replica.minimum(key)
+        if self.is_below_start(replica, request):
+            then(env, below_start(start))
+        elif request.offset >= replica.maximum(key):
+            then(env, behind(f"this replica has queue {key} up to {replica.maximum(key)}", replica))
+        else:
+            self._read_there(env, replica, request, then)
+
+    def is_below_start(self, replica: Replica, request: ReadRequest) -> bool:
+        """Policy: what was trimmed is an error with the start, never an empty answer."""
+        return request.offset < replica.minimum((request.topic_id, request.number))
+
+    def _read_there(self, env: Env, replica: Replica, request: ReadRequest, then: Answered) -> None:
+        key: QueueKey = request.topic_id, request.number
+        sealed = replica.group.find(key, request.offset)
+        if request.tier == TIER_ONLY and (sealed is None or not sealed.is_uploaded):
+            then(env, ReadAnswer(start=replica.minimum(key), source=FROM_TIER, records=b""))
+        elif sealed is None:
+            records = b"".join(replica.get(key, request.offset, request.count, request.bytes))
+            assert records, f"offset {request.offset} of queue {key} is neither sealed nor in the tail"
+            then(env, ReadAnswer(start=replica.minimum(key), source=LOCAL, records=records))
+        else:
+            self._read_sealed(env, replica, request, sealed, then)
+
+    def _read_sealed(
+        self, env: Env, replica: Replica, request: ReadRequest, sealed: SealedSegment, then: Answered
+    ) -> None:
+        start = replica.minimum((request.topic_id, request.number))
+        source = FROM_TIER if request.tier == TIER_ONLY else LOCAL
+        opened = self._opened(env, sealed.segment, source)
+        if opened is not None:
+            then(env, ReadAnswer(start=start, source=source, records=opened.records(request)))
+        elif request.tier == LOCAL_ONLY or not sealed.is_uploaded:
+            then(env, behind(f"this store lacks {sealed.segment.key}", replica))
+        else:
+            self._fetch(env, replica, request, sealed.segment, then)
+
+    def _opened(self, env: Env, segment: Segment, source: str) -> OpenSegment | None:
+        """Return a segment if it is open, or its file is here and whole."""
+        found = self._open.get((segment, source))
+        if found is not None:
+            self._open.move_to_end((segment, source))
+            return found
+        data = self._files.read_whole(env, segment) if source == LOCAL else None
+        return None if data is None else self._keep(segment, source, data)
+
+    def _keep(self, segment: Segment, source: str, data: bytes) -> OpenSegment:
+        opened = self._open[segment, source] = OpenSegment.of(segment, data)
+        if len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)
+        return opened
+
+    def _fetch(self, env: Env, replica: Replica, request: ReadRequest, segment: Segment, then: Answered) -> None:
+        """Read from an object; those who ask for one that is under way wait for it together."""
+        opened = self._opened(env, segment, FROM_TIER)
+        if opened is not None:
+            start = replica.minimum((request.topic_id, request.number))
+            then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
+        elif sum(map(len, self._fetching.values())) >= MAX_WAITING:
+            then(env, Refusal(code=Response.SYSTEM_BUSY, remark=f"{MAX_WAITING} reads wait for the object store"))
+        elif segment in self._fetching:
+            self._fetching[segment].append((replica, request, then))
+        else:
+            self._fetching[segment] = [(replica, request, then)]
+            self._tier.fetch(env, segment, lambda env, data, absent: self._fetched(env, segment, data, absent))
+
+    def _fetched(self, env: Env, segment: Segment, data: bytes | None, absent: bool) -> None:
+        opened = None if data is None else self._keep(segment, FROM_TIER, data)
+        for replica, request, then in self._fetching.pop(segment):
+            start = replica.minimum((request.topic_id, request.number))
+            if self.is_below_start(replica, request):  # it was trimmed meanwhile (R13)
+                then(env, below_start(start))
+            elif opened is None:
+                why = f"the object store says there is no {segment.key}" if absent else "the object store is silent"
+                then(env, behind(why, replica))
+            else:
+                then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
+
+
+def below_start(start: int) -> Refusal:
+    """Return the refusal of a read of what was trimmed."""
+    return Refusal(code=Response.GROUP_BELOW_START, remark=f"the queue begins at offset {start}", start=start)
+
+
+def behind(remark: str, replica: Replica) -> Refusal:
+    """Return the refusal of a read that another member may answer."""
+    return Refusal(code=Response.GROUP_BEHIND, remark=remark, map=replica.members_index)

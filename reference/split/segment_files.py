@@ -1,0 +1,152 @@
+"""The files of sealed segments on a store's disk: which of them are durable and whole.
+
+A file counts as held once its bytes are synced, or once their hash has been checked after a start. Until then the bytes
+are found again in the group's log, or at another store, or in the object store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from chaos import events
+from chaos.node import Disk, DiskFull, Env
+from reference.split.segments import FILES, OBJECTS, Segment, digest_of
+
+#: Where the bytes of a file came from, and why one is deleted (:class:`chaos.events.SegmentHeld`).
+MADE, TIER, REPLICA, RECOVERED = "made", "tier", "replica", "recovered"
+TRIMMED, UPLOADED, REMOVED, DAMAGED, UNKNOWN = "trimmed", "uploaded", "removed", "damaged", "unknown"
+#: So many bytes of files are checked in one step after a start.
+CHECK_BYTES = 4 << 20
+
+
+class SegmentFiles:
+    """The files of all groups of a store. ``held``: sizes of those that are durable and whole."""
+
+    def __init__(self) -> None:
+        self.held: dict[Segment, int] = {}
+        self._writing: dict[Segment, int] = {}  # not durable yet → size
+        self._syncs: dict[int, list[tuple[Segment, str]]] = {}
+        self._unwritten: dict[Segment, tuple[bytes, str]] = {}  # the disk had no room for them
+        self._unchecked: list[str] = []  # paths that a start has found
+        self._disk: Disk | None = None
+
+    # After a start
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether all that a start has found was hashed."""
+        return not self._unchecked
+
+    def begin(self, env: Env) -> None:
+        """Find the files of earlier incarnations; :meth:`go_on` checks them."""
+        self._disk = env.disk
+        self._unchecked = env.disk.list(FILES)
+
+    def go_on(self, env: Env) -> None:
+        """Check some of the files that were found; a damaged one is deleted."""
+        checked = 0
+        while self._unchecked and checked < CHECK_BYTES:
+            path = self._unchecked.pop()
+            segment = Segment.of_key(OBJECTS + path.removeprefix(FILES))
+            if segment is None or segment in self.held or segment in self._writing:
+                continue
+            data = env.disk.read(path)
+            checked += len(data)
+            if self.is_whole(segment, data):
+                self._hold(env, segment, len(data), RECOVERED)
+            else:
+                self._remove(env, segment, DAMAGED)
+
+    def is_whole(self, segment: Segment, data: bytes) -> bool:
+        """Policy: only bytes with the segment's hash are the segment."""
+        return digest_of(data) == segment.digest
+
+    # Files come
+
+    def write(self, env: Env, files: Iterable[tuple[Segment, bytes]], source: str) -> int | None:
+        """Write files that are not there yet. Return the token of their sync; None if there is nothing to wait for.
+        Those for which the disk has no room are written by a later :meth:`retry`."""
+        written, is_under_way = [], False
+        for segment, data in files:
+            if segment in self.held or segment in self._writing:
+                is_under_way |= segment in self._writing
+                continue
+            try:
+                env.disk.write(segment.path, 0, data)
+            except DiskFull:
+                env.disk.remove(segment.path)
+                self._unwritten[segment] = data, source
+                continue
+            self._writing[segment] = len(data)
+            written.append(segment)
+        if not written:
+            return max(self._syncs) if is_under_way else None
+        token = env.disk.sync([segment.path for segment in written])
+        self._syncs.setdefault(token, []).extend((segment, source) for segment in written)
+        return token
+
+    def retry(self, env: Env) -> None:
+        """Write what the disk had no room for."""
+        waiting, self._unwritten = self._unwritten, {}
+        for segment, (data, source) in waiting.items():
+            self.write(env, [(segment, data)], source)
+
+    def done(self, env: Env, token: int) -> Sequence[Segment]:
+        """Take the end of a sync. Return the segments that are held by it."""
+        ended = self._syncs.pop(token, ())
+        for segment, source in ended:
+            size = self._writing.pop(segment, None)
+            if size is not None:
+                self._hold(env, segment, size, source)
+        return [segment for segment, _ in ended]
+
+    def _hold(self, env: Env, segment: Segment, size: int, source: str) -> None:
+        self.held[segment] = size
+        env.trace(events.SegmentHeld(**_about(segment), source=source))
+
+    def is_pending(self, segment: Segment) -> bool:
+        """Return whether a file is written or waits for room, but isn't durable."""
+        return segment in self._writing or segment in self._unwritten
+
+    # Files are read
+
+    def read(self, segment: Segment) -> bytes | None:
+        """Return the bytes of a segment; None where they are not here."""
+        if segment in self._unwritten:
+            return self._unwritten[segment][0]
+        if self._disk is None or (segment not in self.held and segment not in self._writing):
+            return None
+        return self._disk.read(segment.path)
+
+    def read_whole(self, env: Env, segment: Segment) -> bytes | None:
+        """Return the bytes of a segment after their hash has been checked; a damaged file is deleted."""
+        data = self.read(segment)
+        if data is not None and not self.is_whole(segment, data):
+            self.drop(env, segment, DAMAGED)
+            return None
+        return data
+
+    # Files go
+
+    def drop(self, env: Env, segment: Segment, why: str) -> None:
+        """Delete a file, if it is here."""
+        self._unwritten.pop(segment, None)
+        was_writing = self._writing.pop(segment, None) is not None
+        if self.held.pop(segment, None) is not None or was_writing:
+            self._remove(env, segment, why)
+
+    def _remove(self, env: Env, segment: Segment, why: str) -> None:
+        env.trace(events.SegmentDropped(**_about(segment), why=why))
+        env.disk.remove(segment.path)
+        env.disk.sync([segment.path])
+
+    def drop_strays(self, env: Env, is_stray: Callable[[Segment], bool], why: str = UNKNOWN) -> None:
+        """Delete files that no group refers to any more."""
+        for segment in [one for one in self.held if is_stray(one)]:
+            self.drop(env, segment, why)
+
+
+def _about(segment: Segment) -> dict[str, Any]:
+    places = {"position": segment.start, "end": segment.end, "group": segment.group}
+    return {**places, "topic": segment.topic_id, "digest": segment.digest}
