@@ -141,12 +141,21 @@ class ClusterView:
     @property
     def brokers(self) -> tuple[str, ...]:
         """The replicas of all groups, each once, in the order of the groups."""
-        return tuple(dict.fromkeys(name for group in self.groups for name in group.replicas))
+        return self._replicas(self.groups)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The nodes that clients of queues ask: where some groups hold no data, the replicas of these; else all."""
+        return self._replicas([group for group in self.groups if not group.holds_data] or self.groups)
 
     @property
     def leaders(self) -> tuple[str, ...]:
         """The nodes that lead a group, each once, in the order of the groups."""
         return tuple(dict.fromkeys(group.leader for group in self.groups if group.leader))
+
+    @staticmethod
+    def _replicas(groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for group in groups for name in group.replicas))
 
     @property
     def all_in_sync(self) -> bool:

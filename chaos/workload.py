@@ -36,7 +36,7 @@ class Load(Protocol):
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """The replicas of all groups as they are known now; a broker may join in mid-run."""
+        """The nodes that clients of queues ask, as they are known now; one may join in mid-run."""
 
     @property
     def stopping(self) -> bool:

@@ -373,7 +373,7 @@ class _Run:
         if not getattr(self._deployment, "STARTS", True):
             await check_empty(self._driver, self._deployment)
             fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
-        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.brokers, self._draws, fresh)
+        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.servers, self._draws, fresh)
         async with Group() as group:
             self._beside = group
             group.start(self._watch())
