@@ -29,7 +29,7 @@ class LogServer(StateMachine):
     """A member of Raft, and its requests by their codes. Who extends it says what the log's entries do."""
 
     #: What it is called in refusals.
-    kind = "a controller"
+    noun = "controller"
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class LogServer(StateMachine):
             read = self._reads[message.code]
             self._read(env, source, message, read(message))
         elif message.code not in self._writes:
-            remark = f"request code {message.code} is not for {self.kind}"
+            remark = f"request code {message.code} is not for a {self.noun}"
             self._answer(env, source, message, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
         elif not self.raft.is_leader:
             self._answer(env, source, message, self._not_leader(message))
@@ -106,7 +106,7 @@ class LogServer(StateMachine):
     def _write(self, env: Env, source: str, message: Command, entry: Mapping[str, Any], respond: Respond) -> None:
         def then(env: Env, outcome: Outcome | None) -> None:
             if outcome is None:
-                answer = message.reply(Response.SYSTEM_ERROR, remark="unknown outcome: this controller leads no more")
+                answer = message.reply(Response.SYSTEM_ERROR, remark=f"unknown outcome: this {self.noun} leads no more")
             else:
                 answer = respond(env, outcome)
             self._answer(env, source, message, answer)
@@ -153,7 +153,7 @@ class LogServer(StateMachine):
 
         def then(env: Env, outcome: object, index: int) -> None:
             code = Response.SUCCESS if index >= 0 else Response.SYSTEM_ERROR
-            remark = "" if index >= 0 else "unknown outcome: this controller leads no more"
+            remark = "" if index >= 0 else f"unknown outcome: this {self.noun} leads no more"
             self._answer(env, source, message, message.reply(code, remark=remark))
 
         reason = self.raft.why_no_change()

@@ -53,7 +53,7 @@ class CatalogServer(LogServer):
         if message.is_oneway:
             raise Malformed("a watch needs an answer")
         if not self.raft.is_leader and not self.raft.leader:
-            env.send(source, message.reply(Response.SYSTEM_BUSY, remark="this controller knows no leader"))
+            env.send(source, message.reply(Response.SYSTEM_BUSY, remark=f"this {self.noun} knows no leader"))
         elif after != NOTHING:
             self.watchers.ask(env, source, message, after)
         elif self.answers_first_watch_locally():

@@ -1,0 +1,155 @@
+"""What meta's leader decides by itself: whose life is over, who owns a slice, which stores hold a group.
+
+Who was heard when is one node's memory and stands in no log; it only makes entries that end a life, or call a store
+gone or back. All else is decided by the catalog alone (:mod:`reference.split.placement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reference.split import placement
+from reference.split.meta_state import MAX_NODES
+from reference.split.names import DRAINING, GONE, Broker, Store
+from reference.split.view import Cluster
+
+#: So many groups are born at once.
+MOST_BIRTHS = 256
+_MS = 1_000_000
+
+Entry = Mapping[str, Any]
+
+
+class Lives:
+    """When each broker and store was heard last, with the number of its life or its disk."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[int, int]] = {}
+
+    def heard(self, name: str, number: int, now_ns: int) -> None:
+        """Note a sign of life. Of more nodes than a cluster has, none is noted."""
+        if name in self._heard or len(self._heard) < 2 * MAX_NODES:
+            self._heard[name] = number, now_ns
+
+    def cut_off(self, name: str) -> bool:
+        """Forget a node with which the connection broke; return whether it was heard."""
+        return self._heard.pop(name, None) is not None
+
+    def last_ns(self, name: str, number: int) -> int | None:
+        """Return when this life, or this disk, was heard last; None if it never was."""
+        known = self._heard.get(name)
+        return known[1] if known is not None and known[0] == number else None
+
+
+class Decisions:
+    """Makes the entries that the leader proposes, each once: about one subject one at a time."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        groups: int,
+        slices: int,
+        replicas: int,
+        birth_stores: int,
+        moves: int,
+        broker_timeout_ms: int,
+        store_timeout_ms: int,
+    ) -> None:
+        self.lives = Lives()
+        self._cluster = cluster
+        self._groups, self._slices = groups, slices
+        self._replicas, self._birth_stores, self._moves = replicas, birth_stores, moves
+        self._broker_timeout_ns, self._store_timeout_ns = broker_timeout_ms * _MS, store_timeout_ms * _MS
+        self._under_way: dict[tuple[str, object], None] = {}
+        self._quiet_at = -1  # the revision at which nothing was left to place
+
+    # What promises of others rest on
+
+    def is_over(self, broker: Broker, since_ns: int, now_ns: int) -> bool:
+        """Return whether a broker's life ends by its silence. ``since_ns``: since when this node leads: before that
+        moment it need not have heard anybody."""
+        heard_ns = self.lives.last_ns(broker.name, broker.life)
+        return now_ns - max(since_ns, heard_ns or 0) > self._broker_timeout_ns
+
+    def is_lost(self, store: Store, since_ns: int, now_ns: int) -> bool:
+        """Return whether a store has been silent for so long that its replicas are made elsewhere."""
+        heard_ns = self.lives.last_ns(store.name, store.disk)
+        return now_ns - max(since_ns, heard_ns or 0) > self._store_timeout_ns
+
+    def is_back(self, store: Store, since_ns: int, now_ns: int) -> bool:
+        """Return whether a store that was called gone is heard again."""
+        heard_ns = self.lives.last_ns(store.name, store.disk)
+        return heard_ns is not None and not self.is_lost(store, since_ns, now_ns)
+
+    # Entries
+
+    def restart(self) -> None:
+        """Begin to lead, or to follow: nothing of this node's is under way."""
+        self._under_way.clear()
+        self._quiet_at = -1
+
+    def ended(self, name: str) -> Entry | None:
+        """Return the entry that ends a broker's life because its connection broke."""
+        broker = self._cluster.broker(name) if self.lives.cut_off(name) else None
+        if broker is None or not broker.lives:
+            return None
+        return {"op": "ended", "node": name, "life": broker.life}
+
+    def due(self, since_ns: int, now_ns: int) -> Iterator[Entry]:
+        """Return what is to be decided now."""
+        yield from self._by_silence(since_ns, now_ns)
+        if self._quiet_at == self._cluster.revision:
+            return
+        found: list[Entry] = []
+        if not self._has_under_way("slice"):
+            found += placement.vacancies(self._cluster, self._slices)
+        if not self._has_under_way("group"):
+            found += self._for_groups()
+        if not found and not self._under_way:
+            self._quiet_at = self._cluster.revision
+        yield from found
+
+    def balancing_move(self) -> Entry | None:
+        """Return a slice's move to another living broker; None while any slice is on its way."""
+        return None if self._has_under_way("slice") else placement.balancing_move(self._cluster, self._slices)
+
+    def _by_silence(self, since_ns: int, now_ns: int) -> Iterator[Entry]:
+        for broker in self._cluster.brokers():
+            if broker.lives and self.is_over(broker, since_ns, now_ns):
+                yield {"op": "ended", "node": broker.name, "life": broker.life}
+        for store in self._cluster.stores():
+            about = {"node": store.name, "disk": store.disk}
+            if store.state == GONE:
+                if self.is_back(store, since_ns, now_ns):
+                    yield {"op": "seen", **about}
+            elif store.state != DRAINING and self.is_lost(store, since_ns, now_ns):
+                yield {"op": "lost", **about}
+
+    def _for_groups(self) -> Iterator[Entry]:
+        born = len(self._cluster.groups())
+        if born < self._groups and (born or len(self._cluster.stores()) >= self._birth_stores):
+            yield from placement.births(self._cluster, self._groups, self._replicas, MOST_BIRTHS)
+        yield from placement.wishes(self._cluster, self._moves)
+
+    # What is under way
+
+    def begin(self, entry: Entry) -> bool:
+        """Note that an entry is proposed; False if one about the same subject is under way."""
+        subject = _subject(entry)
+        if subject in self._under_way:
+            return False
+        self._under_way[subject] = None
+        return True
+
+    def end(self, entry: Entry) -> None:
+        """Note that the outcome of an entry is known, or can't be known."""
+        self._under_way.pop(_subject(entry), None)
+
+    def _has_under_way(self, kind: str) -> bool:
+        return any(known == kind for known, _ in self._under_way)
+
+
+def _subject(entry: Entry) -> tuple[str, object]:
+    return next((key, entry[key]) for key in ("slice", "group", "node") if key in entry)
