@@ -26,6 +26,7 @@ _HEAD = struct.Struct(">iiiiiqqiq4siq4siiqi")
 #: The same bytes, but only what a reader needs: queue id, queue offset, position, store time, size of the body.
 _READ_HEAD = struct.Struct(">12xi4xqq12x8xq20xi")
 _SIZE = struct.Struct(">i")
+_QUEUE_AT = 12
 _HOST_V6_FLAGS = 0b110000
 _CRC_NAME = b"__CRC32#\x01"
 _CRC_BYTES = 20
@@ -170,6 +171,15 @@ def is_sound(data: bytes, at: int, end: int) -> bool:
     """Return whether the checksum in the last property of the record that lies there is that of all bytes before it."""
     checked = end - _CRC_BYTES
     return data[checked:end] == _trailer(crc32(data[at:checked]))
+
+
+def with_queue(data: bytes, queue_id: int) -> bytes:
+    """Return one whole record as another queue's, with the checksum that it has there."""
+    name = queue_id.to_bytes(4, "big", signed=True)
+    if data[_QUEUE_AT : _QUEUE_AT + 4] == name:
+        return data
+    changed = b"".join((data[:_QUEUE_AT], name, data[_QUEUE_AT + 4 : -_CRC_BYTES]))
+    return changed + _trailer(crc32(changed))
 
 
 def decode(data: bytes, at: int = 0, sound: IsSound = is_sound) -> Record:

@@ -35,7 +35,17 @@ OPTIONS: Mapping[str, Options] = {
         "moves": (int, "how many groups may be changing members at once"),
     },
     "store": {**METAS, **LAYOUT, **RAFT},
-    "broker": {**METAS, **LAYOUT},
+    "broker": {
+        **METAS,
+        **LAYOUT,
+        "cluster": (str, "the name of the cluster"),
+        "heartbeat_ms": (int, "how often meta hears that it lives"),
+        "ack_timeout_ms": REFERENCE_OPTIONS["broker"]["ack_timeout_ms"],
+        "append_window": (int, "how many appends to a group may be under way; what comes meanwhile gathers"),
+        "call_timeout_ms": (int, "how long a store that leads a group may take to answer before another one is asked"),
+        "read_timeout_ms": (int, "how long a store may take to give records before another one is asked"),
+        "member_grace_ms": (int, "how long after its start it knows too few consumers to list those of a group"),
+    },
     "nameserver": {**METAS, **LAYOUT, "cluster": (str, "the name of the cluster")},
     "objectstore": {},
 }
