@@ -1,228 +1,107 @@
-"""One member's copy of a group: the state that Raft's log feeds, and the files of its sealed segments.
-
-It offers what RIP-19 asks of a store, for one group: put, get, flush, load, recover, and the minimum and maximum offset
-of a queue.
-"""
+"""A member of one of many groups: Raft's, that lets its node say for all groups at once that they have leaders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from chaos import events
-from chaos.node import Env, Malformed
-from reference.raft.members import Members
-from reference.raft.state_machine import StateMachine
-from reference.split import entries
-from reference.split.entries import Append, Entry, Fence, Seal, Trim, Uploaded
-from reference.split.group import REASONS, Group, Outcome
-from reference.split.group_snapshot import files_in, lacking, restored, snapshot_of, with_files, without_files
-from reference.split.layout import slice_name
-from reference.split.segment_files import MADE, REMOVED, REPLICA, TRIMMED, SegmentFiles
-from reference.split.segments import Segment
-from reference.split.tail import QueueKey
-
-#: A group is written anew into its log with a tail of this size, or after a SEAL.
-SMALL_TAIL_BYTES = 1 << 16
+from chaos.node import Env
+from reference.raft.member import Raft
+from reference.raft.members import Members, pack_members
+from reference.raft.peer import Peer
+from reference.raft.policy import RaftPolicy
+from reference.raft.sending import Sender
+from reference.raft.state import FOLLOWER
+from reference.split.beats import Beat
+from reference.split.group_env import GroupEnv
+from reference.wire.codes import Request
 
 
-class Replica(StateMachine):
-    """The state machine of one Raft group. ``is_damaged``: a hash of it differs from its leader's, so that the store
-    must not go on with this disk."""
+class ReplicaPolicy(RaftPolicy):
+    """What a replica decides besides."""
 
-    group_class: type[Group] = Group
+    def may_vote(self, candidate: str, term: int, last_index: int, last_term: int) -> bool:
+        """A replica that joined by a message has no vote before a snapshot or an entry names it (R6)."""
+        return self.state.name in self.state.members.all and super().may_vote(candidate, term, last_index, last_term)
 
-    def __init__(self, number: int, files: SegmentFiles) -> None:
-        self.group = self.group_class(number)
-        self.files = files
-        self.applied = 0
-        self.is_damaged = False
-        self.members: Members | None = None  # the newest that is committed here, and where it stands in the log
-        self.members_index = 0
-        self._is_freshly_sealed = False
-        self._unsafe: list[Segment] = []  # segments that neither a file nor an object may hold yet
+    def is_settled(self, peer: Peer) -> bool:
+        """Return whether a follower has all that this leader has, so that a word in a frame for all groups will do."""
+        has_all = peer.match == self.log.last and peer.next == peer.match + 1
+        return has_all and not peer.probing and peer.sending is None
+
+    def is_renewed_by(self, source: str, term: int) -> bool:
+        """Return whether a word of this sender is that of the leader whom this replica follows."""
+        return self.state.role == FOLLOWER and self.state.leader == source and self.state.term == term
+
+    def may_be_dropped(self, source: str, index: int, members: Members) -> bool:
+        """Return whether a replica may be deleted because a member passes on this membership, of the entry at ``index``
+        (R11)."""
+        newer = index > self.state.memberships.index
+        return newer and source in members.all and self.state.name not in members.all
+
+
+class PairedSender(Sender):
+    """Shows settled followers that we lead with a word in the frame that its node gets for all groups."""
+
+    def show(self, env: Env, name: str, peer: Peer) -> None:
+        """Show a follower that we lead: one that lacks something, or of which that isn't known, by an append."""
+        state = self._state
+        assert isinstance(env, GroupEnv) and isinstance(state, Replica)
+        if not state.replica_policy.is_settled(peer):
+            super().show(env, name, peer)
+            return
+        peer.untold = False
+        env.beats.add(name, Beat(env.group, state.term, state.rounds.last, min(state.commit, peer.match)))
+
+
+class Replica(Raft):
+    """One member."""
+
+    sender_class = PairedSender
+    _committed: Members | None = None
 
     @property
-    def number(self) -> int:
-        """The group's."""
-        return self.group.number
+    def replica_policy(self) -> ReplicaPolicy:
+        assert isinstance(self.policy, ReplicaPolicy)
+        return self.policy
 
-    # The store's API, for one group
+    def committed_members(self) -> tuple[int, Members]:
+        """Return the newest membership that is known to be committed, and the index of its entry; 0 for that of the
+        group's birth."""
+        return self.memberships.committed(self.commit)
 
-    def put(self, env: Env, index: int, entry: Append) -> Outcome:
-        """Add the records of a committed APPEND."""
-        end = self.group.end
-        outcome = self.group.apply(entry)
-        env.trace(
-            events.GroupAppended(
-                epoch=entry.epoch,
-                position=entry.position,
-                group=self.number,
-                log_index=index,
-                end=entry.end if outcome.code else max(entry.end, end),
-                crc=entry.crc,
-                accepted=not outcome.code,
-                reason="again" if outcome.again else REASONS.get(outcome.code),
-            )
-        )
-        return outcome
+    # Beats
 
-    def get(self, key: QueueKey, offset: int, count: int, most_bytes: int) -> list[bytes]:
-        """Return records of a queue that are not sealed, from an offset on; at least one if it has any."""
-        found: list[bytes] = []
-        size = 0
-        for head in self.group.tail.of_queue(key, offset)[:count]:
-            size += head.size
-            if found and size > most_bytes:
-                break
-            found.append(self.group.tail.record(head))
-        return found
+    def on_beat(self, env: Env, source: str, beat: Beat) -> Beat:
+        """Take a leader's word; return the answer. One that is refused has nothing to do with elections here."""
+        if not self.replica_policy.is_renewed_by(source, beat.term):
+            return Beat(beat.group, self.term, beat.round, 0)
+        self.leader_heard_ns = env.mono_ns()
+        self.set_deadline(env)
+        self.applier.commit(env, self.policy.committed_here(min(beat.value, self.log.last)))
+        return Beat(beat.group, self.term, beat.round, 1)
 
-    def minimum(self, key: QueueKey) -> int:
-        """Return a queue's first offset."""
-        return self.group.minimum(key)
+    def on_beat_answer(self, env: Env, source: str, answer: Beat) -> None:
+        """Take a follower's answer: one that refuses is asked by an append what it has, or followed into its term."""
+        peer = self.peers.get(source)
+        if answer.term > self.term:
+            self.roles.follow(env, answer.term, "")
+        elif peer is not None and self.is_leader and answer.value and answer.term == self.term:
+            self.leading.hear(env, peer, answer.round)
+            self.reads.release(env)
+        elif peer is not None and self.is_leader and not answer.value and not peer.probing:
+            peer.probe(peer.match + 1)
+            self.sender.send_next(env, source, peer)
 
-    def maximum(self, key: QueueKey) -> int:
-        """Return the offset after a queue's last record that is applied here."""
-        return self.group.maximum(key)
+    # Members
 
-    def flush(self, env: Env, files: Mapping[Segment, bytes], source: str = MADE) -> int | None:
-        """Write segments to files, and sync them. Return the token to wait for; None if they are durable already."""
-        return self.files.write(env, files.items(), source)
+    def members_applied(self, env: Env, index: int, members: Members) -> None:
+        """Have those that are members no more learn it: nothing else is sent to them from now on."""
+        super().members_applied(env, index, members)
+        before, self._committed = self._committed or self.memberships.beginning, members
+        for name in before.all:
+            if self.is_leader and name not in members.all:
+                self.pass_on_members(env, name)
 
-    def load(self, snapshot: bytes) -> None:
-        """Take over the state of a snapshot."""
-        self.group = restored(self.number, snapshot, self.group_class)
-
-    def recover(self) -> list[Segment]:
-        """Return the segments whose bytes no object holds and whose file is missing here, or is not durable yet."""
-        segments = self.group.segments
-        self._unsafe = [one for one in self._unsafe if one in segments and not self._is_safe(one)]
-        return self._unsafe
-
-    def _is_safe(self, segment: Segment) -> bool:
-        return segment in self.files.held or self.group.segments[segment].is_uploaded
-
-    # Raft's state machine
-
-    def apply(self, env: Env, index: int, term: int, data: bytes) -> Outcome | None:
-        """Apply a committed entry; an empty one changes nothing."""
-        self.applied = index
-        if not data:
-            return None
-        entry = entries.decode(data)
-        if isinstance(entry, Append):
-            return self.put(env, index, entry)
-        size_before = self.group.kept(entry.topic_id)[1] if isinstance(entry, Trim) else 0
-        outcome = self.group.apply(entry)
-        self._note(env, index, entry, outcome)
-        if isinstance(entry, Trim) and not outcome.code:
-            self._trace_trim(env, index, entry, outcome, size_before)
-        for gone in outcome.gone:
-            self.files.drop(env, gone.segment, TRIMMED)
-        if outcome.made:
-            self._is_freshly_sealed = True
-            self._unsafe += outcome.made
-            self.is_damaged |= outcome.is_damaged
-            self.flush(env, outcome.made)
-        return outcome
-
-    def _note(self, env: Env, index: int, entry: Entry, outcome: Outcome) -> None:
-        """Trace what a fence, a seal or an upload has done."""
-        if isinstance(entry, Fence):
-            taken_over = {"slice": slice_name(entry.slice), "broker": entry.broker, "life": entry.life}
-            about: dict[str, Any] = {"group": self.number, "end": self.group.end, **taken_over}
-            env.trace(
-                events.GroupFenced(epoch=entry.epoch, position=index, accepted=not outcome.code, **about),
-            )
-        elif isinstance(entry, Seal):
-            for segment, data in outcome.made.items():
-                env.trace(events.Sealed(**_about(index, segment), size=len(data)))
-        elif isinstance(entry, Uploaded) and not outcome.code:
-            env.trace(events.Uploaded(**_about(index, entry.segment), key=entry.segment.key))
-
-    def _trace_trim(self, env: Env, index: int, entry: Trim, outcome: Outcome, size_before: int) -> None:
-        oldest_ms, left_bytes = self.group.kept(entry.topic_id)
-        env.trace(
-            events.Trimmed(
-                group=self.number,
-                log_index=index,
-                topic=entry.topic_id,
-                version=entry.version,
-                rule=entry.rule,
-                now_ms=self.group.now_ms,
-                starts={str(number): offset for number, offset in entry.starts.items()},
-                newest_ms=max((one.newest_ms for one in outcome.gone), default=-1),
-                oldest_ms=oldest_ms,
-                size_bytes=size_before,
-                left_bytes=left_bytes,
-            )
-        )
-
-    def check(self, data: bytes) -> None:
-        """Raise :class:`chaos.node.Malformed` for an entry of another member that can't be applied."""
-        if data:
-            entries.check(self.number, data)
-
-    def check_snapshot(self, snapshot: bytes) -> None:
-        """Raise :class:`chaos.node.Malformed` for a snapshot that can't be restored, or lacks bytes that no object
-        holds: a member that has none of them must not count as one that has (R4)."""
-        restored(self.number, snapshot, self.group_class)
-        sent = files_in(snapshot)
-        for segment in lacking(snapshot):
-            if segment not in sent and segment not in self.files.held:
-                raise Malformed(f"a snapshot of group {self.number} comes without the bytes of {segment.key}")
-
-    def snapshot(self) -> Iterator[bytes]:
-        """Return the state of this moment, in pieces."""
-        self._is_freshly_sealed = False
-        return snapshot_of(self.group)
-
-    def may_compact(self) -> bool:
-        """The log keeps what no durable file holds (R4); and a snapshot's tail is small, or there was a SEAL."""
-        is_cheap = self._is_freshly_sealed or len(self.group.tail.data) <= SMALL_TAIL_BYTES
-        return is_cheap and self.files.is_checked and not self.recover()
-
-    def outgoing(self, snapshot: bytes) -> bytes:
-        """Return a snapshot as a follower is sent it: with the bytes of all segments that no object holds (R4). Where
-        this store lacks some of them it comes without, and the follower refuses it."""
-        found = {segment: self.files.read(segment) for segment in lacking(snapshot)}
-        files = {segment: data for segment, data in found.items() if data is not None}
-        return with_files(snapshot, files) if len(files) == len(found) else without_files(snapshot)
-
-    def kept(self, snapshot: bytes) -> bytes:
-        """Return what is logged of a snapshot that came: all but the bytes that stand in files."""
-        return without_files(snapshot)
-
-    def prepare(self, env: Env, snapshot: bytes) -> int | None:
-        """Write the files that a snapshot needs. Return the token of their sync; None if there is nothing to write."""
-        return self.flush(env, files_in(snapshot), REPLICA)
-
-    def restore(self, env: Env, snapshot: bytes) -> None:
-        """Begin at a snapshot."""
-        self.load(snapshot)
-        self._unsafe = list(self.group.segments)
-
-    def members_changed(self, env: Env, index: int, members: Members) -> None:
-        """Take note of a membership that is committed."""
-        self.members, self.members_index = members, index
-
-    # Files
-
-    def forget(self, env: Env) -> None:
-        """Delete the files of a group that this store is no member of any more."""
-        self.files.drop_strays(env, lambda segment: segment.group == self.number, REMOVED)
-
-    def drop_strays(self, env: Env) -> None:
-        """Delete files that the group has trimmed, or never had, although its seals have passed them."""
-        self.files.drop_strays(env, self.is_stray)
-
-    def is_stray(self, segment: Segment) -> bool:
-        """Policy: what lies below the last SEAL and isn't named by the state never will be."""
-        group = self.group
-        return segment.group == group.number and segment.end <= group.sealed and segment not in group.segments
-
-
-def _about(index: int, segment: Segment) -> dict[str, Any]:
-    places = {"position": segment.start, "end": segment.end, "group": segment.group}
-    return {**places, "log_index": index, "topic": segment.topic_id, "digest": segment.digest}
+    def pass_on_members(self, env: Env, to: str) -> None:
+        """Send a replica the newest committed membership, as a member of it."""
+        index, members = self.committed_members()
+        if index and self.name in members.all and to not in members.all:
+            self.send(env, to, Request.GROUP_REMOVED, {"index": index, "term": self.term}, pack_members(members))

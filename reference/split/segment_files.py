@@ -6,7 +6,7 @@ are found again in the group's log, or at another store, or in the object store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from chaos import events
@@ -26,7 +26,7 @@ class SegmentFiles:
     def __init__(self) -> None:
         self.held: dict[Segment, int] = {}
         self._writing: dict[Segment, int] = {}  # not durable yet → size
-        self._syncs: dict[int, list[tuple[Segment, str]]] = {}
+        self._syncs: dict[tuple[int, int], list[tuple[Segment, str]]] = {}  # by group and token
         self._unwritten: dict[Segment, tuple[bytes, str]] = {}  # the disk had no room for them
         self._unchecked: list[str] = []  # paths that a start has found
         self._disk: Disk | None = None
@@ -64,42 +64,42 @@ class SegmentFiles:
 
     # Files come
 
-    def write(self, env: Env, files: Iterable[tuple[Segment, bytes]], source: str) -> int | None:
-        """Write files that are not there yet. Return the token of their sync; None if there is nothing to wait for.
-        Those for which the disk has no room are written by a later :meth:`retry`."""
-        written, is_under_way = [], False
+    def write(self, env: Env, group: int, files: Iterable[tuple[Segment, bytes]], source: str) -> int | None:
+        """Write files of a group that are not there yet; ``env`` is the group's. Return the token of their sync; None
+        if there is nothing to wait for. Those for which the disk has no room are written by a later :meth:`retry`."""
+        written, due = [], None
         for segment, data in files:
-            if segment in self.held or segment in self._writing:
-                is_under_way |= segment in self._writing
-                continue
-            try:
-                env.disk.write(segment.path, 0, data)
-            except DiskFull:
-                env.disk.remove(segment.path)
-                self._unwritten[segment] = data, source
-                continue
-            self._writing[segment] = len(data)
-            written.append(segment)
-        if not written:
-            return max(self._syncs) if is_under_way else None
-        token = env.disk.sync([segment.path for segment in written])
-        self._syncs.setdefault(token, []).extend((segment, source) for segment in written)
-        return token
+            if segment in self._writing:
+                due = max(token for of, token in self._syncs if of == group)
+            elif segment not in self.held and self._write(env, segment, data, source):
+                written.append(segment)
+        if written:
+            due = env.disk.sync([segment.path for segment in written])
+            self._syncs.setdefault((group, due), []).extend((segment, source) for segment in written)
+        return due
 
-    def retry(self, env: Env) -> None:
+    def _write(self, env: Env, segment: Segment, data: bytes, source: str) -> bool:
+        try:
+            env.disk.write(segment.path, 0, data)
+        except DiskFull:
+            env.disk.remove(segment.path)
+            self._unwritten[segment] = data, source
+            return False
+        self._writing[segment] = len(data)
+        return True
+
+    def retry(self, env: Env, group: int) -> None:
         """Write what the disk had no room for."""
-        waiting, self._unwritten = self._unwritten, {}
-        for segment, (data, source) in waiting.items():
-            self.write(env, [(segment, data)], source)
+        for segment in [one for one in self._unwritten if one.group == group]:
+            data, source = self._unwritten.pop(segment)
+            self.write(env, group, [(segment, data)], source)
 
-    def done(self, env: Env, token: int) -> Sequence[Segment]:
-        """Take the end of a sync. Return the segments that are held by it."""
-        ended = self._syncs.pop(token, ())
-        for segment, source in ended:
+    def done(self, env: Env, group: int, token: int) -> None:
+        """Take the end of a sync of a group's."""
+        for segment, source in self._syncs.pop((group, token), ()):
             size = self._writing.pop(segment, None)
             if size is not None:
                 self._hold(env, segment, size, source)
-        return [segment for segment, _ in ended]
 
     def _hold(self, env: Env, segment: Segment, size: int, source: str) -> None:
         self.held[segment] = size
