@@ -5,12 +5,12 @@ Bytes that no object holds come first; of the others as many are kept here, newe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from chaos.node import Env, Malformed
 from reference.split.calls import Calls
-from reference.split.names import split_replica
-from reference.split.replica import Replica
+from reference.split.machine import GroupMachine
 from reference.split.requests import Refusal, SegmentRequest
 from reference.split.segment_files import DAMAGED, REPLICA, TIER, UPLOADED, SegmentFiles
 from reference.split.segments import Segment, digest_of
@@ -23,77 +23,83 @@ from reference.wire.fields import whole
 MAX_UNDER_WAY, PIECE_BYTES, TIMEOUT_NS = 2, 1 << 20, 2_000_000_000
 
 
+class Places(Protocol):
+    """Where the replicas of a group are."""
+
+    def nodes_of(self, group: int) -> Sequence[str]:
+        """Return the stores that are members of a group, this one too."""
+
+    def env_of(self, env: Env, group: int) -> Env:
+        """Return the environment of the replica of a group that is here."""
+
+
 class Copying:
     """The copies that one store makes, and those that it gives to others."""
 
-    def __init__(self, files: SegmentFiles, tier: SegmentTier, calls: Calls, local_bytes: int) -> None:
-        self._files, self._tier, self._calls = files, tier, calls
+    def __init__(self, files: SegmentFiles, tier: SegmentTier, calls: Calls, places: Places, local_bytes: int) -> None:
+        self._files, self._tier, self._calls, self._places = files, tier, calls, places
         self._local_bytes = local_bytes
         self._under_way: dict[Segment, None] = {}
         self._turn = 0
 
     # What this store lacks, or need not keep
 
-    def consider(self, env: Env, replicas: Iterable[Replica]) -> None:
+    def consider(self, env: Env, machines: Iterable[GroupMachine]) -> None:
         """Drop uploaded segments beyond the limit, and begin to copy what is lacking."""
         room = self._local_bytes
-        needed: list[tuple[Replica, Segment]] = []
-        useful: list[tuple[Replica, Segment]] = []
-        known = [(one, replica) for replica in replicas for one in replica.group.segments.values()]
-        for sealed, replica in sorted(known, key=lambda pair: (-pair[0].sealed_ms, pair[0].segment)):
+        needed: list[tuple[GroupMachine, Segment]] = []
+        useful: list[tuple[GroupMachine, Segment]] = []
+        known = [(one, machine) for machine in machines for one in machine.group.segments.values()]
+        for sealed, machine in sorted(known, key=lambda pair: (-pair[0].sealed_ms, pair[0].segment)):
             segment = sealed.segment
             if not sealed.is_uploaded:
-                needed.append((replica, segment))
+                needed.append((machine, segment))
                 continue
             room -= sealed.size
             if room >= 0:
-                useful.append((replica, segment))
+                useful.append((machine, segment))
             elif segment in self._files.held:
                 self._files.drop(env, segment, UPLOADED)
-        for replica, segment in needed + useful:
+        for machine, segment in needed + useful:
             if len(self._under_way) < MAX_UNDER_WAY and self._lacks(segment):
-                self._copy(env, replica, segment)
+                self._copy(env, machine, segment)
 
     def _lacks(self, segment: Segment) -> bool:
         files = self._files
         is_here = segment in files.held or files.is_pending(segment) or segment in self._under_way
         return files.is_checked and not is_here
 
-    def _copy(self, env: Env, replica: Replica, segment: Segment) -> None:
-        if replica.group.segments[segment].is_uploaded:
+    def _copy(self, env: Env, machine: GroupMachine, segment: Segment) -> None:
+        if machine.group.segments[segment].is_uploaded:
             self._under_way[segment] = None
-            self._tier.fetch(env, segment, lambda env, data, absent: self._came(env, replica, segment, data, TIER))
+            self._tier.fetch(env, segment, lambda env, data, absent: self._came(env, machine, segment, data, TIER))
             return
-        others = self._others(env, replica)
+        others = [node for node in self._places.nodes_of(machine.number) if node != env.name]
         if others:
             self._under_way[segment] = None
             self._turn += 1
-            self._ask(env, replica, segment, others[self._turn % len(others)], b"")
+            self._ask(env, machine, segment, others[self._turn % len(others)], b"")
 
-    def _others(self, env: Env, replica: Replica) -> list[str]:
-        members = replica.members.all if replica.members is not None else ()
-        return [node for node in (split_replica(name)[0] for name in members) if node != env.name]
-
-    def _ask(self, env: Env, replica: Replica, segment: Segment, node: str, held: bytes) -> None:
+    def _ask(self, env: Env, machine: GroupMachine, segment: Segment, node: str, held: bytes) -> None:
         """Ask another member for the bytes behind those that are here."""
 
         def answered(env: Env, piece: tuple[int, bytes] | None) -> None:
             size, data = piece if piece is not None else (0, b"")
-            known = replica.group.segments.get(segment)
+            known = machine.group.segments.get(segment)
             if not data or known is None or known.size != size:
-                self._came(env, replica, segment, None, REPLICA)
+                self._came(env, machine, segment, None, REPLICA)
             elif len(held) + len(data) < size:
-                self._ask(env, replica, segment, node, held + data)
+                self._ask(env, machine, segment, node, held + data)
             else:
-                self._came(env, replica, segment, held + data, REPLICA)
+                self._came(env, machine, segment, held + data, REPLICA)
 
         request = SegmentRequest(segment=segment, offset=len(held))
         self._calls.ask(env, node, request, _read_piece, answered, TIMEOUT_NS)
 
-    def _came(self, env: Env, replica: Replica, segment: Segment, data: bytes | None, source: str) -> None:
+    def _came(self, env: Env, machine: GroupMachine, segment: Segment, data: bytes | None, source: str) -> None:
         self._under_way.pop(segment, None)
-        if data is not None and segment in replica.group.segments and self.is_whole(segment, data):
-            replica.flush(env, {segment: data}, source)
+        if data is not None and segment in machine.group.segments and self.is_whole(segment, data):
+            machine.flush(self._places.env_of(env, machine.number), {segment: data}, source)
 
     def is_whole(self, segment: Segment, data: bytes) -> bool:
         """Policy: a copy counts only if its hash is the segment's."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from chaos.node import Env
 from reference.split.entries import RecordHead, record_heads
-from reference.split.replica import Replica
+from reference.split.machine import GroupMachine
 from reference.split.requests import LOCAL_ONLY, TIER_ONLY, ReadAnswer, ReadRequest, Refusal
 from reference.split.segment_files import SegmentFiles
 from reference.split.segments import SealedSegment, Segment
@@ -63,47 +63,47 @@ class Reads:
     def __init__(self, files: SegmentFiles, tier: SegmentTier) -> None:
         self._files, self._tier = files, tier
         self._open: OrderedDict[tuple[Segment, str], OpenSegment] = OrderedDict()
-        self._fetching: dict[Segment, list[tuple[Replica, ReadRequest, Answered]]] = {}
+        self._fetching: dict[Segment, list[tuple[GroupMachine, ReadRequest, Answered]]] = {}
 
-    def read(self, env: Env, replica: Replica, request: ReadRequest, then: Answered) -> None:
+    def read(self, env: Env, machine: GroupMachine, request: ReadRequest, then: Answered) -> None:
         """Read records; ``then`` is called once, now or later."""
         key: QueueKey = request.topic_id, request.number
-        start = replica.minimum(key)
-        if self.is_below_start(replica, request):
+        start = machine.minimum(key)
+        if self.is_below_start(machine, request):
             then(env, below_start(start))
-        elif request.offset >= replica.maximum(key):
-            then(env, behind(f"this replica has queue {key} up to {replica.maximum(key)}", replica))
+        elif request.offset >= machine.maximum(key):
+            then(env, behind(f"this replica has queue {key} up to {machine.maximum(key)}"))
         else:
-            self._read_there(env, replica, request, then)
+            self._read_there(env, machine, request, then)
 
-    def is_below_start(self, replica: Replica, request: ReadRequest) -> bool:
+    def is_below_start(self, machine: GroupMachine, request: ReadRequest) -> bool:
         """Policy: what was trimmed is an error with the start, never an empty answer."""
-        return request.offset < replica.minimum((request.topic_id, request.number))
+        return request.offset < machine.minimum((request.topic_id, request.number))
 
-    def _read_there(self, env: Env, replica: Replica, request: ReadRequest, then: Answered) -> None:
+    def _read_there(self, env: Env, machine: GroupMachine, request: ReadRequest, then: Answered) -> None:
         key: QueueKey = request.topic_id, request.number
-        sealed = replica.group.find(key, request.offset)
+        sealed = machine.group.find(key, request.offset)
         if request.tier == TIER_ONLY and (sealed is None or not sealed.is_uploaded):
-            then(env, ReadAnswer(start=replica.minimum(key), source=FROM_TIER, records=b""))
+            then(env, ReadAnswer(start=machine.minimum(key), source=FROM_TIER, records=b""))
         elif sealed is None:
-            records = b"".join(replica.get(key, request.offset, request.count, request.bytes))
+            records = b"".join(machine.get(key, request.offset, request.count, request.bytes))
             assert records, f"offset {request.offset} of queue {key} is neither sealed nor in the tail"
-            then(env, ReadAnswer(start=replica.minimum(key), source=LOCAL, records=records))
+            then(env, ReadAnswer(start=machine.minimum(key), source=LOCAL, records=records))
         else:
-            self._read_sealed(env, replica, request, sealed, then)
+            self._read_sealed(env, machine, request, sealed, then)
 
     def _read_sealed(
-        self, env: Env, replica: Replica, request: ReadRequest, sealed: SealedSegment, then: Answered
+        self, env: Env, machine: GroupMachine, request: ReadRequest, sealed: SealedSegment, then: Answered
     ) -> None:
-        start = replica.minimum((request.topic_id, request.number))
+        start = machine.minimum((request.topic_id, request.number))
         source = FROM_TIER if request.tier == TIER_ONLY else LOCAL
         opened = self._opened(env, sealed.segment, source)
         if opened is not None:
             then(env, ReadAnswer(start=start, source=source, records=opened.records(request)))
         elif request.tier == LOCAL_ONLY or not sealed.is_uploaded:
-            then(env, behind(f"this store lacks {sealed.segment.key}", replica))
+            then(env, behind(f"this store lacks {sealed.segment.key}"))
         else:
-            self._fetch(env, replica, request, sealed.segment, then)
+            self._fetch(env, machine, request, sealed.segment, then)
 
     def _opened(self, env: Env, segment: Segment, source: str) -> OpenSegment | None:
         """Return a segment if it is open, or its file is here and whole."""
@@ -120,29 +120,29 @@ class Reads:
             self._open.popitem(last=False)
         return opened
 
-    def _fetch(self, env: Env, replica: Replica, request: ReadRequest, segment: Segment, then: Answered) -> None:
+    def _fetch(self, env: Env, machine: GroupMachine, request: ReadRequest, segment: Segment, then: Answered) -> None:
         """Read from an object; those who ask for one that is under way wait for it together."""
         opened = self._opened(env, segment, FROM_TIER)
         if opened is not None:
-            start = replica.minimum((request.topic_id, request.number))
+            start = machine.minimum((request.topic_id, request.number))
             then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
         elif sum(map(len, self._fetching.values())) >= MAX_WAITING:
             then(env, Refusal(code=Response.SYSTEM_BUSY, remark=f"{MAX_WAITING} reads wait for the object store"))
         elif segment in self._fetching:
-            self._fetching[segment].append((replica, request, then))
+            self._fetching[segment].append((machine, request, then))
         else:
-            self._fetching[segment] = [(replica, request, then)]
+            self._fetching[segment] = [(machine, request, then)]
             self._tier.fetch(env, segment, lambda env, data, absent: self._fetched(env, segment, data, absent))
 
     def _fetched(self, env: Env, segment: Segment, data: bytes | None, absent: bool) -> None:
         opened = None if data is None else self._keep(segment, FROM_TIER, data)
-        for replica, request, then in self._fetching.pop(segment):
-            start = replica.minimum((request.topic_id, request.number))
-            if self.is_below_start(replica, request):  # it was trimmed meanwhile (R13)
+        for machine, request, then in self._fetching.pop(segment):
+            start = machine.minimum((request.topic_id, request.number))
+            if self.is_below_start(machine, request):  # it was trimmed meanwhile (R13)
                 then(env, below_start(start))
             elif opened is None:
                 why = f"the object store says there is no {segment.key}" if absent else "the object store is silent"
-                then(env, behind(why, replica))
+                then(env, behind(why))
             else:
                 then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
 
@@ -152,6 +152,6 @@ def below_start(start: int) -> Refusal:
     return Refusal(code=Response.GROUP_BELOW_START, remark=f"the queue begins at offset {start}", start=start)
 
 
-def behind(remark: str, replica: Replica) -> Refusal:
+def behind(remark: str) -> Refusal:
     """Return the refusal of a read that another member may answer."""
-    return Refusal(code=Response.GROUP_BEHIND, remark=remark, map=replica.members_index)
+    return Refusal(code=Response.GROUP_BEHIND, remark=remark)

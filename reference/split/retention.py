@@ -12,8 +12,8 @@ from chaos.node import Env
 from reference.raft.member import Raft
 from reference.split.entries import BY_SIZE, BY_TIME, DELETED, Trim
 from reference.split.group import Group
+from reference.split.machine import GroupMachine
 from reference.split.names import Topic
-from reference.split.replica import Replica
 from reference.split.segments import SealedSegment
 from reference.split.view import Cluster
 
@@ -25,9 +25,9 @@ class Retention:
         self._cluster = cluster
         self._under_way: dict[int, None] = {}
 
-    def consider(self, env: Env, raft: Raft, replica: Replica, now_ms: int) -> None:
+    def consider(self, env: Env, raft: Raft, machine: GroupMachine, now_ms: int) -> None:
         """Propose the first trim that is due."""
-        group = replica.group
+        group = machine.group
         if group.number in self._under_way or not raft.leads_committed:
             return
         trims = (self.due(group, topic_id, group.logged_time(now_ms)) for topic_id in group.topic_ids())

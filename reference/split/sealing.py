@@ -1,6 +1,6 @@
 """When a leader ends a segment: by its size, or by the age of what isn't sealed.
 
-The leader hashes what it has applied and says so in the entry; each replica cuts there and computes its own hashes, so
+The leader hashes what it has applied and says so in the entry; each machine cuts there and computes its own hashes, so
 that appends which are under way meanwhile make no difference (R5).
 """
 
@@ -10,7 +10,7 @@ from chaos.node import Env
 from reference.raft.member import Raft
 from reference.split.entries import Seal
 from reference.split.group import Group
-from reference.split.replica import Replica
+from reference.split.machine import GroupMachine
 
 _MS = 1_000_000
 
@@ -23,9 +23,9 @@ class Sealing:
         self._under_way: dict[int, None] = {}
         self._begun: dict[int, tuple[int, int]] = {}  # group → its last seal, and since when there is a tail behind it
 
-    def consider(self, env: Env, raft: Raft, replica: Replica, now_ms: int) -> None:
+    def consider(self, env: Env, raft: Raft, machine: GroupMachine, now_ms: int) -> None:
         """Propose a seal, if one is due."""
-        group = replica.group
+        group = machine.group
         if group.number in self._under_way or not raft.leads_committed or not self._is_due(env, group):
             return
         self._under_way[group.number] = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from chaos.node import Env
 from reference.raft.member import Raft
-from reference.split.replica import Replica
+from reference.split.machine import GroupMachine
 from reference.split.segments import Segment
 from reference.split.tier import SegmentTier
 from reference.split.view import Cluster
@@ -28,37 +28,37 @@ class Sweeper:
         self._due: dict[tuple[int, int], tuple[int, int]] = {}  # group, topic → trimmed up to where, when to look
         self._under_way: dict[tuple[int, int], None] = {}
 
-    def consider(self, env: Env, raft: Raft, replica: Replica) -> None:
+    def consider(self, env: Env, raft: Raft, machine: GroupMachine) -> None:
         """Begin the looks that are due."""
         if not raft.leads_committed:
             return
-        now, group = env.mono_ns(), replica.group
+        now, group = env.mono_ns(), machine.group
         for topic_id, trimmed in group.trimmed.items():
             place = group.number, topic_id
             position, due_ns = self._due.get(place, (-1, 0))
             if position != trimmed.position:
                 self._due[place] = trimmed.position, now + self._delay_ns
             elif due_ns <= now and place not in self._under_way and len(self._under_way) < MAX_UNDER_WAY:
-                self._look(env, replica, topic_id)
+                self._look(env, machine, topic_id)
 
-    def may_delete(self, replica: Replica, segment: Segment) -> bool:
+    def may_delete(self, machine: GroupMachine, segment: Segment) -> bool:
         """Policy: only what the group no longer names, and lies below the part that is kept, or is of a topic that is
         known to be deleted."""
-        group = replica.group
+        group = machine.group
         trimmed = group.trimmed.get(segment.topic_id)
         is_below = trimmed is not None and segment.end <= trimmed.position
         return segment not in group.segments and (is_below or self._cluster.is_deleted(segment.topic_id))
 
-    def _look(self, env: Env, replica: Replica, topic_id: int) -> None:
-        place = replica.number, topic_id
+    def _look(self, env: Env, machine: GroupMachine, topic_id: int) -> None:
+        place = machine.number, topic_id
         self._under_way[place] = None
         position = self._due[place][0]
 
         def found(env: Env, segments: list[Segment] | None) -> None:
-            goners = [one for one in segments or () if self.may_delete(replica, one)]
+            goners = [one for one in segments or () if self.may_delete(machine, one)]
             self._delete(env, place, goners, position)
 
-        self._tier.find(env, replica.number, topic_id, found)
+        self._tier.find(env, machine.number, topic_id, found)
 
     def _delete(self, env: Env, place: tuple[int, int], goners: list[Segment], position: int) -> None:
         """Delete these objects one after the other, and look again later."""

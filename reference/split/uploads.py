@@ -8,7 +8,7 @@ from __future__ import annotations
 from chaos.node import Env
 from reference.raft.member import Raft
 from reference.split.entries import Uploaded
-from reference.split.replica import Replica
+from reference.split.machine import GroupMachine
 from reference.split.segments import Segment
 from reference.split.tier import SegmentTier
 
@@ -24,23 +24,23 @@ class Uploads:
         self._under_way: dict[Segment, None] = {}
         self._not_before: dict[Segment, int] = {}  # when to try one again that failed
 
-    def consider(self, env: Env, raft: Raft, replica: Replica) -> None:
+    def consider(self, env: Env, raft: Raft, machine: GroupMachine) -> None:
         """Begin the uploads that are due, oldest first."""
         now = env.mono_ns()
-        for segment, sealed in replica.group.segments.items():
+        for segment, sealed in machine.group.segments.items():
             if len(self._under_way) >= MAX_UNDER_WAY or not raft.leads_committed:
                 return
             if not sealed.is_uploaded and segment not in self._under_way and self._not_before.get(segment, 0) <= now:
-                self._upload(env, raft, replica, segment)
+                self._upload(env, raft, machine, segment)
 
-    def _upload(self, env: Env, raft: Raft, replica: Replica, segment: Segment) -> None:
-        data = replica.files.read_whole(env, segment) if segment in replica.files.held else None
+    def _upload(self, env: Env, raft: Raft, machine: GroupMachine, segment: Segment) -> None:
+        data = machine.files.read_whole(env, segment) if segment in machine.files.held else None
         if data is None:
             return
         self._under_way[segment] = None
 
         def stored(env: Env, is_there: bool) -> None:
-            if self.may_log(is_there) and raft.leads_committed and segment in replica.group.segments:
+            if self.may_log(is_there) and raft.leads_committed and segment in machine.group.segments:
                 raft.propose(env, Uploaded(segment=segment).encode(), logged)
             else:
                 self._end(env, segment, failed=True)
