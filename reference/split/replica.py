@@ -86,6 +86,7 @@ class Replica(Raft):
         elif peer is not None and self.is_leader and answer.value and answer.term == self.term:
             self.leading.hear(env, peer, answer.round)
             self.reads.release(env)
+            self.membership.watch_learner(env, source)
         elif peer is not None and self.is_leader and not answer.value and not peer.probing:
             peer.probe(peer.match + 1)
             self.sender.send_next(env, source, peer)

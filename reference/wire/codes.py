@@ -93,6 +93,7 @@ class Request(IntEnum):
     META_UNDRAIN = 9407
     GROUPS_MESSAGES = 9410  # store → store: Raft's messages of several groups (one-way)
     GROUPS_BEATS = 9411  # store → store: what its leaders of settled groups say, for all of them at once (one-way)
+    GROUP_REMOVED = 9412  # in GROUPS_MESSAGES: the committed members, for a replica that is none any more
     GROUP_FENCE = 9420  # broker → store: an epoch begins in a group
     GROUP_APPEND = 9421  # broker → store: records at a position
     GROUP_COMMIT = 9422  # broker → store: a consumer group's offset

@@ -1,0 +1,302 @@
+"""Replicas of many Raft groups on one node: one file, one sync, one timer, and one frame to each other node.
+
+Each step of the node calls one of the methods of :class:`Host`, and :meth:`Host.step_over` at its end: then leaves what
+the groups have gathered meanwhile. Messages carry the disks of both ends, and those for another disk are dropped (R6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from chaos import events
+from chaos.node import Env, Malformed
+from reference.raft.log import RaftLog
+from reference.raft.members import Members, unpack_members
+from reference.raft.messages import check_cluster, numbers_of
+from reference.raft.options import RaftOptions
+from reference.raft.read_index import Readable
+from reference.raft.state_machine import Proposed, StateMachine
+from reference.raft.wal import Wal
+from reference.split.beats import Beat, Clocks, unpack_beats
+from reference.split.bundles import GroupMessage, disks_of, node_of, pack_bundles, unpack_bundle
+from reference.split.group_env import GROUPS_TIMER, GroupEnv, Shared
+from reference.split.names import replica_name
+from reference.split.replica import Replica, ReplicaPolicy
+from reference.wire.codes import Request
+from reference.wire.command import Command
+from reference.wire.fields import whole
+
+#: So many bytes of the disk are kept for small records.
+RESERVE_BYTES = 512 * 1024
+#: Stands for the file itself where a group does.
+_NO_GROUP = -1
+
+
+class Machines(Protocol):
+    """The node's state machines."""
+
+    def is_group(self, number: int) -> bool:
+        """Return whether the cluster has a group of this number."""
+
+    def make_machine(self, group: int) -> StateMachine:
+        """Return the state machine of a replica that begins or begins again, with nothing applied."""
+
+    def removed(self, env: Env, group: int) -> None:
+        """Take note that the replica of this group is none any more."""
+
+
+class Host:
+    """The replicas of one node."""
+
+    def __init__(
+        self,
+        machines: Machines,
+        options: RaftOptions,
+        *,
+        replica: type[Replica] = Replica,
+        policy: type[ReplicaPolicy] = ReplicaPolicy,
+        wal: type[Wal] = Wal,
+    ) -> None:
+        self._machines, self._options, self._replica, self._policy = machines, options, replica, policy
+        self.wal = wal(self._open_log, RESERVE_BYTES)
+        self.replicas: dict[int, Replica] = {}
+        self.disk = 0
+        self._envs: dict[int, GroupEnv] = {}
+        self._shared = Shared(options.heartbeat_ms * 1_000_000)
+        self._clocks = Clocks()
+        self._synced: dict[int, int] = {}  # group → its last durable entry, as traced
+
+    def _open_log(self, group: int) -> RaftLog:
+        return self._policy.log_class(self.wal, group)
+
+    # Replicas
+
+    def start(self, env: Env, disk: int) -> None:
+        """Begin with the replicas that this disk holds, ``disk`` by its number. Raises
+        :class:`~reference.raft.bound.DamagedLog`."""
+        self._shared.enter(env)
+        self.disk = disk
+        self.wal.recover(env.disk)
+        for group, log in list(self.wal.logs.items()):
+            assert isinstance(log, RaftLog)
+            if not log.is_gone:
+                self._begin(group, log)
+
+    def create(self, env: Env, group: int, members: Sequence[str]) -> Replica | None:
+        """Begin a group's replica as one of its members by birth. It may have joined by a message before it learned
+        that. None for one that was removed: its vote is worth nothing any more."""
+        self._shared.enter(env)
+        known = self.replicas.get(group)
+        if known is not None and not known.log.members:
+            known.log.begin(env.disk, members)
+            known.memberships.born(members)
+        elif known is None and group not in self.wal.logs:
+            known = self._begin_log(env, group, members)
+        return known
+
+    def join(self, env: Env, group: int) -> Replica:
+        """Begin a replica that knows no members yet, and has no vote before it does."""
+        self._shared.enter(env)
+        return self._begin_log(env, group, ())
+
+    def remove(self, env: Env, group: int) -> None:
+        """Delete a replica. Its term and its vote are kept."""
+        self._shared.enter(env)
+        replica = self.replicas.pop(group)
+        replica.log.bury(env.disk)
+        self._shared.timers.drop(group)
+        self._machines.removed(self._env(group), group)
+
+    def _begin_log(self, env: Env, group: int, members: Sequence[str]) -> Replica:
+        log = self.wal.logs.get(group) or self._open_log(group)
+        assert isinstance(log, RaftLog)
+        log.begin(env.disk, members)
+        return self._begin(group, log)
+
+    def _begin(self, group: int, log: RaftLog) -> Replica:
+        machine = self._machines.make_machine(group)
+        name = self._env(group).name
+        replica = self._replica(name, log.members, machine, self._options, self._policy, log)
+        self.replicas[group] = replica
+        replica.start(self._env(group))
+        return replica
+
+    def member(self, group: int) -> Replica | None:
+        """Return this node's replica of a group."""
+        return self.replicas.get(group)
+
+    def propose(self, env: Env, group: int, data: bytes, then: Proposed) -> None:
+        """As the leader of a group, append an entry; ``then`` is called with the node's own environment."""
+        own = self.env_of(env, group)
+        self.replicas[group].propose(own, data, lambda _, outcome, index: then(self._shared.env, outcome, index))
+
+    def read(self, env: Env, group: int, then: Readable) -> None:
+        """Call ``then``, with the node's own environment, once the group's state machine may be read."""
+        own = self.env_of(env, group)
+        self.replicas[group].read(own, lambda _, is_safe: then(self._shared.env, is_safe))
+
+    def env_of(self, env: Env, group: int) -> GroupEnv:
+        """Return what a replica's methods are called with in this step."""
+        self._shared.enter(env)
+        return self._env(group)
+
+    def _env(self, group: int) -> GroupEnv:
+        if group not in self._envs:
+            self._envs[group] = GroupEnv(self._shared, group, replica_name(self._shared.env.name, self.disk))
+        return self._envs[group]
+
+    # What the node asks
+
+    def has_room(self, env: Env, size: int) -> bool:
+        """Return whether the disk has room for an entry of this size, besides what is kept for small ones."""
+        return self.wal.has_room(env.disk, size)
+
+    def median_wall_ms(self, env: Env, group: int) -> int | None:
+        """Return the median of the wall clocks of a group's voters; None while most of them are unknown (R10)."""
+        nodes = [node_of(name) for name in self.replicas[group].members.voters]
+        return self._clocks.median_ms(env, nodes)
+
+    # Steps
+
+    def timer(self, env: Env, name: str) -> bool:
+        """Take a timer; False if it is none of the groups'."""
+        if name != GROUPS_TIMER:
+            return False
+        self._shared.enter(env)
+        for group, its in self._shared.timers.take_due(env.mono_ns()):
+            if group in self.replicas:
+                self.replicas[group].timer(self._env(group), its)
+        return True
+
+    def done(self, env: Env, token: int) -> bool:
+        """Take the end of a sync; False if it is none of the groups'."""
+        ended = self._shared.syncs.end(token)
+        if ended is None:
+            return False
+        self._shared.enter(env)
+        batch, wanted = ended
+        grown = self.wal.done(self._env(_NO_GROUP), batch) or ()
+        self._trace_synced(env, grown)
+        for group in dict.fromkeys([*grown, *wanted]):
+            if group in self.replicas:
+                self.replicas[group].done(self._env(group), batch)
+        for group in wanted:
+            if group in self.replicas:
+                self.replicas[group].machine.synced(self._env(group), batch)
+        return True
+
+    def _trace_synced(self, env: Env, groups: Sequence[int]) -> None:
+        known = {group: self.replicas[group].log.durable for group in groups if group in self.replicas}
+        grown = {group: index for group, index in known.items() if index > self._synced.get(group, 0)}
+        self._synced |= known
+        if grown:
+            env.trace(events.GroupSynced(groups={str(group): index for group, index in grown.items()}))
+
+    def closed(self, env: Env, peer: str) -> None:
+        """Learn that the connection with a node broke."""
+        self._shared.enter(env)
+        for group, replica in list(self.replicas.items()):
+            for name in dict.fromkeys([*replica.peers, replica.leader]):
+                if node_of(name) == peer:
+                    replica.closed(self._env(group), name)
+
+    def step_over(self, env: Env) -> None:
+        """End a step: send what the groups have gathered, begin one sync for all of them, set one timer."""
+        shared = self._shared
+        shared.enter(env)
+        syncs, own = shared.syncs, self._env(_NO_GROUP)
+        batch = token = None
+        if not syncs.is_under_way and (syncs.is_wanted or self.wal.is_dirty):
+            self.wal.sync(own.disk)
+            batch, token = syncs.begin(env)
+        for key in [key for key in shared.messages if key[0] in (0, batch)]:
+            frames = pack_bundles(own.name, key[1], shared.messages.pop(key))
+            for frame in frames:
+                env.send(node_of(key[1]), frame, after=token if key[0] else None)
+        for to, frame in shared.beats.take(env, own.name):
+            env.send(node_of(to), frame)
+        shared.timers.arm(env)
+
+    # Messages
+
+    def message(self, env: Env, source: str, message: Command) -> bool:
+        """Take a message of another host; False if it is none."""
+        if message.code not in (Request.GROUPS_MESSAGES, Request.GROUPS_BEATS):
+            return False
+        self._shared.enter(env)
+        sender, receiver = disks_of(message.fields)
+        replica = replica_name(source, sender)
+        if message.code == Request.GROUPS_MESSAGES:
+            messages = unpack_bundle(message.body)
+            for one in messages:
+                self._check(one)
+            if self.is_for_us(receiver):
+                for one in messages:
+                    self._take(one.group, replica, one.message)
+        else:
+            wall_ms, beats = unpack_beats(message)
+            for beat in beats:
+                self._check_group(beat.group)
+            if self.is_for_us(receiver):
+                self._clocks.heard(env, source, wall_ms)
+                self._take_beats(replica, beats, is_answer="answer" in message.fields)
+        return True
+
+    def is_for_us(self, disk: int) -> bool:
+        """Policy: whether messages for this disk are for the replicas on ours."""
+        return disk == self.disk
+
+    def _check(self, one: GroupMessage) -> None:
+        """Raise :class:`chaos.node.Malformed` before any message of a frame has had an effect."""
+        self._check_group(one.group)
+        check_cluster(one.message, self._options.cluster_id)
+        if one.message.code == Request.GROUP_REMOVED:
+            whole(one.message.fields, "index")
+            if unpack_members(one.message.body) is None:
+                raise Malformed("no membership stands in the message")
+        else:
+            numbers_of(one.message)
+
+    def _check_group(self, group: int) -> None:
+        if not self._machines.is_group(group):
+            raise Malformed(f"the cluster has no group {group}")
+
+    def _take(self, group: int, source: str, message: Command) -> None:
+        env, replica = self._env(group), self.replicas.get(group)
+        is_request = "answer" not in message.fields
+        is_word_of_leader = is_request and message.code in (Request.RAFT_APPEND, Request.RAFT_SNAPSHOT)
+        if replica is None and is_word_of_leader and self._may_join(group, numbers_of(message)["term"]):
+            replica = self._begin_log(env, group, ())
+        if replica is None:
+            return
+        if message.code == Request.GROUP_REMOVED:
+            members = unpack_members(message.body)
+            assert members is not None
+            self._learn_removal(env, group, source, whole(message.fields, "index"), members)
+            return
+        if is_request and message.code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
+            replica.pass_on_members(env, source)
+        try:
+            replica.message(env, source, message)
+        except Malformed:  # an entry or a snapshot that can't be applied: the messages before it have had effects
+            env.close(source)
+
+    def _may_join(self, group: int, term: int) -> bool:
+        """Return whether a leader's message makes a replica here: an old leader's makes none where one was removed."""
+        log = self.wal.logs.get(group)
+        return not isinstance(log, RaftLog) or term >= log.term
+
+    def _learn_removal(self, env: GroupEnv, group: int, source: str, index: int, members: Members) -> None:
+        if self.replicas[group].replica_policy.may_be_dropped(source, index, members):
+            self.remove(self._shared.env, group)
+
+    def _take_beats(self, source: str, beats: Sequence[Beat], *, is_answer: bool) -> None:
+        for beat in beats:
+            replica, env = self.replicas.get(beat.group), self._env(beat.group)
+            if is_answer and replica is not None:
+                replica.on_beat_answer(env, source, beat)
+            elif replica is not None:
+                env.beats.add(source, replica.on_beat(env, source, beat), answer=True)
+            elif not is_answer:
+                env.beats.add(source, Beat(beat.group, 0, beat.round, 0), answer=True)
