@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos import events
 from chaos.node import Env, Malformed, NodeSpec
+from reference.routing import Place, RouteServer
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
-from reference.wire.fields import as_object, item, optional_text, read_object, text, to_json, whole
+from reference.wire.fields import as_object, item, optional_text, read_object, text, whole
 
 MASTER_ID = 0
 #: What a name server remembers at most; a broker that registers more is refused.
@@ -128,41 +128,20 @@ class Routes:
                     del route.brokers[known.address]
 
 
-class NameServer:
+class NameServer(RouteServer):
     """A node. ``routes`` is the class of its table."""
 
     def __init__(self, spec: NodeSpec, *, routes: type[Routes] = Routes) -> None:
+        super().__init__()
         self.routes = routes()
         self._expire_ns = int(str(spec.options.get("expire_ms", 10_000))) * 1_000_000
-        self._traced: dict[str, tuple[int, dict[str, str]]] = {}
-        self._handlers = {
+        self._handlers |= {
             Request.REGISTER_BROKER: self._on_register,
             Request.UNREGISTER_BROKER: self._on_unregister,
-            Request.GET_ROUTEINFO_BY_TOPIC: self._on_route,
-            Request.GET_BROKER_CLUSTER_INFO: self._on_cluster,
-            Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._on_topics,
-            Request.DESCRIBE: self._on_describe,
         }
-
-    def takes(self, message: Command) -> bool:
-        """Return whether this is a request for a name server."""
-        return not message.is_response and message.code in self._handlers
 
     def start(self, env: Env) -> None:
         env.set_timer(SCAN, SCAN_NS)
-
-    def message(self, env: Env, source: str, message: Command) -> None:
-        if message.is_response:
-            return
-        handler = self._handlers.get(message.code)  # type: ignore[call-overload]
-        if handler is None:
-            remark = f"request code {message.code} is not for a name server"
-            answer = message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-        else:
-            answer = handler(env, source, message)
-        self._trace_changes(env)
-        if not message.is_oneway:
-            env.send(source, answer)
 
     def timer(self, env: Env, name: str) -> None:
         env.set_timer(SCAN, SCAN_NS)
@@ -175,14 +154,6 @@ class NameServer:
     def closed(self, env: Env, peer: str) -> None:
         self.routes.drop_source(peer)
         self._trace_changes(env)
-
-    def _trace_changes(self, env: Env) -> None:
-        for group, route in self.routes.groups.items():
-            now = (route.epoch, route.addresses())
-            if self._traced.get(group) != now:
-                self._traced[group] = now
-                brokers = sorted(now[1].values())
-                env.trace(events.Route(epoch=route.epoch, group=group, master=route.master, brokers=brokers))
 
     # Requests
 
@@ -209,43 +180,20 @@ class NameServer:
         self.routes.unregister(group, address, whole(fields, "brokerId", code=_CODE))
         return message.reply()
 
-    def _on_route(self, env: Env, source: str, message: Command) -> Command:
-        topic = text(message.fields, "topic", _CODE)
-        queues, brokers = [], []
-        for group, route in sorted(self.routes.groups.items()):
-            config = route.topics.get(topic)
-            if config is None or not route.brokers:
-                continue
-            brokers.append(_broker_data(group, route))
-            queues.append({"brokerName": group, **config})
-        if not queues:
-            return message.reply(Response.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for {topic}")
-        body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues, "topicQueueMappingByBroker": {}}
-        return message.reply(body=to_json(body))
+    # What clients ask for
 
-    def _on_cluster(self, env: Env, source: str, message: Command) -> Command:
-        table: dict[str, Any] = {}
-        clusters: dict[str, list[str]] = {}
-        for group, route in sorted(self.routes.groups.items()):
-            if route.brokers:
-                table[group] = _broker_data(group, route)
-                clusters.setdefault(route.cluster, []).append(group)
-        return message.reply(body=to_json({"brokerAddrTable": table, "clusterAddrTable": clusters}))
-
-    def _on_topics(self, env: Env, source: str, message: Command) -> Command:
-        found = {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
-        return message.reply(body=to_json({"topicList": sorted(found)}))
-
-    def _on_describe(self, env: Env, source: str, message: Command) -> Command:
-        return message.reply(body=to_json(self.describe()))
-
-    def describe(self) -> dict[str, Any]:
-        """Return what this name server says of itself."""
-        routes = {
-            group: {"master": route.master, "epoch": route.epoch, "brokers": sorted(route.brokers)}
-            for group, route in sorted(self.routes.groups.items())
+    def places(self) -> dict[str, Place]:
+        return {
+            group: Place(route.cluster, route.epoch, route.master, route.addresses())
+            for group, route in self.routes.groups.items()
         }
-        return {"routes": routes}
+
+    def queues_of(self, topic: str) -> dict[str, Mapping[str, Any]]:
+        known = {group: route for group, route in self.routes.groups.items() if route.brokers}
+        return {group: route.topics[topic] for group, route in known.items() if topic in route.topics}
+
+    def topics(self) -> set[str]:
+        return {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
 
 
 def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:
@@ -263,8 +211,3 @@ def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:
         asked = as_object(config, _CODE)
         topics[topic] = {key: item(asked, key, int, default, _CODE) for key, default in _TOPIC_CONFIG.items()}
     return item(version, "stateVersion", int, 0, _CODE), topics
-
-
-def _broker_data(group: str, route: Route) -> dict[str, Any]:
-    known = {"brokerName": group, "cluster": route.cluster, "enableActingMaster": False}
-    return {"brokerAddrs": route.addresses(), **known}

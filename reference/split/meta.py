@@ -257,6 +257,7 @@ class Meta(CatalogServer):
         owners = {slice_name(number): cluster.owner(number) for number in range(self.state.slices)}
         groups = cluster.groups()
         return super().describe(env) | {
+            "incarnation": env.incarnation,
             "revision": self.catalog.revision,
             "brokers": {broker.name: {"life": broker.life, "state": broker.state} for broker in cluster.brokers()},
             "stores": {store.name: {"disk": store.disk, "state": store.state} for store in cluster.stores()},
