@@ -518,6 +518,7 @@ class FinalObject(FinalRow):
 
     key: Annotated[str, "of the object"]
     size: Annotated[int, "bytes"]
+    digest: Annotated[str, "BLAKE2b-128 of them, in hex"]
 
 
 @rows("", "fault")
