@@ -160,6 +160,47 @@ def leased(it: History, *cut_off: str) -> None:
     it.complete(it.invoke("read", value={"object": "o", "to": "controller-0"}), node="controller-0")
 
 
+def opens(it: History, *brokers: str) -> None:
+    for epoch, broker in enumerate(brokers, 1):
+        it.trace(broker, "opened", epoch=epoch, value={"slice": "slice-0", "life": epoch, "ends": {}})
+
+
+def append_applied(it: History, reason: str | None) -> None:
+    for store in ("store-0", "store-1"):
+        value = {"group": 3, "log_index": 8, "end": 90, "crc": 1, "accepted": reason is None, "reason": reason}
+        it.trace(store, "group_append", epoch=1, position=7, value=value)
+
+
+def members(it: History, *voters: list[str]) -> None:
+    for index, those in enumerate(voters):
+        it.trace("store-0", "members", position=index, value={"group": 1, "voters": those, "learners": []})
+
+
+def held(it: History, source: str) -> None:
+    it.trace("store-0", "held", position=0, value={"group": 1, "topic": 4, "end": 9, "digest": "00", "source": source})
+
+
+def trimmed(it: History, newest_ms: int) -> None:
+    for store in ("store-0", "store-1"):
+        it.trace(store, "trim", value={"group": 1, "log_index": 5, "topic": 4, "newest_ms": newest_ms})
+
+
+def learned(it: History, wait_s: float) -> None:
+    it.trace("store-0", "map_view", value={"revision": 1, "groups": {}})
+    it.trace("broker-0", "map_view", value={"revision": 2, "groups": {"1": 5}})
+    it.wait(wait_s)
+    it.trace("store-0", "map_view", value={"revision": 2, "groups": {"1": 5}})
+
+
+def sent_while_down(it: History, *down: str) -> None:
+    for meta in ("meta-0", "meta-1"):
+        it.trace(meta, "raft", epoch=1, value={"role": "follower"})
+    it.trace("store-0", "raft", epoch=1, value={"role": "leader", "group": 1})
+    it.inject("bang", *down, effects={"takes_down": [*down]})
+    it.wait(3)
+    it.send(0)
+
+
 #: Goal → what reaches it, and what comes close.
 STORIES: dict[str, tuple[Story, Story]] = {
     "answer a term late": (lambda it: answered(it, 1), lambda it: answered(it, 2)),
@@ -178,9 +219,16 @@ STORIES: dict[str, tuple[Story, Story]] = {
     "epoch skipped": (lambda it: roles(it, 3), lambda it: roles(it, 2)),
     "group silent through a switch": (lambda it: silent(it, 2), lambda it: silent(it, 0.2)),
     "group without master": (lambda it: entry(it, 1, type="masterless"), begun),
+    "group trimmed": (lambda it: trimmed(it, 1000), lambda it: trimmed(it, -1)),
+    "map learned late": (lambda it: learned(it, 1.1), lambda it: learned(it, 0.9)),
+    "old owner refused": (lambda it: append_applied(it, "fenced"), lambda it: append_applied(it, None)),
     "orphan collected": (
         lambda it: it.trace("store-0", "store_delete", value={"outcome": "deleted"}),
         lambda it: it.trace("store-0", "store_delete", value={"outcome": "absent"}),
+    ),
+    "owner returned": (
+        lambda it: opens(it, "broker-0", "broker-1", "broker-0"),
+        lambda it: opens(it, "broker-0", "broker-1", "broker-2"),
     ),
     "read under a lease": (
         lambda it: leased(it, "controller-0"),
@@ -189,13 +237,30 @@ STORIES: dict[str, tuple[Story, Story]] = {
     "read from tier": (lambda it: it.pull(0, 0, source="tier"), lambda it: it.pull(0, 0)),
     "records lost in a crash": (lambda it: crash(it, 100), lambda it: crash(it, 200)),
     "replica damaged": (lambda it: it.trace("broker-0", "damaged"), lambda it: it.trace("broker-0", "start")),
+    "replica made again": (
+        lambda it: members(it, ["store-0#1", "store-1#2"], ["store-0#1", "store-1#9"]),
+        lambda it: members(it, ["store-0#1", "store-1#2"], ["store-0#1"]),
+    ),
     "retention during bootstrap": (
         lambda it: joining(it, "retention"),
         lambda it: joining(it, "retention", after=True),
     ),
+    "segment copied": (lambda it: held(it, "tier"), lambda it: held(it, "made")),
     "send of unknown outcome": (lambda it: it.send(0, type="info"), lambda it: it.send(0, type="fail")),
+    "sent without controllers": (
+        lambda it: sent_while_down(it, "meta-0", "meta-1"),
+        lambda it: sent_while_down(it, "meta-0", "store-0"),
+    ),
+    "slice taken over": (
+        lambda it: opens(it, "broker-0", "broker-0", "broker-1"),
+        lambda it: opens(it, "broker-0", "broker-0"),
+    ),
     "slow replica left the set": (lambda it: leaves(it, "slows"), lambda it: leaves(it, "slows", "takes_down")),
     "stale set refused": (lambda it: refused(it, 2001), lambda it: refused(it, 2001, "elect")),
+    "store emptied": (
+        lambda it: members(it, ["store-0#1", "store-1#2"], ["store-0#1", "store-2#3"]),
+        lambda it: members(it, ["store-0#1", "store-1#2"], ["store-0#1", "store-1#9"]),
+    ),
     "switch named a lagging replica": (lambda it: switch_to(it, "broker-2"), lambda it: switch_to(it, "broker-1")),
     "term ended over slow links": (lambda it: leaders(it, "slows"), lambda it: leaders(it, "slows", "isolates")),
     "tier trimmed": (
