@@ -11,7 +11,7 @@ from reference.wire.codec import RemotingCodec
 
 #: Role → module and class of its node. Modules are imported when a node of that role is built.
 ROLES = {
-    "meta": ("reference.split.meta", "Meta"),
+    "meta": ("reference.split.meta.node", "Meta"),
     "store": ("reference.split.store", "Store"),
     "broker": ("reference.split.broker", "Broker"),
     "nameserver": ("reference.split.nameserver", "NameServer"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from chaos.node import NodeSpec
 from reference.split import build
-from reference.split.meta import Meta
+from reference.split.meta.node import Meta
 from reference.split.view import Cluster
 from reference.wire.codes import Request
 from reference.wire.command import ONEWAY, Command

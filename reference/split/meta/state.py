@@ -15,7 +15,7 @@ from reference.controller.replicas import Outcome
 from reference.metadata.catalog import ANY, Catalog
 from reference.split import names
 from reference.split.layout import check_layout, slice_name
-from reference.split.meta_entries import KEEP
+from reference.split.meta.entries import KEEP
 from reference.split.names import DRAINING, GONE, UP, Broker, Group, Owner, Store, Topic
 from reference.split.view import Cluster
 from reference.wire.codes import Response

@@ -21,10 +21,10 @@ from reference.metadata.catalog import ANY, Catalog, read_entries, split
 from reference.metadata.serving import CatalogServer
 from reference.raft.messages import check_cluster
 from reference.split import names
-from reference.split.deciding import Decisions, Entry
 from reference.split.layout import slice_name
-from reference.split.meta_entries import KEEP, check_entry
-from reference.split.meta_state import ClusterCatalog, ClusterState
+from reference.split.meta.deciding import Decisions, Entry
+from reference.split.meta.entries import KEEP, check_entry
+from reference.split.meta.state import ClusterCatalog, ClusterState
 from reference.split.options import layout_of, names_of, number_of
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command

@@ -1,7 +1,7 @@
 """What meta's leader decides by itself: whose life is over, who owns a slice, which stores hold a group.
 
 Who was heard when is one node's memory and stands in no log; it only makes entries that end a life, or call a store
-gone or back. All else is decided by the catalog alone (:mod:`reference.split.placement`).
+gone or back. All else is decided by the catalog alone (:mod:`reference.split.meta.placement`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reference.split import placement
-from reference.split.meta_state import MAX_NODES
+from reference.split.meta import placement
+from reference.split.meta.state import MAX_NODES
 from reference.split.names import DRAINING, GONE, Broker, Store
 from reference.split.view import Cluster
 
