@@ -174,7 +174,7 @@ class Split:
         """Return the nodes in the order of their start; brokers and name servers have no disk."""
         options = self.options
         timeouts = {"broker_timeout_ms": options.broker_timeout_ms, "store_timeout_ms": options.store_timeout_ms}
-        metas = {"replicas": options.replicas, **timeouts, **options.meta_options}
+        metas = {"replicas": options.replicas, "birth_stores": options.stores, **timeouts, **options.meta_options}
         stores = {"objectstore": self.tier[0], "segment_bytes": options.segment_bytes, **options.store_options}
         brokers = {"cluster": CLUSTER, **options.broker_options}
         nameservers = {"cluster": CLUSTER, **options.nameserver_options}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from chaos.driver import Network, Record
@@ -91,8 +92,14 @@ def _record_one(node: str, one: Any, queues: Mapping[tuple[str, int], int], reco
 
 
 async def collect_tier(network: Network, node: str, record: Record) -> bool:
-    """Record the keys of all objects; return whether these are all."""
+    """Record all objects, each with the hash of its bytes; return whether these are all."""
     sizes, whole = await list_objects(network, node)
     for key, size in sizes.items():
-        record("final", f="object", value={"key": key, "size": size})
+        fields = {"key": key, "request": "collect"}
+        answer = await fetch(network, node, Command(code=Request.STORE_GET, fields=fields))
+        if answer is None:
+            return False
+        if answer.code == Response.SUCCESS:  # else it was deleted meanwhile
+            digest = blake2b(answer.body, digest_size=16).hexdigest()
+            record("final", f="object", value={"key": key, "size": size, "digest": digest})
     return whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,8 @@ def test_it_collects_each_replica_with_its_records_and_all_objects() -> None:
                 return as_json(state if message.fields["group"] == str(group) else {**state, "end": 100})
             case Request.READ_LOG:
                 return Command(code=0, flags=1, body=data)
+            case Request.STORE_GET:
+                return Command(code=0, flags=1, body=b"segment")
             case _:
                 return as_json([["seg/1", 7]])
 
@@ -200,7 +203,9 @@ def test_it_collects_each_replica_with_its_records_and_all_objects() -> None:
     ]
     (shown,) = (row for row in rows if row["f"] == "group" and row["node"] == "store-1" and row["position"] > 100)
     assert shown["epoch"] == 4 and shown["value"]["group"] == group and shown["value"]["replica"] == "store-0#5"
-    assert [row["value"] for row in rows if row["f"] == "object"] == [{"key": "seg/1", "size": 7}]
+    assert [row["value"] for row in rows if row["f"] == "object"] == [
+        {"key": "seg/1", "size": 7, "digest": blake2b(b"segment", digest_size=16).hexdigest()}
+    ]
 
 
 def test_brokers_and_name_servers_have_no_disk() -> None:
