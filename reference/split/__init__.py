@@ -13,7 +13,7 @@ from reference.wire.codec import RemotingCodec
 ROLES = {
     "meta": ("reference.split.meta.node", "Meta"),
     "store": ("reference.split.store", "Store"),
-    "broker": ("reference.split.broker", "Broker"),
+    "broker": ("reference.split.broker.node", "Broker"),
     "nameserver": ("reference.split.nameserver", "NameServer"),
     "objectstore": ("reference.objectstore.node", "ObjectStore"),
 }

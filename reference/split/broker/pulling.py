@@ -7,13 +7,13 @@ from __future__ import annotations
 from chaos.node import Env
 from reference.broker.pulls import Pull, PullRequests
 from reference.broker.records import with_queue
-from reference.split.asking import Stores
-from reference.split.owned import OwnedSlice
-from reference.split.queues import OpenQueue
-from reference.split.reading import Found, Read
+from reference.split.broker.asking import Stores
+from reference.split.broker.owned import OwnedSlice
+from reference.split.broker.queues import OpenQueue
+from reference.split.broker.reading import Found, Read
+from reference.split.broker.serving import identity_fields, unconfirmed
+from reference.split.broker.slices import Slices
 from reference.split.requests import ANYWHERE, LOCAL_ONLY, TIER_ONLY
-from reference.split.serving import identity_fields, unconfirmed
-from reference.split.slices import Slices
 from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import text, whole

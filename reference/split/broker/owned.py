@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from chaos import events
 from chaos.node import Env
-from reference.split.appending import Appends
-from reference.split.asking import Stores
-from reference.split.committing import Commits
-from reference.split.confirming import Confirms
+from reference.split.broker.appending import Appends
+from reference.split.broker.asking import Stores
+from reference.split.broker.committing import Commits
+from reference.split.broker.confirming import Confirms
+from reference.split.broker.queues import OpenQueue, TailCache
 from reference.split.layout import slice_name
 from reference.split.names import Owner
-from reference.split.queues import OpenQueue, TailCache
 from reference.split.requests import FenceAnswer, FenceRequest
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from chaos.node import Env, Malformed
 from reference.broker.records import BadRecord, Record, decode
-from reference.split.asking import Outcome, Stores
-from reference.split.queues import OpenQueue
+from reference.split.broker.asking import Outcome, Stores
+from reference.split.broker.queues import OpenQueue
 from reference.split.requests import ANYWHERE, TIER_ONLY, ReadAnswer, ReadRequest
 from reference.wire.codes import Response
 from reference.wire.command import Command

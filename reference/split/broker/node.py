@@ -16,15 +16,15 @@ from chaos import events
 from chaos.node import Env, NodeSpec
 from reference.broker.clients import Clients
 from reference.broker.parts import Refused
-from reference.split.asking import Stores
+from reference.split.broker.asking import Stores
+from reference.split.broker.owned import GroupParts, OwnedSlice
+from reference.split.broker.pulling import Pulls
+from reference.split.broker.serving import QueueRequests
+from reference.split.broker.slices import Slices
+from reference.split.broker.topics import Topics
 from reference.split.calls import Calls
 from reference.split.joining import Joining, Metas
 from reference.split.options import layout_of, names_of, number_of
-from reference.split.owned import GroupParts, OwnedSlice
-from reference.split.pulling import Pulls
-from reference.split.serving import QueueRequests
-from reference.split.slices import Slices
-from reference.split.topics import Topics
 from reference.split.view import ClusterFollower
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from chaos.node import Env
 from reference.broker.parts import Refused
-from reference.split.asking import Outcome
+from reference.split.broker.asking import Outcome
+from reference.split.broker.owned import GroupParts, OpenGroup, OwnedSlice
+from reference.split.broker.queues import OpenQueue
 from reference.split.layout import group_of, groups_in, number_at, numbers_in, slice_name, slice_number
 from reference.split.names import Owner
-from reference.split.owned import GroupParts, OpenGroup, OwnedSlice
-from reference.split.queues import OpenQueue
 from reference.split.requests import FenceAnswer
 from reference.split.view import Cluster
 from reference.wire.codes import Request, Response

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env
-from reference.split.asking import Outcome, Stores
+from reference.split.broker.asking import Outcome, Stores
 from reference.split.requests import ConfirmAnswer, ConfirmRequest
 from reference.wire.codes import Response
 

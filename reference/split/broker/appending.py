@@ -18,9 +18,9 @@ from chaos.node import Env
 from reference.broker.parts import Refused
 from reference.broker.records import message_id
 from reference.broker.sends import PendingRequest, SendRequest
-from reference.split.asking import Outcome, Stores
+from reference.split.broker.asking import Outcome, Stores
+from reference.split.broker.queues import OpenQueue
 from reference.split.entries import physical_offset
-from reference.split.queues import OpenQueue
 from reference.split.requests import MAX_POSITION, AppendAnswer, AppendRequest
 from reference.wire.codes import Response
 from reference.wire.command import Command

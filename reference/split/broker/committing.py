@@ -14,7 +14,7 @@ from chaos.node import Env
 from reference.broker.parts import Refused
 from reference.broker.queues import MAX_OFFSETS
 from reference.broker.sends import PendingRequest
-from reference.split.asking import Outcome, Stores
+from reference.split.broker.asking import Outcome, Stores
 from reference.split.requests import CommitRequest
 from reference.wire.codes import Response
 from reference.wire.command import Command

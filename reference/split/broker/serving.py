@@ -10,11 +10,11 @@ from collections.abc import Callable
 from chaos.node import Env
 from reference.broker.parts import Refused
 from reference.broker.sends import PendingRequest, SendRequest
-from reference.split.asking import Stores
-from reference.split.owned import OpenGroup
-from reference.split.queues import OpenQueue
-from reference.split.reading import Found, Read
-from reference.split.slices import Slices
+from reference.split.broker.asking import Stores
+from reference.split.broker.owned import OpenGroup
+from reference.split.broker.queues import OpenQueue
+from reference.split.broker.reading import Found, Read
+from reference.split.broker.slices import Slices
 from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import text, whole
