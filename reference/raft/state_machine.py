@@ -37,6 +37,7 @@ class StateMachine(Protocol):
 
     def members_changed(self, env: Env, index: int, members: Members) -> None:
         """Take note that a membership is committed: this entry's."""
+        return
 
     def may_compact(self) -> bool:
         """Return whether the entries applied so far may be dropped: all that a snapshot of now leaves to files is on
@@ -58,3 +59,4 @@ class StateMachine(Protocol):
 
     def synced(self, env: Env, token: int) -> None:
         """Take note that a sync of files of its own has ended."""
+        return

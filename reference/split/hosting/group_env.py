@@ -14,8 +14,8 @@ from chaos import events
 from chaos.events import Event
 from chaos.node import Address, Disk, Env, Message
 from reference.raft.roles import HEARTBEAT
-from reference.split.beats import Beats
-from reference.split.bundles import GroupMessage, node_of
+from reference.split.hosting.beats import Beats
+from reference.split.hosting.bundles import GroupMessage, node_of
 from reference.wire.command import Command
 
 #: The node's one timer for all groups.

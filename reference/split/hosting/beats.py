@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env, Malformed
-from reference.split.bundles import header
+from reference.split.hosting.bundles import header
 from reference.wire.codes import Request
 from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import whole

@@ -18,11 +18,11 @@ from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.state_machine import Proposed, StateMachine
 from reference.raft.wal import Wal
-from reference.split.beats import Beat, Clocks, unpack_beats
-from reference.split.bundles import GroupMessage, disks_of, node_of, pack_bundles, unpack_bundle
-from reference.split.group_env import GROUPS_TIMER, GroupEnv, Shared
+from reference.split.hosting.beats import Beat, Clocks, unpack_beats
+from reference.split.hosting.bundles import GroupMessage, disks_of, node_of, pack_bundles, unpack_bundle
+from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared
+from reference.split.hosting.replica import Replica, ReplicaPolicy
 from reference.split.names import replica_name
-from reference.split.replica import Replica, ReplicaPolicy
 from reference.wire.codes import Request
 from reference.wire.command import Command
 from reference.wire.fields import whole

@@ -9,8 +9,8 @@ from reference.raft.peer import Peer
 from reference.raft.policy import RaftPolicy
 from reference.raft.sending import Sender
 from reference.raft.state import FOLLOWER
-from reference.split.beats import Beat
-from reference.split.group_env import GroupEnv
+from reference.split.hosting.beats import Beat
+from reference.split.hosting.group_env import GroupEnv
 from reference.wire.codes import Request
 
 
