@@ -41,6 +41,11 @@ def split_replica(name: str) -> tuple[str, int]:
     return node, int(disk)
 
 
+def node_of(replica: str) -> str:
+    """Return the store that a replica is on. Raises :class:`chaos.node.Malformed`."""
+    return split_replica(replica)[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """``life``: its incarnation; ``nonce``: the word that it registered with, "" when that life is over."""
@@ -162,6 +167,14 @@ def check_replicas(names: Sequence[str]) -> None:
         raise Malformed("a store is to hold two replicas of a group")
 
 
+def check_members(voters: Sequence[str], learners: Sequence[str]) -> None:
+    """Raise :class:`chaos.node.Malformed` for what is no membership of a group."""
+    for name in (*voters, *learners):
+        split_replica(name)
+    if not voters or len({*voters, *learners}) != len(voters) + len(learners):
+        raise Malformed(f"{len(voters)} voters and {len(learners)} learners are no group")
+
+
 def check_entry(entry: Entry) -> None:
     """Raise :class:`chaos.node.Malformed` for an entry that meta never writes, though its value has the right form."""
     value = entry.value
@@ -175,8 +188,7 @@ def check_entry(entry: Entry) -> None:
         check_group(entry.name)
         check_replicas(value["birth"])
         check_replicas(value["wanted"])
-        for name in (*value["voters"], *value["learners"]):
-            split_replica(name)
+        check_members(value["voters"], value["learners"])
     elif value.get("state", UP) not in (UP, DRAINING, GONE):
         raise Malformed(f"{entry.kind} {entry.name[:80]!r} is {value['state'][:80]!r}")
 

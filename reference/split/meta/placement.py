@@ -120,7 +120,7 @@ def _leaving(cluster: Cluster, group: Group) -> str | None:
 def _replaced(cluster: Cluster, group: Group, leaving: str, loads: Counter[str]) -> list[str] | None:
     """Return the wanted members with another one instead of ``leaving``; None where no store can take its place."""
     staying = [name for name in group.wanted if name != leaving]
-    nodes = {names.split_replica(name)[0] for name in staying}
+    nodes = {names.node_of(name) for name in staying}
     able = [store for store in cluster.stores() if store.may_hold and store.name not in nodes]
     if not able:
         return None
@@ -136,17 +136,17 @@ def _best(stores: Sequence[Store], loads: Mapping[str, int], zones: set[str]) ->
 
 
 def _replica_counts(groups: Iterable[Group]) -> Counter[str]:
-    return Counter(names.split_replica(name)[0] for group in groups for name in group.wanted)
+    return Counter(names.node_of(name) for group in groups for name in group.wanted)
 
 
 def _is_fit(cluster: Cluster, replica: str) -> bool:
     """Return whether a replica's store still has the disk that it was on, and may keep it."""
-    store = cluster.store(names.split_replica(replica)[0])
+    store = cluster.store(names.node_of(replica))
     return store is not None and store.replica == replica and store.may_hold
 
 
 def _is_lost(cluster: Cluster, replica: str) -> bool:
-    store = cluster.store(names.split_replica(replica)[0])
+    store = cluster.store(names.node_of(replica))
     return store is None or store.replica != replica or store.state == GONE
 
 

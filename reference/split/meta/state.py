@@ -211,7 +211,7 @@ class ClusterState:
         return self._put_group(Group(group.number, group.birth, voters, learners, entry["index"], group.wanted))
 
     def _may_hold(self, replica: str) -> bool:
-        store = self.cluster.store(names.split_replica(replica)[0])
+        store = self.cluster.store(names.node_of(replica))
         return store is not None and store.replica == replica and store.may_hold
 
     def _put_group(self, group: Group) -> Outcome:

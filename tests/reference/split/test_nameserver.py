@@ -108,7 +108,7 @@ def test_an_entry_that_meta_never_writes_is_not_believed() -> None:
     it = cluster()
     follower = it.nodes[NS].follower
     known = follower.view.revision
-    replicas = {"birth": [], "voters": [], "learners": [], "wanted": [], "index": 0}
+    replicas = {"birth": [], "voters": ["store-1#2"], "learners": [], "wanted": [], "index": 0}
     bad = [
         ["group", "x", 1, known + 1, replicas],
         ["group", "1", 1, known + 1, {**replicas, "voters": ["store-1"]}],
