@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,7 @@ async def take(network: Network, nodes: Sequence[str], record: Record | None = N
 
 
 async def describe(network: Network, node: str, record: Record | None = None) -> Snapshot:
-    """Ask one node; with ``record``, write ``poll`` rows of meta nodes and name servers, one before the others."""
+    """Ask one node; with ``record``, write two ``poll`` rows, before and after, of meta nodes and name servers."""
     kind = {"meta": "controller", "nameserver": "route"}.get(node.rpartition("-")[0], "")
     op = record("poll", type="invoke", f=kind, node=node) if record and kind else -1
     try:
@@ -121,18 +121,17 @@ async def describe(network: Network, node: str, record: Record | None = None) ->
     except (Failed, Unknown, ValueError):
         return {}
     if record and kind:
-        incarnation = snapshot.get("incarnation", -1)
-        for epoch, value in _shown(kind, snapshot):
-            record("poll", type="ok", op=op, f=kind, node=node, epoch=epoch, incarnation=incarnation, value=value)
+        epoch, incarnation = snapshot.get("term", -1), snapshot.get("incarnation", -1)
+        value = _shown(kind, snapshot)
+        record("poll", type="ok", op=op, f=kind, node=node, epoch=epoch, incarnation=incarnation, value=value)
     return snapshot
 
 
-def _shown(kind: str, snapshot: Snapshot) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the epoch and the value of each row that shows this snapshot."""
+def _shown(kind: str, snapshot: Snapshot) -> Mapping[str, Any]:
+    """Return what of a snapshot stands in the history."""
     if kind == "controller":
-        yield snapshot.get("term", -1), {name: snapshot.get(name) for name in ("role", "term", "leader", "commit")}
-    for slice_name, route in snapshot.get("routes", {}).items():
-        yield route.get("epoch", -1), {"group": slice_name, "master": route.get("master", "")}
+        return {name: snapshot.get(name) for name in ("role", "term", "leader", "commit")}
+    return {"masters": {name: route.get("master", "") for name, route in snapshot.get("routes", {}).items()}}
 
 
 def _node(replica: str) -> str:
