@@ -107,15 +107,16 @@ class Sealed(Law):
 
 
 def _same_everywhere(rows: Rows, found: Findings) -> None:
-    """Check that all replicas computed one hash of each segment; one whose disk a fault has harmed may find out here."""
+    """Check that all replicas computed one hash of each segment. Whose disk a fault has harmed may find out."""
     for segment, known in sealed(rows).items():
         sound = [one for one in known if not may_be_harmed(rows, rows.text("node", one.at))]
         for one in sound[1:]:
             if (one.digest, one.size) != (sound[0].digest, sound[0].size):
+                first, other = (rows.text("node", report.at) for report in (sound[0], one))
                 found.add(
                     SEGMENTS_DIFFER,
-                    f"{str(segment).capitalize()} has the hash {one.digest} ({one.size} bytes) at {rows.text('node', one.at)}, and "
-                    f"{sound[0].digest} ({sound[0].size} bytes) at {rows.text('node', sound[0].at)}.",
+                    f"{str(segment).capitalize()} has the hash {one.digest} ({one.size} bytes) at {other}, and "
+                    f"{sound[0].digest} ({sound[0].size} bytes) at {first}.",
                     *_indices(rows, sound[0].at, one.at),
                 )
 
