@@ -45,7 +45,11 @@ class ClusterState:
         """Return the number of a new life, disk or topic: one that the log gives away once."""
         return self.catalog.revision + 1
 
-    def next_epoch(self, owner: Owner) -> int:
+    def next_life(self, known: Broker | None) -> int:
+        """Return the life of a broker that registers: one of its own, whatever was known of the broker."""
+        return self.next_number()
+
+    def next_epoch(self, owner: Owner, broker: str) -> int:
         """Return the epoch with which a slice changes its owner: no two owners of a slice ever have the same one."""
         return owner.epoch + 1
 
@@ -101,7 +105,7 @@ class ClusterState:
         if known is None and len(self.cluster.brokers()) >= MAX_NODES:
             return Outcome(Response.NO_PERMISSION, f"there are {MAX_NODES} brokers already")
         state = DRAINING if known is not None and known.state == DRAINING else UP
-        return self._put_broker(Broker(name, self.next_number(), nonce, state))
+        return self._put_broker(Broker(name, self.next_life(known), nonce, state))
 
     def _register_store(self, entry: Mapping[str, Any]) -> Outcome:
         name, word = entry["node"], entry["word"]
@@ -163,13 +167,13 @@ class ClusterState:
         broker, life = self.cluster.broker(entry["broker"]), entry["life"]
         if not self.may_own(broker, life) or (owner.broker, owner.life) == (entry["broker"], life):
             return _stale(f"life {life} of {entry['broker']} can't become the owner")
-        return self._put_owner(Owner(owner.name, entry["broker"], life, self.next_epoch(owner)))
+        return self._put_owner(Owner(owner.name, entry["broker"], life, self.next_epoch(owner, entry["broker"])))
 
     def _orphaned(self, entry: Mapping[str, Any]) -> Outcome:
         owner = self._known_owner(entry)
         if owner is None or not owner.broker or self.cluster.is_current(owner):
             return _stale(f"{slice_name(entry['slice'])} has a living owner, or another epoch than {entry['after']}")
-        return self._put_owner(Owner(owner.name, "", 0, self.next_epoch(owner)))
+        return self._put_owner(Owner(owner.name, "", 0, self.next_epoch(owner, "")))
 
     def _known_owner(self, entry: Mapping[str, Any]) -> Owner | None:
         """Return the owner that a decision was made about; None if there has been another one since."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reference.split.mutants import MUTANTS
 from reference.wire.codes import Request, Response
 from tests.reference.split.meta_world import METAS, MetaWorld
 
@@ -280,3 +281,32 @@ def test_a_member_begins_again_at_a_snapshot() -> None:
     it.beat(3000)
     assert it.nodes[away].raft.log.snapshot_index > 8
     assert it.nodes[away].catalog.entries == it.nodes[it.leader].catalog.entries
+
+
+# Planted bugs
+
+
+def test_a_planted_bug_takes_the_place_of_one_decision() -> None:
+    assert [planted.name for planted in MUTANTS if "meta" not in planted.parts] == []
+    it = MetaWorld(mutant="epoch-used-again")
+    it.register("broker-0")
+    it.beat(500)
+    it.register("broker-1")
+    it.beat(500)
+    for name in ("broker-1", "broker-0"):
+        it.die(name, silently=False)
+        it.beat(300)
+        it.register(name, "again")
+        it.beat(1000)
+    epochs: dict[str, list[int]] = {}
+    for row in it.entries("owner"):
+        epochs.setdefault(row["name"], []).append(row["value"]["epoch"])
+    assert any(len(set(found)) < len(found) for found in epochs.values())
+    twice = MetaWorld(mutant="two-lives-one-node")
+    assert twice.register("broker-0", "first") == twice.register("broker-0", "second")
+    dead = MetaWorld(mutant="given-to-the-dead")
+    dead.register("broker-0")
+    dead.beat(500)
+    dead.die("broker-0", silently=False)
+    dead.beat(5000)
+    assert dead.owners() == [("broker-0", 1)] * 2
