@@ -18,7 +18,7 @@ from reference.raft.members import Members
 from reference.raft.membership import Membership
 from reference.raft.policy import RaftPolicy
 from reference.raft.state_machine import Proposed
-from reference.raft.wal import Wal
+from reference.raft.storage.wal import Wal
 
 
 class HeartbeatsKept(Gathered):

@@ -1,5 +1,5 @@
 """The durable half of a Raft member: term, vote, snapshot and entries, as one numbered log in a file of logs
-(:mod:`~reference.raft.wal`).
+(:mod:`~reference.raft.storage.wal`).
 
 An entry whose index stands there already replaces it and all behind it. A member that has the file to itself begins the
 next one with each snapshot; in a file that many share, a snapshot is one more record.
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
-from reference.raft.aside import Aside
-from reference.raft.records import BORN, ENTRY, GONE, PIECE, SNAPSHOT, STATE
-from reference.raft.wal import Wal
+from reference.raft.storage.aside import Aside
+from reference.raft.storage.records import BORN, ENTRY, GONE, PIECE, SNAPSHOT, STATE
+from reference.raft.storage.wal import Wal
 
 _PLACE = struct.Struct(">QQ")  # index, term
 _TERM = struct.Struct(">Q")
@@ -227,7 +227,7 @@ class RaftLog:
         aside = self._aside
         assert aside is not None
         record = (PIECE, piece) if aside.size else (SNAPSHOT, _PLACE.pack(aside.index, aside.term) + piece)
-        token = aside.write(self.wal, disk, (self.number, *record))
+        token = aside.write(disk, (self.number, *record))
         aside.crc = crc32(piece, aside.crc)
         self._aside_syncs[token] = aside
 

@@ -17,7 +17,7 @@ from reference.raft.messages import check_cluster, numbers_of
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.state_machine import Proposed, StateMachine
-from reference.raft.wal import Wal
+from reference.raft.storage.wal import Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
 from reference.split.hosting.bundles import GroupMessage, disks_of, node_of, pack_bundles, unpack_bundle
 from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared

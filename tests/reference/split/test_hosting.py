@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from chaos.node import Malformed
-from reference.raft import rewriting, wal
+from reference.raft.storage import rewriting, wal
 from reference.split.hosting.beats import Beat, Clocks
 from reference.wire.codes import Request
 from reference.wire.command import Command

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 from zlib import crc32
+
+from chaos.node import Disk
 
 #: So begin the paths of its files.
 PREFIX = "raft/log."
@@ -18,15 +21,43 @@ _NAMES_LOG = 0x80
 Record = tuple[int, int, bytes]
 
 
-def frames(records: Iterable[Record], checksum: int) -> tuple[bytes, int]:
-    """Return records as they stand in the file behind one that has this checksum, and the checksum of the last."""
-    made = []
+class Log(Protocol):
+    """One of the logs in the file."""
+
+    @property
+    def number(self) -> int: ...
+
+    def clear(self) -> None:
+        """Forget everything, before a file is loaded."""
+
+    def take(self, kind: int, payload: bytes) -> bool:
+        """Take over a record of the file; False if it does not fit to those before it."""
+
+    def live(self) -> Iterable[tuple[int, bytes]]:
+        """Return the records that make up the whole present state."""
+
+    def live_bytes(self) -> int: ...
+
+    def sync_began(self, token: int) -> None:
+        """Note that all that was written so far is durable once this sync ends."""
+
+    def sync_ended(self, token: int) -> None: ...
+
+    def moved(self) -> None:
+        """Count nothing as durable before a sync that begins from now on: the state stands in another file."""
+
+
+def write_records(disk: Disk, file: int, size: int, checksum: int, records: Iterable[Record]) -> tuple[int, int]:
+    """Write records at the end of a file, which has this size and ends with this checksum; return the new ones."""
+    frames = []
     for number, kind, payload in records:
         if number:
             kind, payload = kind | _NAMES_LOG, _LOG.pack(number) + payload
         checksum = _chain(checksum, kind, payload)
-        made.append(_HEAD.pack(len(payload), checksum, kind) + payload)
-    return b"".join(made), checksum
+        frames.append(_HEAD.pack(len(payload), checksum, kind) + payload)
+    data = b"".join(frames)
+    disk.write(path_of(file), size, data)
+    return size + len(data), checksum
 
 
 def sound_records(data: bytes) -> Iterator[tuple[Record, int, int]]:

@@ -7,49 +7,32 @@ removed once the new one is durable. Recovery takes the newest file whose seal i
 unless less is left than was surely synced (:mod:`~reference.raft.bound`).
 
 A member that has the file to itself begins the next one with each snapshot (:meth:`Wal.next_file`). A file that many
-share gets snapshots as records, and is rewritten beside (:mod:`~reference.raft.rewriting`) once most of it is garbage.
+share gets snapshots as records, and is rewritten (:mod:`~reference.raft.storage.rewriting`) once most of it is garbage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from chaos.node import Disk, DiskFull, Env
 from reference.raft.bound import Bound, DamagedLog
-from reference.raft.records import PREFIX, SEAL, SNAPSHOT, Record, frames, number_of, path_of, sound_records
-from reference.raft.reserve import Reserve
-from reference.raft.rewriting import Rewriting
+from reference.raft.storage.records import (
+    PREFIX,
+    SEAL,
+    SNAPSHOT,
+    Log,
+    Record,
+    number_of,
+    path_of,
+    sound_records,
+    write_records,
+)
+from reference.raft.storage.reserve import Reserve
+from reference.raft.storage.rewriting import Rewriting
 
 #: A shared file below this is never rewritten.
 MIN_REWRITE_BYTES = 4 << 20
-
-
-class Log(Protocol):
-    """One of the logs in the file."""
-
-    @property
-    def number(self) -> int: ...
-
-    def clear(self) -> None:
-        """Forget everything, before a file is loaded."""
-
-    def take(self, kind: int, payload: bytes) -> bool:
-        """Take over a record of the file; False if it does not fit to those before it."""
-
-    def live(self) -> Iterable[tuple[int, bytes]]:
-        """Return the records that make up the whole present state."""
-
-    def live_bytes(self) -> int: ...
-
-    def sync_began(self, token: int) -> None:
-        """Note that all that was written so far is durable once this sync ends."""
-
-    def sync_ended(self, token: int) -> None: ...
-
-    def moved(self) -> None:
-        """Count nothing as durable before a sync that begins from now on: the state stands in another file."""
 
 
 @dataclass(slots=True)
@@ -111,7 +94,7 @@ class Wal:
         self.write(disk, [(log.number, kind, payload)])
         rewriting = self._rewriting
         if rewriting is not None:
-            self._try_to_rewrite(rewriting, lambda: rewriting.repeat(self, disk, (log.number, kind, payload)))
+            self._try_to_rewrite(rewriting, lambda: rewriting.repeat(disk, (log.number, kind, payload)))
         elif self.is_shared and self.size >= self._look_at:
             self._rewrite_if_due(disk)
 
@@ -119,18 +102,12 @@ class Wal:
         """Write records at the end of the present file."""
         data = list(records)
         try:
-            self.size, self.checksum = self.write_at(disk, self.file, self.size, self.checksum, data)
+            self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, data)
         except DiskFull:
             if not self.reserve.give_up(disk):
                 raise
-            self.size, self.checksum = self.write_at(disk, self.file, self.size, self.checksum, data)
+            self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, data)
         self.is_dirty = True
-
-    def write_at(self, disk: Disk, file: int, size: int, checksum: int, records: Iterable[Record]) -> tuple[int, int]:
-        """Write records at the end of a file; return its new size and checksum."""
-        data, checksum = frames(records, checksum)
-        disk.write(path_of(file), size, data)
-        return size + len(data), checksum
 
     def next_file(self, disk: Disk, head: tuple[int, int, int] | None = None) -> None:
         """Begin the next file with all that lives. ``head``: number, size and checksum of one whose beginning stands
@@ -159,14 +136,14 @@ class Wal:
         if self.size >= self._look_at:
             self.newest += 1
             rewriting = self._rewriting = Rewriting(self.newest, self.logs)
-            self._try_to_rewrite(rewriting, lambda: rewriting.go_on(self, disk))
+            self._try_to_rewrite(rewriting, lambda: rewriting.go_on(disk))
 
     def _go_on_rewriting(self, disk: Disk, rewriting: Rewriting) -> None:
         """Write more of the next file; once all that lives stands in it, let it take the place of this one."""
         if not rewriting.is_complete:
-            self._try_to_rewrite(rewriting, lambda: rewriting.go_on(self, disk))
+            self._try_to_rewrite(rewriting, lambda: rewriting.go_on(disk))
             return
-        self._try_to_rewrite(rewriting, lambda: rewriting.seal(self, disk))
+        self._try_to_rewrite(rewriting, lambda: rewriting.seal(disk))
         if self._rewriting is None:
             return
         self._rewriting = None

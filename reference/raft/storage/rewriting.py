@@ -9,13 +9,9 @@ more than one log's state beyond a fixed size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from chaos.node import Disk
-from reference.raft.records import SEAL, Record, path_of
-
-if TYPE_CHECKING:
-    from reference.raft.wal import Log, Wal
+from reference.raft.storage.records import SEAL, Log, Record, path_of, write_records
 
 STEP_BYTES = 256 * 1024
 
@@ -33,23 +29,23 @@ class Rewriting:
     def is_complete(self) -> bool:
         return not self._left
 
-    def go_on(self, wal: Wal, disk: Disk) -> None:
+    def go_on(self, disk: Disk) -> None:
         """Copy some more logs, and sync them by themselves."""
         end = self.size + STEP_BYTES
         while self._left and self.size < end:
             number = next(iter(self._left))
             log = self._left.pop(number)
-            self._write(wal, disk, [(number, kind, payload) for kind, payload in log.live()])
+            self._write(disk, [(number, kind, payload) for kind, payload in log.live()])
         self.token = disk.sync([path_of(self.file)])
 
-    def repeat(self, wal: Wal, disk: Disk, record: Record) -> None:
+    def repeat(self, disk: Disk, record: Record) -> None:
         """Write a record of a log that is copied already, or that is newer than this file."""
         if record[0] not in self._left:
-            self._write(wal, disk, [record])
+            self._write(disk, [record])
 
-    def seal(self, wal: Wal, disk: Disk) -> None:
+    def seal(self, disk: Disk) -> None:
         """Have this file count from now on."""
-        self._write(wal, disk, [(0, SEAL, b"")])
+        self._write(disk, [(0, SEAL, b"")])
 
-    def _write(self, wal: Wal, disk: Disk, records: list[Record]) -> None:
-        self.size, self.checksum = wal.write_at(disk, self.file, self.size, self.checksum, records)
+    def _write(self, disk: Disk, records: list[Record]) -> None:
+        self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, records)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.node import Disk
-from reference.raft.records import Record, path_of
-from reference.raft.wal import Wal
+from reference.raft.storage.records import Record, path_of, write_records
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,8 +25,8 @@ class Aside:
     def path(self) -> str:
         return path_of(self.file)
 
-    def write(self, wal: Wal, disk: Disk, record: Record) -> int:
+    def write(self, disk: Disk, record: Record) -> int:
         """Write the next record, and sync it by itself; return the token."""
-        self.size, self.checksum = wal.write_at(disk, self.file, self.size, self.checksum, [record])
+        self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, [record])
         self.token = disk.sync([self.path])
         return self.token
