@@ -12,7 +12,7 @@ from reference.wire.codec import RemotingCodec
 #: Role → module and class of its node. Modules are imported when a node of that role is built.
 ROLES = {
     "meta": ("reference.split.meta.node", "Meta"),
-    "store": ("reference.split.store", "Store"),
+    "store": ("reference.split.store.node", "Store"),
     "broker": ("reference.split.broker.node", "Broker"),
     "nameserver": ("reference.split.nameserver", "NameServer"),
     "objectstore": ("reference.objectstore.node", "ObjectStore"),

@@ -18,7 +18,8 @@ from reference.wire.command import NO_FIELDS, Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
 #: Groups of a cluster, and bytes that one may ever hold: a position and its group make one number of 64 bits.
-MAX_GROUPS, MAX_POSITION = 1 << 12, 1 << 40
+_POSITION_BITS = 40
+MAX_GROUPS, MAX_POSITION = 1 << 12, 1 << _POSITION_BITS
 #: So many bytes of records, and of topics, may one append hold.
 MAX_APPEND_BYTES, MAX_TOPICS = 8 << 20, 1 << 12
 #: So many bytes are read of a queue, or of a segment, in one answer.
@@ -39,6 +40,16 @@ REFUSALS = frozenset(
         Response.GROUP_OTHER,
     }
 )
+
+
+def physical_offset(group: int, position: int) -> int:
+    """Return what a record says of its place: unlike a position, it is the only one of its cluster."""
+    return group << _POSITION_BITS | position
+
+
+def place_of(physical: int) -> tuple[int, int]:
+    """Return the group and the position in a physical offset."""
+    return physical >> _POSITION_BITS, physical & (MAX_POSITION - 1)
 
 
 def natural(fields: Mapping[str, str], key: str, below: int = 1 << 62) -> int:

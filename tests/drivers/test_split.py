@@ -19,8 +19,8 @@ from drivers.split import EVENTS, Options, create
 from drivers.split.driver import Split
 from reference.broker import records
 from reference.objectstore.faults import TierFault
-from reference.split.entries import physical_offset
 from reference.split.layout import group_of, rank_of, slice_name, slice_of
+from reference.split.requests import physical_offset
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from tests.drivers.test_reference import ScriptedNetwork, as_json, run

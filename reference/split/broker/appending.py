@@ -20,8 +20,7 @@ from reference.broker.records import message_id
 from reference.broker.sends import PendingRequest, SendRequest
 from reference.split.broker.asking import Outcome, Stores
 from reference.split.broker.queues import OpenQueue
-from reference.split.entries import physical_offset
-from reference.split.requests import MAX_POSITION, AppendAnswer, AppendRequest
+from reference.split.requests import MAX_POSITION, AppendAnswer, AppendRequest, physical_offset
 from reference.wire.codes import Response
 from reference.wire.command import Command
 

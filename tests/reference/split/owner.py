@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from reference.broker.records import encode
-from reference.split.entries import Append, Fence, Seal, physical_offset
-from reference.split.group import Group
+from reference.split.requests import physical_offset
+from reference.split.store.entries import Append, Fence, Seal
+from reference.split.store.group import Group
 
 TOPICS: Mapping[str, int] = {"orders": 11, "audit": 12}
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from reference.broker.records import MAX_BODY_BYTES, decode_all
-from reference.split.entries import physical_offset
-from reference.split.requests import AppendAnswer, Commit
+from reference.split.requests import AppendAnswer, Commit, physical_offset
 from reference.wire.codes import Request, Response
 from tests.reference.split.broker_world import NOT_STORED, TOPIC_ID, UNKNOWN, BrokerWorld, Sent
 
@@ -284,6 +283,17 @@ def test_a_commit_whose_single_try_is_refused_and_one_that_never_left_are_not_st
     asked = [commit(world, 1), commit(world, 2)]
     world.refuse(world.take(Request.GROUP_COMMIT), Response.GROUP_FENCED, epoch=2)
     assert [world.code(one) for one in asked] == [NOT_STORED, NOT_STORED]
+
+
+def test_a_commit_that_the_group_has_no_room_for_is_refused_and_the_next_one_goes_on() -> None:
+    world = with_messages()
+    asked = [commit(world, 1), commit(world, 2)]
+    world.refuse(world.take(Request.GROUP_COMMIT), Response.GROUP_OTHER)
+    assert [world.code(one) for one in asked] == [Response.NO_PERMISSION, None]
+    world.cut(world.waiting(Request.GROUP_COMMIT)[0].to)
+    world.run(60)
+    world.refuse(world.take(Request.GROUP_COMMIT), Response.GROUP_OTHER)
+    assert world.code(asked[1]) == UNKNOWN
 
 
 def test_a_commit_that_is_late_is_unknown_and_goes_on() -> None:

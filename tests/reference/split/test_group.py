@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from chaos.node import Malformed
-from reference.split import entries
-from reference.split.entries import BY_TIME, DELETED, Append, CommitOffset, Seal, Trim, Uploaded
-from reference.split.group import MAX_REPEATS, Group
-from reference.split.group_snapshot import files_in, lacking, restored, snapshot_of, with_files
 from reference.split.segments import Segment, digest_of
+from reference.split.store import entries
+from reference.split.store.entries import BY_TIME, DELETED, Append, CommitOffset, Seal, Trim, Uploaded
+from reference.split.store.group import MAX_REPEATS, Group
+from reference.split.store.group_snapshot import files_in, lacking, restored, snapshot_of, with_files
 from reference.wire.codes import Response
 from tests.reference.split.owner import TOPICS, append, fence, fenced, records_at, seal
 

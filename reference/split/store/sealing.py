@@ -7,10 +7,10 @@ that appends which are under way meanwhile make no difference (R5).
 from __future__ import annotations
 
 from chaos.node import Env
-from reference.raft.member import Raft
-from reference.split.entries import Seal
-from reference.split.group import Group
-from reference.split.machine import GroupMachine
+from reference.split.store.entries import Seal
+from reference.split.store.group import Group
+from reference.split.store.led import Led
+from reference.split.store.machine import GroupMachine
 
 _MS = 1_000_000
 
@@ -23,17 +23,17 @@ class Sealing:
         self._under_way: dict[int, None] = {}
         self._begun: dict[int, tuple[int, int]] = {}  # group → its last seal, and since when there is a tail behind it
 
-    def consider(self, env: Env, raft: Raft, machine: GroupMachine, now_ms: int) -> None:
-        """Propose a seal, if one is due."""
+    def consider(self, env: Env, led: Led, machine: GroupMachine, now_ms: int) -> None:
+        """Propose a seal, if one is due and the members' clocks are known: the age of segments rests on it."""
         group = machine.group
-        if group.number in self._under_way or not raft.leads_committed or not self._is_due(env, group):
+        if not now_ms or group.number in self._under_way or not led.leads or not self._is_due(env, group):
             return
         self._under_way[group.number] = None
 
         def ended(env: Env, outcome: object, index: int) -> None:
             self._under_way.pop(group.number, None)
 
-        raft.propose(env, self.seal_of(group, now_ms).encode(), ended)
+        led.propose(env, self.seal_of(group, now_ms).encode(), ended)
 
     def seal_of(self, group: Group, now_ms: int) -> Seal:
         """Return the seal of all that is applied here, which is committed (R5)."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.node import Env
-from reference.raft.member import Raft
-from reference.split.entries import BY_SIZE, BY_TIME, DELETED, Trim
-from reference.split.group import Group
-from reference.split.machine import GroupMachine
 from reference.split.names import Topic
 from reference.split.segments import SealedSegment
+from reference.split.store.entries import BY_SIZE, BY_TIME, DELETED, Trim
+from reference.split.store.group import Group
+from reference.split.store.led import Led
+from reference.split.store.machine import GroupMachine
 from reference.split.view import Cluster
 
 
@@ -25,10 +25,10 @@ class Retention:
         self._cluster = cluster
         self._under_way: dict[int, None] = {}
 
-    def consider(self, env: Env, raft: Raft, machine: GroupMachine, now_ms: int) -> None:
+    def consider(self, env: Env, led: Led, machine: GroupMachine, now_ms: int) -> None:
         """Propose the first trim that is due."""
         group = machine.group
-        if group.number in self._under_way or not raft.leads_committed:
+        if group.number in self._under_way or not led.leads:
             return
         trims = (self.due(group, topic_id, group.logged_time(now_ms)) for topic_id in group.topic_ids())
         trim = next((one for one in trims if one is not None), None)
@@ -39,7 +39,7 @@ class Retention:
         def ended(env: Env, outcome: object, index: int) -> None:
             self._under_way.pop(group.number, None)
 
-        raft.propose(env, trim.encode(), ended)
+        led.propose(env, trim.encode(), ended)
 
     def due(self, group: Group, topic_id: int, now_ms: int) -> Trim | None:
         """Return what may go of a topic at this time; None if nothing may."""

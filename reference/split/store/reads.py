@@ -6,17 +6,18 @@ A member that lags says so, and never that there is nothing (R9). An offset belo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from chaos.node import Env
-from reference.split.entries import RecordHead, record_heads
-from reference.split.machine import GroupMachine
 from reference.split.requests import LOCAL_ONLY, TIER_ONLY, ReadAnswer, ReadRequest, Refusal
-from reference.split.segment_files import SegmentFiles
 from reference.split.segments import SealedSegment, Segment
-from reference.split.tail import QueueKey
-from reference.split.tier import SegmentTier
+from reference.split.store.entries import RecordHead, record_heads
+from reference.split.store.machine import GroupMachine
+from reference.split.store.segment_files import SegmentFiles
+from reference.split.store.tail import QueueKey
+from reference.split.store.tier import SegmentTier
 from reference.wire.codes import Response
 
 #: So many segments are kept open for the reads that follow, and so many reads may wait for objects.
@@ -43,6 +44,11 @@ class OpenSegment:
             at += head.size
         return OpenSegment(data, queues)
 
+    def rows(self) -> Iterator[tuple[int, RecordHead]]:
+        """Yield all records, and where in the bytes each begins."""
+        for rows in self.queues.values():
+            yield from rows
+
     def records(self, request: ReadRequest) -> bytes:
         """Return the records that are asked for, of which the first is here."""
         rows = self.queues[request.number]
@@ -57,13 +63,17 @@ class OpenSegment:
         return b"".join(found)
 
 
+#: Called with a segment and where it is from (:data:`LOCAL`, :data:`FROM_TIER`), or without it and with why.
+Opened = Callable[[Env, OpenSegment | None, str], None]
+
+
 class Reads:
     """Reads of one store."""
 
     def __init__(self, files: SegmentFiles, tier: SegmentTier) -> None:
         self._files, self._tier = files, tier
         self._open: OrderedDict[tuple[Segment, str], OpenSegment] = OrderedDict()
-        self._fetching: dict[Segment, list[tuple[GroupMachine, ReadRequest, Answered]]] = {}
+        self._fetching: dict[Segment, list[Opened]] = {}
 
     def read(self, env: Env, machine: GroupMachine, request: ReadRequest, then: Answered) -> None:
         """Read records; ``then`` is called once, now or later."""
@@ -90,29 +100,53 @@ class Reads:
             assert records, f"offset {request.offset} of queue {key} is neither sealed nor in the tail"
             then(env, ReadAnswer(start=machine.minimum(key), source=LOCAL, records=records))
         else:
-            self._read_sealed(env, machine, request, sealed, then)
+            self.open(env, sealed, request.tier, partial(self._answer, machine, request, then))
 
-    def _read_sealed(
-        self, env: Env, machine: GroupMachine, request: ReadRequest, sealed: SealedSegment, then: Answered
+    def _answer(
+        self,
+        machine: GroupMachine,
+        request: ReadRequest,
+        then: Answered,
+        env: Env,
+        opened: OpenSegment | None,
+        text: str,
     ) -> None:
         start = machine.minimum((request.topic_id, request.number))
-        source = FROM_TIER if request.tier == TIER_ONLY else LOCAL
-        opened = self._opened(env, sealed.segment, source)
-        if opened is not None:
-            then(env, ReadAnswer(start=start, source=source, records=opened.records(request)))
-        elif request.tier == LOCAL_ONLY or not sealed.is_uploaded:
-            then(env, behind(f"this store lacks {sealed.segment.key}"))
+        if self.is_below_start(machine, request):  # it was trimmed meanwhile (R13)
+            then(env, below_start(start))
+        elif opened is None:
+            then(env, behind(text))
         else:
-            self._fetch(env, machine, request, sealed.segment, then)
+            then(env, ReadAnswer(start=start, source=text, records=opened.records(request)))
 
-    def _opened(self, env: Env, segment: Segment, source: str) -> OpenSegment | None:
-        """Return a segment if it is open, or its file is here and whole."""
-        found = self._open.get((segment, source))
+    # Segments
+
+    def open(self, env: Env, sealed: SealedSegment, tier: str, then: Opened) -> None:
+        """Open a segment; ``tier`` as in :class:`ReadRequest`. Those who ask for an object that is under way wait for
+        it together."""
+        segment = sealed.segment
+        local = self._open_local(env, segment) if tier != TIER_ONLY else None
+        if local is not None:
+            then(env, local, LOCAL)
+        elif tier == LOCAL_ONLY or not sealed.is_uploaded:
+            then(env, None, f"this store lacks {segment.key}")
+        elif (segment, FROM_TIER) in self._open:
+            then(env, self._open[segment, FROM_TIER], FROM_TIER)
+        elif sum(map(len, self._fetching.values())) >= MAX_WAITING:
+            then(env, None, f"{MAX_WAITING} reads wait for the object store")
+        elif segment in self._fetching:
+            self._fetching[segment].append(then)
+        else:
+            self._fetching[segment] = [then]
+            self._tier.fetch(env, segment, lambda env, data, absent: self._fetched(env, segment, data, absent))
+
+    def _open_local(self, env: Env, segment: Segment) -> OpenSegment | None:
+        found = self._open.get((segment, LOCAL))
         if found is not None:
-            self._open.move_to_end((segment, source))
+            self._open.move_to_end((segment, LOCAL))
             return found
-        data = self._files.read_whole(env, segment) if source == LOCAL else None
-        return None if data is None else self._keep(segment, source, data)
+        data = self._files.read_whole(env, segment)
+        return None if data is None else self._keep(segment, LOCAL, data)
 
     def _keep(self, segment: Segment, source: str, data: bytes) -> OpenSegment:
         opened = self._open[segment, source] = OpenSegment.of(segment, data)
@@ -120,31 +154,11 @@ class Reads:
             self._open.popitem(last=False)
         return opened
 
-    def _fetch(self, env: Env, machine: GroupMachine, request: ReadRequest, segment: Segment, then: Answered) -> None:
-        """Read from an object; those who ask for one that is under way wait for it together."""
-        opened = self._opened(env, segment, FROM_TIER)
-        if opened is not None:
-            start = machine.minimum((request.topic_id, request.number))
-            then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
-        elif sum(map(len, self._fetching.values())) >= MAX_WAITING:
-            then(env, Refusal(code=Response.SYSTEM_BUSY, remark=f"{MAX_WAITING} reads wait for the object store"))
-        elif segment in self._fetching:
-            self._fetching[segment].append((machine, request, then))
-        else:
-            self._fetching[segment] = [(machine, request, then)]
-            self._tier.fetch(env, segment, lambda env, data, absent: self._fetched(env, segment, data, absent))
-
     def _fetched(self, env: Env, segment: Segment, data: bytes | None, absent: bool) -> None:
         opened = None if data is None else self._keep(segment, FROM_TIER, data)
-        for machine, request, then in self._fetching.pop(segment):
-            start = machine.minimum((request.topic_id, request.number))
-            if self.is_below_start(machine, request):  # it was trimmed meanwhile (R13)
-                then(env, below_start(start))
-            elif opened is None:
-                why = f"the object store says there is no {segment.key}" if absent else "the object store is silent"
-                then(env, behind(why))
-            else:
-                then(env, ReadAnswer(start=start, source=FROM_TIER, records=opened.records(request)))
+        why = f"the object store says there is no {segment.key}" if absent else "the object store is silent"
+        for then in self._fetching.pop(segment):
+            then(env, opened, FROM_TIER if opened is not None else why)
 
 
 def below_start(start: int) -> Refusal:

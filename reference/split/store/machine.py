@@ -12,14 +12,14 @@ from typing import Any
 from chaos import events
 from chaos.node import Env, Malformed
 from reference.raft.state_machine import StateMachine
-from reference.split import entries
-from reference.split.entries import Append, Entry, Fence, Seal, Trim, Uploaded
-from reference.split.group import REASONS, Group, Outcome
-from reference.split.group_snapshot import files_in, lacking, restored, snapshot_of, with_files, without_files
 from reference.split.layout import slice_name
-from reference.split.segment_files import MADE, REMOVED, REPLICA, TRIMMED, SegmentFiles
 from reference.split.segments import Segment
-from reference.split.tail import QueueKey
+from reference.split.store import entries
+from reference.split.store.entries import Append, Entry, Fence, Seal, Trim, Uploaded
+from reference.split.store.group import REASONS, Group, Outcome
+from reference.split.store.group_snapshot import files_in, lacking, restored, snapshot_of, with_files, without_files
+from reference.split.store.segment_files import MADE, REMOVED, REPLICA, TRIMMED, SegmentFiles
+from reference.split.store.tail import QueueKey
 
 #: A group is written anew into its log with a tail of this size, or after a SEAL.
 SMALL_TAIL_BYTES = 1 << 16
@@ -199,6 +199,9 @@ class GroupMachine(StateMachine):
         """Begin at a snapshot."""
         self.load(snapshot)
         self._unsafe = list(self.group.segments)
+
+    def role_changed(self, env: Env) -> None:
+        """Do nothing: what a leader does, its store asks of Raft now and then."""
 
     def synced(self, env: Env, token: int) -> None:
         """Take note that a sync of files has ended."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from reference.split.entries import DELETED, Append, CommitOffset, Entry, Fence, RecordHead, Seal, Trim, Uploaded
-from reference.split.entries import record_heads as heads_of
 from reference.split.requests import MAX_POSITION
 from reference.split.segments import SealedSegment, Segment, digest_of
-from reference.split.tail import QueueKey, Tail
+from reference.split.store.entries import DELETED, Append, CommitOffset, Entry, Fence, RecordHead, Seal, Trim, Uploaded
+from reference.split.store.entries import record_heads as heads_of
+from reference.split.store.tail import QueueKey, Tail
 from reference.wire.codes import Response
 
 #: So many appends of an epoch are known by their checksum, so that their repeats are answered again (R3). A broker has

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Malformed
-from reference.split.entries import RecordHead, record_heads
 from reference.split.requests import MAX_POSITION, read_topics
+from reference.split.store.entries import RecordHead, record_heads
 from reference.wire.fields import item, listed, to_json
 
 #: A queue of a group: the id of its topic, and its number.

@@ -8,10 +8,10 @@ trimmed, is never touched: it may be a segment of which UPLOADED isn't logged ye
 from __future__ import annotations
 
 from chaos.node import Env
-from reference.raft.member import Raft
-from reference.split.machine import GroupMachine
 from reference.split.segments import Segment
-from reference.split.tier import SegmentTier
+from reference.split.store.led import Led
+from reference.split.store.machine import GroupMachine
+from reference.split.store.tier import SegmentTier
 from reference.split.view import Cluster
 
 #: So many topics are looked at at once by a store; a look comes again after so many times the delay of deletions.
@@ -28,9 +28,9 @@ class Sweeper:
         self._due: dict[tuple[int, int], tuple[int, int]] = {}  # group, topic → trimmed up to where, when to look
         self._under_way: dict[tuple[int, int], None] = {}
 
-    def consider(self, env: Env, raft: Raft, machine: GroupMachine) -> None:
+    def consider(self, env: Env, led: Led, machine: GroupMachine) -> None:
         """Begin the looks that are due."""
-        if not raft.leads_committed:
+        if not led.leads:
             return
         now, group = env.mono_ns(), machine.group
         for topic_id, trimmed in group.trimmed.items():

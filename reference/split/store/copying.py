@@ -10,11 +10,11 @@ from typing import Protocol
 
 from chaos.node import Env, Malformed
 from reference.split.calls import Calls
-from reference.split.machine import GroupMachine
 from reference.split.requests import Refusal, SegmentRequest
-from reference.split.segment_files import DAMAGED, REPLICA, TIER, UPLOADED, SegmentFiles
 from reference.split.segments import Segment, digest_of
-from reference.split.tier import SegmentTier
+from reference.split.store.machine import GroupMachine
+from reference.split.store.segment_files import DAMAGED, REPLICA, TIER, UPLOADED, SegmentFiles
+from reference.split.store.tier import SegmentTier
 from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import whole

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chaos.node import Malformed
-from reference.split.entries import Fence
-from reference.split.group import Group, Queue, Trimmed
 from reference.split.segments import SealedSegment, Segment, digest_of
-from reference.split.tail import Tail
+from reference.split.store.entries import Fence
+from reference.split.store.group import Group, Queue, Trimmed
+from reference.split.store.tail import Tail
 from reference.wire.fields import as_object, item, listed, read_object, to_json
 
 #: So a snapshot begins: Raft's own part, where there is one, ends with a line break and begins otherwise.

@@ -6,11 +6,11 @@ Segments have one name and one content for ever, so that two leaders which uploa
 from __future__ import annotations
 
 from chaos.node import Env
-from reference.raft.member import Raft
-from reference.split.entries import Uploaded
-from reference.split.machine import GroupMachine
 from reference.split.segments import Segment
-from reference.split.tier import SegmentTier
+from reference.split.store.entries import Uploaded
+from reference.split.store.led import Led
+from reference.split.store.machine import GroupMachine
+from reference.split.store.tier import SegmentTier
 
 #: So many segments of a store are on their way at once, and so long a failed one waits.
 MAX_UNDER_WAY, RETRY_NS = 4, 500_000_000
@@ -24,24 +24,24 @@ class Uploads:
         self._under_way: dict[Segment, None] = {}
         self._not_before: dict[Segment, int] = {}  # when to try one again that failed
 
-    def consider(self, env: Env, raft: Raft, machine: GroupMachine) -> None:
+    def consider(self, env: Env, led: Led, machine: GroupMachine) -> None:
         """Begin the uploads that are due, oldest first."""
         now = env.mono_ns()
         for segment, sealed in machine.group.segments.items():
-            if len(self._under_way) >= MAX_UNDER_WAY or not raft.leads_committed:
+            if len(self._under_way) >= MAX_UNDER_WAY or not led.leads:
                 return
             if not sealed.is_uploaded and segment not in self._under_way and self._not_before.get(segment, 0) <= now:
-                self._upload(env, raft, machine, segment)
+                self._upload(env, led, machine, segment)
 
-    def _upload(self, env: Env, raft: Raft, machine: GroupMachine, segment: Segment) -> None:
+    def _upload(self, env: Env, led: Led, machine: GroupMachine, segment: Segment) -> None:
         data = machine.files.read_whole(env, segment) if segment in machine.files.held else None
         if data is None:
             return
         self._under_way[segment] = None
 
         def stored(env: Env, is_there: bool) -> None:
-            if self.may_log(is_there) and raft.leads_committed and segment in machine.group.segments:
-                raft.propose(env, Uploaded(segment=segment).encode(), logged)
+            if self.may_log(is_there) and led.leads and segment in machine.group.segments:
+                led.propose(env, Uploaded(segment=segment).encode(), logged)
             else:
                 self._end(env, segment, failed=True)
 

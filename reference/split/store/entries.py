@@ -14,7 +14,7 @@ from zlib import crc32
 
 from chaos.node import Malformed
 from reference.broker.records import BadRecord, size_at
-from reference.split.requests import MAX_APPEND_BYTES, MAX_GROUPS, MAX_POSITION, AppendRequest, read_topics
+from reference.split.requests import MAX_APPEND_BYTES, MAX_GROUPS, MAX_POSITION, AppendRequest, place_of, read_topics
 from reference.split.segments import Segment
 from reference.wire.fields import item, listed, read_object, to_json
 
@@ -24,14 +24,6 @@ _FENCE, _APPEND, _COMMIT, _SEAL, _UPLOADED, _TRIM = b"F", b"A", b"C", b"S", b"U"
 _HEAD = struct.Struct(">qqII")  # epoch, position, checksum of the records, size of the table of topics
 #: Of a record's head: queue, offset, position, store time, size of the body; and how long the head is.
 _RECORD, _RECORD_HEAD = struct.Struct(">12xi4xqq12x8xq20xi"), 88
-#: A record says of its place: the group, and in so many bits the position.
-_PLACE_BITS = 40
-_PLACE_MASK = (1 << _PLACE_BITS) - 1
-
-
-def physical_offset(group: int, position: int) -> int:
-    """Return what a record says of its place: unlike a position, it is the only one of its cluster."""
-    return group << _PLACE_BITS | position
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +50,10 @@ def record_heads(group: int, position: int | None, records: bytes) -> Iterator[R
             number, offset, place, store_ms, body_bytes = _RECORD.unpack_from(records, at)
             name_at = at + _RECORD_HEAD + body_bytes + 1
             topic = records[name_at : name_at + records[name_at - 1]].decode()
-            if place >> _PLACE_BITS != group or position not in (None, (place & _PLACE_MASK) - at):
+            group_at, lies_at = place_of(place)
+            if group_at != group or position not in (None, lies_at - at):
                 raise Malformed(f"a record at {position} + {at} of group {group} says it lies at {place}")
-            yield RecordHead(place & _PLACE_MASK, size, topic, number, offset, store_ms)
+            yield RecordHead(lies_at, size, topic, number, offset, store_ms)
             at += size
     except (BadRecord, IndexError, UnicodeDecodeError) as error:
         raise Malformed(f"these are no records: {error}") from None

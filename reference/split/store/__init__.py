@@ -1,0 +1,1 @@
+"""The stores of a split cluster: :class:`~reference.split.store.node.Store`, and its parts."""
