@@ -30,6 +30,7 @@ SHOWN_BY: Mapping[Evidence, Sequence[tuple[str, str]]] = {
     Evidence.ROLES: (("trace", "role"),),
     Evidence.ELECTIONS: (("trace", "applied"),),
     Evidence.ROUTES: (("trace", "route"), ("poll", "route")),
+    Evidence.GROUPS: (("trace", "group_append"), ("trace", "fence"), ("final", "group")),
     Evidence.TIER: (("trace", "tier_request"), ("final", "manifest"), ("trace", "store_cas")),
 }
 

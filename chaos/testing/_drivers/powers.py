@@ -10,6 +10,7 @@ from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
+    CanDrain,
     CanForceSwitch,
     CanRemoveBrokers,
     CanSwitch,
@@ -66,6 +67,8 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         await _remove(bench, driver)
     if isinstance(driver, CanAddBrokers):
         await _add(bench, driver)
+    if isinstance(driver, CanDrain):
+        await _drain(bench, driver)
     if isinstance(driver, CanBreakTier):
         await _break_tier(bench, driver, load)
     if isinstance(driver, CanHoldReads):
@@ -109,8 +112,9 @@ def _check_evidence(bench: Bench, what: str, found: object) -> None:
 
 
 def _with_followers(view: ClusterView) -> ReplicaGroup | None:
-    """Return a group in which somebody in sync can take over."""
-    return next((group for group in view.groups if set(group.followers) & set(group.in_sync)), None)
+    """Return a group in which somebody in sync can take over; one that is easily moved where there is one."""
+    able = [group for group in view.groups if set(group.followers) & set(group.in_sync)]
+    return min(able, key=lambda group: group.holds_data, default=None)
 
 
 def _leads(group: ReplicaGroup, target: str) -> Callable[[ClusterView], bool]:
@@ -228,6 +232,27 @@ async def _add(bench: Bench, driver: CanAddBrokers) -> None:
     view = await bench.settled(f"after {node} was added")
     bench.require(node in view.brokers, f"{node} was welcomed, but view does not name it as a replica")
     bench.require(node not in driver.newcomers(), f"{node} was welcomed, but newcomers() still names it")
+
+
+async def _drain(bench: Bench, driver: CanDrain) -> None:
+    """Drain a leader in whose place another node can lead, and let it serve again."""
+    group = _with_followers(await bench.settled("before drain"))
+    if group is None:
+        bench.unchecked.append("drain: no group has a follower in sync")
+        return
+    node = group.leader
+    found = await bench.call("drain", driver.drain(bench.network, node), may_fail=True)
+    if isinstance(found, Failed | Unknown):
+        bench.require(False, f"drain of {node} failed on a settled system: {found.reason}")
+    elif not isinstance(found, Broken):
+        _check_evidence(bench, "drain", found)
+        gone = await bench.until(lambda view: node not in view.leaders, SEEN_S)
+        text = f"drain of {node} returned, but {SEEN_S:g} s later view still says that it leads"
+        bench.require(gone is not None, text)
+    for _ in range(2):  # it must be idempotent
+        done = await bench.call("undrain", driver.undrain(bench.network, node))
+        bench.require(done is True or isinstance(done, Broken), f"undrain of {node} returned {done!r}, expected True")
+    await bench.settled("after a node was drained")
 
 
 async def _break_tier(bench: Bench, driver: CanBreakTier, load: Queues) -> None:
