@@ -106,10 +106,19 @@ class Commits:
             elif outcome.code == Response.GROUP_FENCED:
                 commit.is_refused = True
                 self._lost(env, outcome.code)
+            elif outcome.code == Response.GROUP_OTHER:
+                self._end(env, key, commit, Response.NO_PERMISSION, "there is no room for more offsets of groups")
             else:
                 self._stores.again(env, outcome, again)
 
         self._stores.ask_leader(env, self.group, request, lambda _: True, came)
+
+    def _end(self, env: Env, key: Key, commit: _Commit, code: Response, remark: str) -> None:
+        """Give up a commit that the group refuses for good."""
+        commit.is_refused = True
+        del self._under_way[key]
+        self._refuse(env, commit, code, remark)
+        self._begin(env, key)
 
     def _committed(self, env: Env, key: Key, commit: _Commit) -> None:
         self.offsets[key] = max(self.offsets.get(key, 0), commit.offset)
@@ -137,12 +146,15 @@ class Commits:
         """End the requests that wait, since the slice is lost."""
         self._is_closed = True
         for commit in (*self._under_way.values(), *self._next.values()):
-            for waiting in commit.waiting:
-                if self.is_definite(commit):
-                    remark = "the slice has another owner; the offset is not stored"
-                    self._reply(env, waiting, waiting.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
-                else:
-                    self._unknown(env, waiting, "the slice was lost before the offset was acknowledged")
+            self._refuse(env, commit, Response.SERVICE_NOT_AVAILABLE, "the slice has another owner")
+
+    def _refuse(self, env: Env, commit: _Commit, code: Response, remark: str) -> None:
+        """Answer who waits for a commit that ends without being acknowledged."""
+        for waiting in commit.waiting:
+            if self.is_definite(commit):
+                self._reply(env, waiting, waiting.request.reply(code, remark=f"{remark}; the offset is not stored"))
+            else:
+                self._unknown(env, waiting, f"{remark}; the offset may be stored")
 
     def _unknown(self, env: Env, waiting: PendingRequest, remark: str) -> None:
         self._reply(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
