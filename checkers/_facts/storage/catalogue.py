@@ -9,8 +9,8 @@ from typing import Any
 from chaos.shard_rows import Rows
 
 OWNER, GROUP, TOPIC, STORE, BROKER = "owner", "group", "topic", "store", "broker"
-#: States of a store: it is being emptied, or is gone.
-DRAINING, GONE = "draining", "gone"
+#: States of a store: it may hold groups, or is being emptied.
+UP, DRAINING = "up", "draining"
 
 
 @dataclass(frozen=True, slots=True)
