@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "reference": ("chaos.node", "chaos.events"),
     "reference.__main__": ("chaos.node", "chaos.events", "chaos.shell", "reference"),
     "reference.console": ("chaos.node", "chaos.events", "chaos.shell", "reference"),
+    "reference.split.__main__": ("chaos.node", "chaos.events", "chaos.shell", "reference"),
     "chaos": (),
     "chaos.node": ("chaos.program", "chaos.events"),
     "chaos.events": (),
@@ -137,7 +138,7 @@ SIMULATED = (
     "reference/**/*.py",
 )
 #: What people and supervisors start; all else of ``reference`` is step functions.
-PROGRAMS = ("reference.__main__", "reference.console")
+PROGRAMS = ("reference.__main__", "reference.console", "reference.split.__main__")
 FORBIDDEN_CALLS = {
     "asyncio.TaskGroup": "chaos.tasks has the one ordered task group",
     "asyncio.wait": "it returns sets, whose order differs between processes",
