@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, Options] = {
         "replicas": (int, "how many stores hold each group"),
         "broker_timeout_ms": (int, "how long a broker may be silent before its life is over"),
         "store_timeout_ms": (int, "how long a store may be silent before its replicas are made elsewhere"),
+        "birth_stores": (int, "groups are born once so many stores have registered; as many as replicas by default"),
         "moves": (int, "how many groups may be changing members at once"),
     },
     "store": {
