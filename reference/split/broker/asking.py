@@ -18,6 +18,8 @@ A = TypeVar("A")
 
 #: After how long a request is made again that did not reach the leader.
 RETRY_NS = 50_000_000
+#: So long a store that was silent is not asked again though others say that it leads: they may not have noticed yet.
+AVOID_NS = 300_000_000
 #: So often in a row a request follows at once who is said to lead; in an election stores may name each other.
 MOST_REDIRECTS = 2
 
@@ -51,6 +53,7 @@ class Stores:
         self._leaders: dict[int, str] = {}  # by group: who leads, as far as anybody said
         self._turns: dict[int, int] = {}  # by group: how many members were asked in vain
         self._redirects: dict[int, int] = {}
+        self._avoided: dict[int, tuple[str, int]] = {}  # by group: who was silent, and until when
         self._reads = 0
 
     def members(self, group: int) -> Sequence[str]:
@@ -73,12 +76,17 @@ class Stores:
             return
         store = self._leaders.get(group) or members[self._turns.get(group, 0) % len(members)]
 
+        asked_ns = env.mono_ns()
+
         def came(env: Env, outcome: Outcome[A] | None) -> None:
-            then(env, self._learn(group, store, outcome or Outcome()))
+            now = env.mono_ns()
+            if outcome is None and now - asked_ns >= self._call_ns:
+                self._avoided[group] = store, now + AVOID_NS
+            then(env, self._learn(group, store, outcome or Outcome(), now))
 
         self.calls.ask(env, store, request(self._map(group)), _reader(read), came, self._call_ns)
 
-    def _learn(self, group: int, store: str, outcome: Outcome[A]) -> Outcome[A]:
+    def _learn(self, group: int, store: str, outcome: Outcome[A], now_ns: int) -> Outcome[A]:
         """Learn from an outcome who leads."""
         if outcome.answer is not None:
             self._leaders[group], self._redirects[group] = store, 0
@@ -89,7 +97,9 @@ class Stores:
         if self._leaders.get(group) == store:
             del self._leaders[group]
         leader = refusal.leader if refusal is not None else ""
-        if leader in ("", store) or self._cluster.store(leader) is None:
+        avoided, until_ns = self._avoided.get(group, ("", 0))
+        is_avoided = leader == avoided and now_ns < until_ns
+        if leader in ("", store) or is_avoided or self._cluster.store(leader) is None:
             self._turns[group] = self._turns.get(group, 0) + 1
             return outcome
         self._leaders[group] = leader

@@ -44,6 +44,20 @@ def test_a_fence_follows_the_leader_and_asks_again_until_it_is_answered() -> Non
     assert world.traced("opened")
 
 
+def test_a_leader_that_is_silent_is_not_asked_again_at_once_though_others_still_name_it() -> None:
+    world = BrokerWorld()
+    silent = world.waiting(Request.GROUP_FENCE)[0].to
+    world.run(560)
+    second = world.waiting(Request.GROUP_FENCE)[-1]
+    world.refuse(second, Response.GROUP_NOT_LEADER, leader=silent)
+    world.run(60)
+    third = world.waiting(Request.GROUP_FENCE)[-1]
+    assert silent not in (second.to, third.to)
+    world.run(250)
+    world.refuse(third, Response.GROUP_NOT_LEADER, leader=silent)
+    assert world.waiting(Request.GROUP_FENCE)[-1].to == silent
+
+
 def test_a_store_that_is_not_known_is_never_asked_though_it_is_said_to_lead() -> None:
     world = BrokerWorld()
     world.refuse(world.take(Request.GROUP_FENCE), Response.GROUP_NOT_LEADER, leader="nobody-9")
