@@ -181,7 +181,7 @@ def test_it_collects_each_replica_with_its_records_and_all_objects() -> None:
             case Request.READ_STATE:
                 return as_json(state if message.fields["group"] == str(group) else {**state, "end": 100})
             case Request.READ_LOG:
-                return Command(code=0, flags=1, body=data)
+                return Command(code=0, flags=1, fields={"next": str(100 + len(data))}, body=data)
             case Request.STORE_GET:
                 return Command(code=0, flags=1, body=b"segment")
             case _:
