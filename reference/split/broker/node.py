@@ -3,8 +3,8 @@
 It never touches a disk. Each start is a new life, which meta numbers; what the life before it owned is owned by others,
 or by this one under a later epoch.
 
-Options: ``metas``, ``cluster_id``, ``groups``, ``slices``, ``heartbeat_ms``, ``ack_timeout_ms``, ``append_window``,
-``call_timeout_ms``, ``read_timeout_ms``, ``member_grace_ms``.
+Options: ``metas``, ``cluster_id``, ``cluster``, ``groups``, ``slices``, ``heartbeat_ms``, ``ack_timeout_ms``,
+``append_window``, ``call_timeout_ms``, ``read_timeout_ms``, ``member_grace_ms``.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Broker:
         self.topics = Topics(self.metas, self.cluster, parts.timeout_ns)
         self.clients = Clients()
         self._name = spec.name
+        self._cluster_name = str(options.get("cluster", ""))
         self._grace_ns = number_of(options, "member_grace_ms", 30_000, 0) * _MS
         self._started_ns = 0
         self._handlers = self._table(queue_requests(self.slices, self.stores))
@@ -187,7 +188,7 @@ class Broker:
     def _runtime_info(self, env: Env, source: str, message: Command) -> None:
         """28."""
         opened = ",".join(one.name for _, one in sorted(self.slices.owned.items()) if one.is_open)
-        table = {"brokerActive": str(bool(opened)).lower(), "slices": opened, "brokerVersionDesc": "reference"}
+        table = {"brokerActive": str(bool(opened)).lower(), "slices": opened, "clusterName": self._cluster_name}
         env.send(source, message.reply(body=to_json({"table": table})))
 
     def _describe(self, env: Env, source: str, message: Command) -> None:
