@@ -1,0 +1,69 @@
+"""What groups have trimmed, and by which entries of meta's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.shard_rows import Rows
+from checkers._facts.storage.catalogue import TOPIC, Catalogue, Entry
+from checkers._facts.storage.entries import whole_of
+
+BY_TIME, BY_SIZE, DELETED = "time", "size", "deleted"
+_NUMBERS = (
+    *("group", "log_index", "topic", "version", "now_ms"),
+    *("newest_ms", "oldest_ms", "size_bytes", "left_bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """A TRIM as the first store that reports it has applied it, in the row ``at``."""
+
+    at: int
+    rule: str
+    group: int
+    index: int
+    topic: int
+    version: int
+    now_ms: int
+    newest_ms: int
+    oldest_ms: int
+    size_bytes: int
+    left_bytes: int
+
+    @property
+    def gone_bytes(self) -> int:
+        """How much went."""
+        return self.size_bytes - self.left_bytes
+
+
+def trims(rows: Rows) -> Sequence[Trim]:
+    """Return them by group and index, each once."""
+    return rows.memo(_trims)
+
+
+def _trims(rows: Rows) -> Sequence[Trim]:
+    found: dict[tuple[int, int], Trim] = {}
+    for at in rows.where(kind="trace", f="trim").tolist():
+        value = rows.value(at)
+        numbers = [whole_of(value, name) for name in _NUMBERS]
+        trim = Trim(at, str(value.get("rule", "")), *numbers)
+        found.setdefault((trim.group, trim.index), trim)
+    return [found[place] for place in sorted(found)]
+
+
+def topics(log: Catalogue) -> Mapping[int, str]:
+    """Return the name of each topic by its id."""
+    return {entry.number("id"): entry.name for entry in log.of(TOPIC) if entry.value}
+
+
+def entry_of(log: Catalogue, topic: int, version: int) -> Entry | None:
+    """Return the entry by which a topic was trimmed, by its name and version; None where it is not on record."""
+    name = topics(log).get(topic)
+    return next((entry for entry in log.of(TOPIC) if entry.name == name and entry.version == version), None)
+
+
+def is_over(entry: Entry, topic: int) -> bool:
+    """Return whether the topic with this id was deleted by this version of the entry of its name."""
+    return entry.value.get("deleted") is True or not entry.value or entry.number("id") != topic
