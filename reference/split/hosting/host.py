@@ -279,8 +279,8 @@ class Host:
             replica.pass_on_members(env, source)
         try:
             replica.message(env, source, message)
-        except Malformed:  # an entry or a snapshot that can't be applied: the messages before it have had effects
-            env.close(source)
+        except Malformed:
+            return  # an entry or a snapshot that can't be applied here: the other groups are none the worse for it
 
     def _may_join(self, group: int, term: int) -> bool:
         """Return whether a leader's message makes a replica here: an old leader's makes none where one was removed."""
