@@ -64,6 +64,7 @@ class Decisions:
         self._broker_timeout_ns, self._store_timeout_ns = broker_timeout_ms * _MS, store_timeout_ms * _MS
         self._under_way: dict[tuple[str, object], None] = {}
         self._quiet_at = -1  # the revision at which nothing was left to place
+        self._even_at = -1  # the revision at which everything was spread evenly
 
     # What promises of others rest on
 
@@ -88,7 +89,7 @@ class Decisions:
     def restart(self) -> None:
         """Begin to lead, or to follow: nothing of this node's is under way."""
         self._under_way.clear()
-        self._quiet_at = -1
+        self._quiet_at = self._even_at = -1
 
     def ended(self, name: str) -> Entry | None:
         """Return the entry that ends a broker's life because its connection broke."""
@@ -111,9 +112,15 @@ class Decisions:
             self._quiet_at = self._cluster.revision
         yield from found
 
-    def balancing_move(self) -> Entry | None:
-        """Return a slice's move to another living broker; None while any slice is on its way."""
-        return None if self._has_under_way("slice") else placement.balancing_move(self._cluster, self._slices)
+    def evening_out(self) -> Iterator[Entry]:
+        """Return what spreads slices and groups more evenly: one move of each at a time, and of groups only while all
+        of them have the members that they are to have."""
+        if self._even_at == self._cluster.revision or self._under_way:
+            return
+        moves = placement.balancing_move(self._cluster, self._slices), placement.levelling_move(self._cluster)
+        if moves == (None, None):
+            self._even_at = self._cluster.revision
+        yield from (move for move in moves if move is not None)
 
     def _by_silence(self, since_ns: int, now_ns: int) -> Iterator[Entry]:
         for broker in self._cluster.brokers():

@@ -32,6 +32,8 @@ from reference.wire.fields import listed, optional_text, read_object, text, whol
 
 #: How often the leader looks who is silent, and whether slices are spread evenly.
 SCAN_NS = 100_000_000
+#: A node whose scans are so far from each other was stopped.
+LATE_NS = 500_000_000
 _SCAN, _DECIDE = "scan", "decide"
 _NUMBERS = {"broker": "life", "store": "disk"}
 
@@ -66,6 +68,7 @@ class Meta(CatalogServer):
             store_timeout_ms=number_of(options, "store_timeout_ms", 5000),
         )
         self._leader_since_ns: int | None = None
+        self._scanned_ns = 0
         self._writes |= {
             Request.META_REGISTER: self._on_register,
             Request.META_REPORT: self._on_report,
@@ -84,8 +87,9 @@ class Meta(CatalogServer):
     def timer(self, env: Env, name: str) -> None:
         if name == _SCAN:
             env.set_timer(_SCAN, SCAN_NS)
+            self._forgive(env)
             self._decide(env)
-            self._balance(env)
+            self._even_out(env)
         elif name == _DECIDE:
             self._decide(env)
         else:
@@ -136,15 +140,21 @@ class Meta(CatalogServer):
     def _may_decide(self) -> bool:
         return self.raft.leads_committed and not self.raft.is_handing_over
 
+    def _forgive(self, env: Env) -> None:
+        """Give everybody a timeout more after this node was stopped: it has heard nobody meanwhile."""
+        now_ns = env.mono_ns()
+        if self._leader_since_ns is not None and now_ns - self._scanned_ns > LATE_NS:
+            self._leader_since_ns = now_ns
+        self._scanned_ns = now_ns
+
     def _decide(self, env: Env) -> None:
         if self._may_decide:
             for entry in list(self.decisions.due(self._leader_since_ns or 0, env.mono_ns())):
                 self._suggest(env, entry)
 
-    def _balance(self, env: Env) -> None:
-        move = self.decisions.balancing_move() if self._may_decide else None
-        if move is not None:
-            self._suggest(env, move)
+    def _even_out(self, env: Env) -> None:
+        for entry in list(self.decisions.evening_out()) if self._may_decide else ():
+            self._suggest(env, entry)
 
     def _suggest(self, env: Env, entry: Entry) -> None:
         if self.decisions.begin(entry):

@@ -108,6 +108,32 @@ def wishes(cluster: Cluster, moves: int) -> list[Entry]:
     return entries
 
 
+def levelling_move(cluster: Cluster) -> Entry | None:
+    """Return the next replica to move to a store that holds two fewer than another one, as one that has just joined
+    does; None where no move makes it more even, or would put replicas into fewer zones."""
+    able = [store for store in cluster.stores() if store.may_hold]
+    groups = cluster.groups()
+    loads = _replica_counts(groups)
+    if not able or not all(group.is_settled for group in groups):
+        return None
+    least = min(able, key=lambda store: (loads[store.name], store.name))
+    for most in sorted(able, key=lambda store: (-loads[store.name], store.name)):
+        if loads[most.name] - loads[least.name] < 2:
+            return None
+        for group in groups:
+            if most.replica in group.wanted and _may_take(cluster, group, most, least):
+                wanted = [*(name for name in group.wanted if name != most.replica), least.replica]
+                return {"op": "want", "group": group.number, "index": group.index, "wanted": wanted}
+    return None
+
+
+def _may_take(cluster: Cluster, group: Group, most: Store, least: Store) -> bool:
+    """Return whether one store may take the place of another one in a group."""
+    nodes = {names.node_of(name) for name in group.wanted} - {most.name}
+    zones = {store.zone for store in cluster.stores() if store.name in nodes}
+    return least.name not in nodes and (least.zone not in zones or most.zone in zones)
+
+
 def _leaving(cluster: Cluster, group: Group) -> str | None:
     """Return the wanted member to replace next. While a group is changing only a newcomer that can't come any more is
     replaced: nobody leaves before somebody else has joined."""

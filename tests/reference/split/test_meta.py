@@ -96,6 +96,16 @@ def test_a_new_leader_gives_everybody_a_timeout() -> None:
     it.heal()
 
 
+def test_a_leader_that_was_stopped_forgives_what_it_has_not_heard() -> None:
+    it = with_brokers()
+    before, leader = it.owners(), it.leader
+    node, env = it.nodes[leader], it.envs[leader]
+    it.now += 3_000_000_000
+    node.timer(env, "scan")
+    it.run(50)
+    assert it.leader == leader and it.owners() == before
+
+
 def test_drained_brokers_lose_their_slices_one_at_a_time_and_get_none() -> None:
     it = with_brokers()
     assert it.ask(it.leader, Request.META_DRAIN, node="broker-0").code == 0
@@ -184,6 +194,19 @@ def test_a_report_of_somebody_else_is_refused() -> None:
     assert it.ask(it.leader, Request.META_REPORT, body, "store-0", **fields).code == Response.NO_PERMISSION
     for bad in ({"voters": "x"}, {"voters": ["x"], "learners": []}, {"voters": [], "learners": []}, []):
         assert it.ask(it.leader, Request.META_REPORT, bad, "store-0", **fields).code in (16, 29)
+
+
+def test_a_store_that_joins_gets_replicas_one_at_a_time() -> None:
+    it = with_stores(3, groups=6)
+    it.register("store-3", "w3", "z0")
+    for index in range(1, 40):
+        it.beat(300)
+        moving = [group for group in it.cluster.groups() if not group.is_settled]
+        assert len(moving) <= 1
+        for group in moving:
+            it.report(group.number, index, list(group.wanted))
+    held = [name.partition("#")[0] for group in it.cluster.groups() for name in group.voters]
+    assert held.count("store-3") == 3 == held.count("store-0")
 
 
 # Topics

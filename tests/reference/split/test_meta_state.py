@@ -6,14 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from chaos.node import Malformed
 from reference.metadata.catalog import read_entries
+from reference.split.meta import state
 from reference.split.meta.entries import check_entry
-from reference.split.meta.state import MAX_NODES, ClusterCatalog, ClusterState
+from reference.split.meta.state import ClusterCatalog, ClusterState
 from reference.split.names import KINDS, Group, Owner, replica_name, split_replica
 from reference.split.names import check_entry as check_catalog_entry
 from reference.wire.codes import Response
@@ -167,9 +168,10 @@ def test_reports_are_taken_by_rising_index_alone() -> None:
     assert it.write("report", group=2, index=4, voters=[a], learners=[]) == Response.INVALID_PARAMETER
 
 
-def test_there_is_an_end_of_nodes() -> None:
+def test_there_is_an_end_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MAX_NODES", 3)
     it = Log()
-    for number in range(MAX_NODES):
+    for number in range(3):
         it.broker(f"broker-{number}")
     refused = it.write("register_broker", node="broker-x", nonce="n")
     assert refused == Response.NO_PERMISSION and it.broker("broker-0", "m") > 0
@@ -211,6 +213,7 @@ def test_an_entry_of_another_member_that_cannot_be_applied_is_refused(place: int
         check_entry({**GOOD[place], **bad})
 
 
+@settings(max_examples=50)
 @given(json_values(), st.sampled_from(GOOD), st.data())
 def test_whatever_stands_in_a_log_is_malformed_or_can_be_applied(value: Any, good: Any, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(good)))
@@ -222,6 +225,7 @@ def test_whatever_stands_in_a_log_is_malformed_or_can_be_applied(value: Any, goo
         Log().state.apply(entry)
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_a_damaged_snapshot_is_malformed_or_can_be_restored(data: st.DataObject) -> None:
     it = Log()
@@ -282,3 +286,4 @@ class Owners(RuleBasedStateMachine):
 
 
 TestOwners = Owners.TestCase
+TestOwners.settings = settings(max_examples=30, stateful_step_count=30)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.split.meta.placement import balancing_move, births, vacancies, wishes
+from reference.split.meta.placement import Entry, balancing_move, births, levelling_move, vacancies, wishes
 from reference.split.meta.state import ClusterCatalog, ClusterState
-from reference.split.names import split_replica
+from reference.split.names import node_of
 
 
 class Plan:
@@ -60,7 +61,18 @@ class Plan:
 
     def move(self, moves: int) -> None:
         """Apply wishes, and let every group that changes arrive there."""
-        for entry in wishes(self.cluster, moves):
+        self.arrive([*wishes(self.cluster, moves)], moves)
+
+    def level(self) -> int:
+        """Apply all moves that spread groups more evenly; return how many there were."""
+        count = 0
+        while (entry := levelling_move(self.cluster)) is not None:
+            self.arrive([entry], 1)
+            count += 1
+        return count
+
+    def arrive(self, entries: Sequence[Entry], moves: int) -> None:
+        for entry in entries:
             assert self.state.apply(entry).code == 0
         moving = [group for group in self.cluster.groups() if not group.is_settled]
         assert len(moving) <= moves
@@ -70,7 +82,7 @@ class Plan:
             self.state.apply({**report, "voters": list(group.wanted), "learners": []})
 
     def held(self) -> Counter[str]:
-        return Counter(split_replica(name)[0] for group in self.cluster.groups() for name in group.voters)
+        return Counter(node_of(name) for group in self.cluster.groups() for name in group.voters)
 
 
 @given(st.integers(1, 5), st.integers(1, 12))
@@ -112,7 +124,7 @@ def test_groups_are_born_evenly_in_zones_of_their_own_where_there_are_enough(zon
     it.born()
     zone = {f"store-{number}": name for number, name in enumerate(zones)}
     for group in it.cluster.groups():
-        found = {zone[split_replica(name)[0]] for name in group.voters}
+        found = {zone[node_of(name)] for name in group.voters}
         assert len(group.voters) == 3 and len(found) == min(3, len(set(zones)))
     if len(set(zones)) in (1, 3, len(zones)) and zones != "aab":
         counts = [it.held()[name] for name in zone]
@@ -164,6 +176,21 @@ def test_a_newcomer_that_dies_on_its_way_is_replaced_and_the_one_that_came_back_
     assert group is not None and group.is_settled and store.replica in group.wanted
 
 
+def test_a_store_that_joins_gets_its_share_and_no_zone_is_lost() -> None:
+    it = Plan(12)
+    it.stores(*"abc")
+    it.born()
+    it.stores(*"abca")
+    assert it.level() == 6 and it.held() == {"store-0": 6, "store-1": 12, "store-2": 12, "store-3": 6}
+    it.stores(*"abcabc")
+    it.level()
+    assert set(it.held().values()) == {6}
+    zones = {f"store-{number}": zone for number, zone in enumerate("abcabc")}
+    assert all(len({zones[node_of(name)] for name in group.voters}) == 3 for group in it.cluster.groups())
+    it.drain("store-5")
+    assert levelling_move(it.cluster) is None, "what drains is no place to go to, nor too full"
+
+
 @settings(max_examples=30)
 @given(st.data())
 def test_whatever_happens_to_stores_groups_keep_their_size_and_come_to_rest(data: st.DataObject) -> None:
@@ -177,5 +204,6 @@ def test_whatever_happens_to_stores_groups_keep_their_size_and_come_to_rest(data
     for _ in range(60):
         it.move(3)
     assert wishes(it.cluster, 3) == []
+    it.level()
     able = {store.name for store in it.cluster.stores() if store.may_hold}
     assert set(it.held()) <= able and all(len(group.voters) == 3 for group in it.cluster.groups())
