@@ -77,6 +77,8 @@ class Moving:
     def _report(self, env: Env, group: int, member: Replica) -> None:
         index, members = member.committed_members()
         known = self._cluster.group(group)
+        if known is not None and (known.voters, known.learners) == (members.voters, members.learners):
+            return
         taken = max(self._reported.get(group, 0), known.index if known is not None else 0)
         if not self.may_report(index, member) or index <= taken or self._not_before.get(group, 0) > env.mono_ns():
             return

@@ -15,9 +15,10 @@ from typing import Any
 from chaos import events
 from chaos.node import Env, NodeSpec
 from reference.raft.bound import DamagedLog
+from reference.raft.options import RaftOptions
 from reference.split.calls import Calls
 from reference.split.joining import Joining, Metas
-from reference.split.options import names_of, number_of
+from reference.split.options import layout_of, names_of, number_of
 from reference.split.requests import natural
 from reference.split.store.describing import LogReads, describe, number_in, state_of
 from reference.split.store.group_requests import GroupRequests
@@ -47,6 +48,8 @@ class Store:
         **parts: Any,
     ) -> None:
         self._options: Mapping[str, Any] = spec.options
+        layout_of(spec.options)  # a wrong one is an error now, not when the disk has a number
+        RaftOptions.of(spec.options)
         metas = names_of(spec.options, "metas")
         host_parts = {name: parts.pop(name) for name in _HOST_PARTS if name in parts}
         self._parts = StoreParts(host_parts=host_parts, **parts)

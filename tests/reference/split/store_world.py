@@ -83,6 +83,12 @@ class ScriptedOwner:
 
     # Groups
 
+    @property
+    def topic_id(self) -> int:
+        topic = self.follower.cluster.topic(TOPIC)
+        assert topic is not None
+        return topic.id
+
     def _open(self, env: Env) -> None:
         owner = self.follower.cluster.owner(0)
         own = (owner.broker, owner.life) == (env.name, self.joining.number)
@@ -128,9 +134,7 @@ class ScriptedOwner:
         bodies = self.acked[group]
         if len(bodies) < self.target:
             body = f"{group}/{len(bodies)}/{self.fenced_epoch}/".encode() + bytes(env.rng.randrange(300))
-            topic = self.follower.cluster.topic(TOPIC)
-            assert topic is not None
-            topics = {TOPIC: topic.id}
+            topics = {TOPIC: self.topic_id}
             message = (TOPIC, group, len(bodies), body)
             store_ms = env.wall_ns() // MS
             entry = append(self.fenced_epoch, self.ends[group], message, group=group, topics=topics, store_ms=store_ms)
@@ -163,7 +167,7 @@ class ScriptedOwner:
             group=group,
             epoch=self.fenced_epoch,
             consumer="shop",
-            topic_id=1,
+            topic_id=self.topic_id,
             number=group,
             offset=len(self.acked[group]),
         )
@@ -279,6 +283,11 @@ class StoreWorld(World):
         return [
             name for name in alive if (groups := self.store(name).groups) is not None and group in groups.host.replicas
         ]
+
+    def leads(self, name: str, group: int = 0) -> bool:
+        """Return whether a store leads a group, as far as it knows."""
+        groups = self.store(name).groups
+        return groups is not None and group in groups.host.replicas and groups.host.replicas[group].is_leader
 
     def wipe(self, name: str) -> None:
         """Crash a store and take all of its disk."""
