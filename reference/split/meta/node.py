@@ -166,7 +166,8 @@ class Meta(CatalogServer):
         if message.code == Request.META_HEARTBEAT:
             node, kind = self._node_of(source, message)
             self.decisions.lives.heard(node, _number(message, _NUMBERS[kind]), env.mono_ns())
-            self._answer(env, source, message, message.reply())
+            if not message.is_oneway:
+                env.send(source, message.reply())
         else:
             super()._request(env, source, message)
 
