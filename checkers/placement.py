@@ -245,7 +245,7 @@ def _one_group(rows: Rows, context: RunContext, found: Findings) -> None:
 
 def _map_in_time(rows: Rows, context: RunContext, found: Findings) -> None:
     """Check that meta's map has a committed change of a group's members before the bound is over, in calm time."""
-    times, bound_ns = rows.column("time_ns"), int(1e9 * facts.bound(context, "map_s", MAP_S))
+    times, bound_ns = rows.column("time_ns"), int(1e9 * facts.bound(context, "route_s", MAP_S))
     last_ns = last_reported_ns(rows)
     known: dict[int, list[tuple[int, int]]] = {}
     for entry in catalogue(rows).of(GROUP):

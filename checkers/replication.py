@@ -27,8 +27,8 @@ from checkers._facts.storage.catalogue import DRAINING, STORE, UP, catalogue
 from checkers._facts.storage.memberships import Membership, memberships
 from checkers._facts.storage.segments import MISSING, Replica, may_be_harmed, replicas, uploads
 
-#: So long after the last fault a group may have too few copies, and so long a store may take to be emptied.
-REPLICATED_S, DRAINED_S = 20.0, 30.0
+#: So long after the last fault a group may have too few copies; and so long a store may take to be emptied.
+REPLICATED_S = 30.0
 
 TOO_FEW, VOTER_LACKS, DRAIN_LATE = "too-few-copies", "voter-lacks-bytes", "drain-unfinished"
 
@@ -161,7 +161,7 @@ def _report_too_few(
             f"{', '.join(unread) or 'no store'} could not be read to the end, and a group may have too few copies"
         )
         return
-    bound_s = facts.bound(context, "replicated_s", REPLICATED_S)
+    bound_s = facts.bound(context, "recover_s", REPLICATED_S)
     last_ns = max((_end_ns(rows, one) for one in rows.memo(faults) if one.effects is None or disturbs(one)), default=-1)
     if facts.phase_time(rows, "collect") - last_ns < bound_s * 1e9:
         found.gap(f"group {group} has too few copies, and the last fault was less than {bound_s:g} s ago")
@@ -206,7 +206,7 @@ def _drains(rows: Rows) -> Iterator[_Drain]:
 def _drained(rows: Rows, context: RunContext, found: Findings) -> None:
     """Check that a drained store is a member of nothing once the bound is over. How long that took only one clock
     shows; elsewhere it is unknown where one is a member still."""
-    bound_ns = int(1e9 * facts.bound(context, "drained_s", DRAINED_S))
+    bound_ns = int(1e9 * facts.bound(context, "recover_s", REPLICATED_S))
     for drain in _drains(rows):
         due_ns = drain.began_ns + bound_ns
         left = [group for group, known in memberships(rows).items() if _holds(rows, known, drain.store, due_ns)]

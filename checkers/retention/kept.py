@@ -14,8 +14,9 @@ from checkers._facts.storage.catalogue import TOPIC, Entry, catalogue
 from checkers._facts.storage.entries import whole_of
 from checkers.retention.promise import KEPT_TOO_LONG
 
-#: So long a message may stay after its topic's rule has let it go: until its segment is sealed, and all of it is old.
-RETAINED_S = 30.0
+#: A message may stay after its topic's rule has let it go until its segment is sealed, all of it is old, and the leader
+#: looks again: so many times as long as something that nobody needs may take to be removed.
+COLLECT_S, LOOKS = 5.0, 6
 
 
 def kept_too_long(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -23,7 +24,7 @@ def kept_too_long(rows: Rows, context: RunContext, found: Findings) -> None:
     time, which can only lag; long after the last fault."""
     if not facts.has_recovered(rows):
         return
-    bound_s = facts.bound(context, "retained_s", RETAINED_S)
+    bound_s = LOOKS * facts.bound(context, "collect_s", COLLECT_S)
     newest = {entry.number("id"): entry for entry in catalogue(rows).of(TOPIC) if entry.value}
     reported: set[tuple[int, int]] = set()
     for at in rows.where(kind="final", f="group").tolist():

@@ -24,7 +24,7 @@ def loaded(*, fourth: bool = True) -> Cluster:
     return it
 
 
-def finished(it: Cluster, *, groups: int = 4, calm_s: float = 30) -> Cluster:
+def finished(it: Cluster, *, groups: int = 4, calm_s: float = 40) -> Cluster:
     """The three stores hold all groups to their ends, with one segment in the tier."""
     it.phase("heal")
     it.phase("recover")
@@ -62,7 +62,7 @@ def test_enough_copies_keep_the_promise() -> None:
 def test_a_copy_that_is_behind_is_none() -> None:
     edited(finished(loaded()), 1, position=90).expect(LAW, A.TOO_FEW_COPIES, validity=Validity.INVALID)
     it = edited(finished(loaded(), calm_s=5), 1, position=90)
-    assert "less than 20 s ago" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    assert "less than 30 s ago" in it.expect(LAW, validity=Validity.UNKNOWN).why
     it = loaded(fourth=False)
     it.entry("store", "store-2", disk=3, word="w", zone="", state="gone")
     edited(finished(it), 1, position=90).expect(LAW, validity=Validity.VALID)  # there are two stores
