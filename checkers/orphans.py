@@ -1,7 +1,7 @@
 """The tier holds what groups refer to, and nothing else for long; and so do the disks of stores.
 
-An object is put before the group's log names it, and deleted after a TRIM let its segment go. In between it may stay for
-a while, and is in nobody's way. An object that is named and gone is the worse of the two.
+An object is put before the group's log names it, and deleted after a TRIM let its segment go. In between it may stay
+for a while, and is in nobody's way. An object that is named and gone is the worse of the two.
 """
 
 from __future__ import annotations
