@@ -6,6 +6,7 @@ nowhere else (R1). Checks that were made before only save work.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -73,6 +74,7 @@ class Group:
         self.queues: dict[QueueKey, Queue] = {}
         self.commits: dict[tuple[str, int, int], int] = {}
         self.segments: dict[Segment, SealedSegment] = {}  # oldest first
+        self._by_queue: dict[QueueKey, list[SealedSegment]] | None = None  # the same, once it was asked for
         self.trimmed: dict[int, Trimmed] = {}  # by topic id
         self.names: dict[int, str] = {}  # of topics, by id
         self.repeats: dict[int, tuple[int, int]] = {}  # position → checksum and size, of this epoch's last appends
@@ -104,12 +106,14 @@ class Group:
 
     def find(self, key: QueueKey, offset: int) -> SealedSegment | None:
         """Return the segment that holds this offset of a queue; None where the tail does, or nothing."""
-        topic_id, number = key
-        for one in self.segments.values():
-            first, after = one.ranges.get(number, (0, 0))
-            if one.segment.topic_id == topic_id and first <= offset < after:
-                return one
-        return None
+        if self._by_queue is None:
+            self._by_queue = {}
+            for one in self.segments.values():
+                for number in one.ranges:
+                    self._by_queue.setdefault((one.segment.topic_id, number), []).append(one)
+        segments = self._by_queue.get(key, [])
+        at = bisect_right(segments, offset, key=lambda one: one.ranges[key[1]][0]) - 1
+        return segments[at] if at >= 0 and offset < segments[at].ranges[key[1]][1] else None
 
     def of_topic(self, topic_id: int) -> list[SealedSegment]:
         """Return the segments of a topic, oldest first."""
@@ -234,6 +238,7 @@ class Group:
             for number, (_, after) in one.ranges.items():
                 self.queues[one.segment.topic_id, number].sealed = after
         self.tail.cut(entry.end)
+        self._by_queue = None
         own = {one.segment.topic_id: one.segment.digest for one, _ in made}
         return Outcome(made={one.segment: data for one, data in made}, is_damaged=own != dict(entry.digests))
 
@@ -285,6 +290,7 @@ class Group:
     def _drop_below(self, topic_id: int) -> list[SealedSegment]:
         """Drop the oldest segments of a topic of which no record is kept; up to the first that has one."""
         gone = []
+        self._by_queue = None
         for one in self.of_topic(topic_id):
             if any(after > self.minimum((topic_id, number)) for number, (_, after) in one.ranges.items()):
                 break

@@ -192,8 +192,13 @@ class GroupMachine(StateMachine):
         return without_files(snapshot)
 
     def prepare(self, env: Env, snapshot: bytes) -> int | None:
-        """Write the files that a snapshot needs. Return the token of their sync; None if there is nothing to write."""
-        return self.flush(env, files_in(snapshot), REPLICA)
+        """Write the files that a snapshot needs. Return the token of their sync; None if there is nothing to write.
+        Raises :class:`chaos.node.Malformed` where the disk has no room: without them the snapshot must not count."""
+        files = files_in(snapshot)
+        due = self.flush(env, files, REPLICA)
+        if self.files.give_up_unwritten(files):
+            raise Malformed(f"the disk has no room for the segments of group {self.number}")
+        return due
 
     def restore(self, env: Env, snapshot: bytes) -> None:
         """Begin at a snapshot."""

@@ -94,6 +94,11 @@ class SegmentFiles:
             data, source = self._unwritten.pop(segment)
             self.write(env, group, [(segment, data)], source)
 
+    def give_up_unwritten(self, segments: Iterable[Segment]) -> bool:
+        """Forget those of these for which the disk had no room; return whether there were any."""
+        given_up = [one for one in segments if self._unwritten.pop(one, None) is not None]
+        return bool(given_up)
+
     def done(self, env: Env, group: int, token: int) -> None:
         """Take the end of a sync of a group's."""
         for segment, source in self._syncs.pop((group, token), ()):

@@ -1,0 +1,346 @@
+"""What a store decides for the groups that it leads: seals, trims, sweeps and changes of members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chaos.node import DiskFull, Malformed
+from reference.metadata.catalog import Entry
+from reference.metadata.follower import View
+from reference.raft.members import Members
+from reference.split.names import TOPIC
+from reference.split.segments import Segment
+from reference.split.store.entries import BY_SIZE, BY_TIME, DELETED, Trim, Uploaded
+from reference.split.store.group_snapshot import snapshot_of
+from reference.split.store.machine import SMALL_TAIL_BYTES, GroupMachine
+from reference.split.store.moving import Moving
+from reference.split.store.retention import Retention
+from reference.split.store.sealing import Sealing
+from reference.split.store.segment_files import SegmentFiles
+from reference.split.store.sweeping import Sweeper
+from reference.split.view import Cluster
+from tests.reference.memory import MemoryFiles
+from tests.reference.split.owner import append, fence, seal
+
+
+class FakeDisk(MemoryFiles):
+    """Syncs end when the test says so; beyond ``room`` there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = 0
+        self.room = 1 << 30
+
+    def sync(self, paths: Any) -> int:
+        self.tokens += 1
+        return self.tokens
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        if len(data) > self.room:
+            raise DiskFull(path)
+        super().write(path, offset, data)
+
+
+class FakeEnv:
+    """What a group's replica sees of the world, and what its store does."""
+
+    def __init__(self) -> None:
+        self.disk = FakeDisk()
+        self.now = 0
+        self.traces: list[Any] = []
+
+    def mono_ns(self) -> int:
+        return self.now
+
+    def trace(self, event: Any) -> None:
+        self.traces.append(event)
+
+
+class FakeLed:
+    """A group that is led as long as ``leads``; what is proposed is kept."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.proposed: list[Any] = []
+
+    def propose(self, env: Any, data: bytes, then: Any) -> None:
+        self.proposed.append((data, then))
+
+
+def machine_with(*times: int) -> tuple[Any, GroupMachine]:
+    """Return a replica with one segment of `orders` for each of these store times, sealed at the same logged times."""
+    env = FakeEnv()
+    files = SegmentFiles()
+    files.begin(env)  # type: ignore[arg-type]
+    machine = GroupMachine(5, files)
+    apply(env, machine, fence(1))
+    for offset, ms in enumerate(times):
+        apply(env, machine, append(1, machine.group.end, ("orders", 0, offset, b"x" * 100), store_ms=ms))
+        apply(env, machine, seal(machine.group, machine.group.end, now_ms=ms))
+    return env, machine
+
+
+def apply(env: Any, machine: GroupMachine, entry: Any) -> Any:
+    return machine.apply(env, machine.applied + 1, 1, entry.encode())
+
+
+def sync_all(env: Any, machine: GroupMachine) -> None:
+    for token in range(1, env.disk.tokens + 1):
+        machine.synced(env, token)
+
+
+def cluster_with(version: int = 4, **value: Any) -> Cluster:
+    """Return a view with the topic `orders` of id 11."""
+    view = View()
+    view.revision = 50
+    topic = {"id": 11, "queues": 1, "retain_ms": 0, "retain_bytes": 0, "deleted": False} | value
+    view.entries[TOPIC, "orders"] = Entry(TOPIC, "orders", version, 40, topic)
+    return Cluster(view)
+
+
+# Retention
+
+
+def test_by_time_goes_what_is_old_enough_by_logged_time_and_not_a_moment_earlier() -> None:
+    _, machine = machine_with(1000, 2000, 3000)
+    retention = Retention(cluster_with(retain_ms=500))
+    assert retention.due(machine.group, 11, 1499) is None
+    assert retention.due(machine.group, 11, 1500) == Trim(
+        topic_id=11, version=4, rule=BY_TIME, now_ms=1500, starts={0: 1}
+    )
+    assert retention.due(machine.group, 11, 9999).starts == {0: 3}  # type: ignore[union-attr]
+
+
+def test_a_brokers_clock_that_is_behind_makes_no_record_old() -> None:
+    _, machine = machine_with(1000)
+    one = machine.group.of_topic(11)[0]
+    one.newest_ms = one.oldest_ms = 5
+    assert Retention(cluster_with(retain_ms=500)).due(machine.group, 11, 1200) is None
+    one.newest_ms = 9000
+    assert Retention(cluster_with(retain_ms=500)).due(machine.group, 11, 5000) is None
+
+
+def test_by_size_at_least_the_limit_is_left_each_record_counted_once() -> None:
+    _, machine = machine_with(1, 2, 3, 4)
+    size = machine.group.of_topic(11)[0].size
+    for limit, gone in ((2 * size, 2), (2 * size + 1, 1), (4 * size, 0), (1, 3)):
+        due = Retention(cluster_with(retain_bytes=limit)).due(machine.group, 11, 100)
+        assert (due.starts[0] if due else 0, due.rule if due else BY_SIZE) == (gone, BY_SIZE)
+
+
+def test_without_limits_or_without_knowing_the_topic_nothing_goes() -> None:
+    _, machine = machine_with(1, 2)
+    assert Retention(cluster_with()).due(machine.group, 11, 1 << 50) is None
+    behind = cluster_with(id=12)
+    behind._source.revision = 10  # this view ends before the topic was made
+    assert Retention(behind).due(machine.group, 11, 1 << 50) is None
+
+
+def test_a_deleted_topic_goes_as_a_whole_by_the_version_that_deleted_it() -> None:
+    _, machine = machine_with(1, 2)
+    due = Retention(cluster_with(version=9, deleted=True)).due(machine.group, 11, 50)
+    assert due == Trim(topic_id=11, version=9, rule=DELETED, now_ms=50, starts={0: 2})
+    again = Retention(cluster_with(version=10, id=45)).due(machine.group, 11, 50)
+    assert again is not None and (again.rule, again.version) == (DELETED, 10)
+
+
+def test_one_trim_is_under_way_and_only_a_leader_proposes() -> None:
+    env, machine = machine_with(1000)
+    led, retention = FakeLed(), Retention(cluster_with(retain_ms=5))
+    led.leads = False
+    retention.consider(env, led, machine, 5000)  # type: ignore[arg-type]
+    assert led.proposed == []
+    led.leads = True
+    for _ in range(2):
+        retention.consider(env, led, machine, 5000)  # type: ignore[arg-type]
+    assert len(led.proposed) == 1
+    led.proposed[0][1](env, None, -1)
+    retention.consider(env, led, machine, 5000)  # type: ignore[arg-type]
+    assert len(led.proposed) == 2
+
+
+# Seals
+
+
+def test_a_seal_is_due_by_size_or_age_and_never_before_the_clocks_are_known() -> None:
+    env, machine = machine_with()
+    led, sealing = FakeLed(), Sealing(400, 1000)
+    apply(env, machine, append(1, 0, ("orders", 0, 0, b"x")))
+    sealing.consider(env, led, machine, 70)  # type: ignore[arg-type]
+    env.now = 999_999_999
+    sealing.consider(env, led, machine, 70)  # type: ignore[arg-type]
+    assert led.proposed == []
+    env.now = 1_000_000_000
+    sealing.consider(env, led, machine, 0)  # type: ignore[arg-type]
+    assert led.proposed == []
+    for _ in range(2):
+        sealing.consider(env, led, machine, 70)  # type: ignore[arg-type]
+    assert len(led.proposed) == 1, "one is under way"
+    led.proposed.pop()[1](env, None, -1)
+    apply(env, machine, append(1, machine.group.end, ("orders", 0, 1, b"x" * 400)))
+    env.now = 0
+    sealing.consider(env, led, machine, 70)  # type: ignore[arg-type]
+    assert len(led.proposed) == 1
+
+
+# Objects that nobody refers to
+
+
+def test_the_sweeper_touches_only_what_is_trimmed_or_of_a_deleted_topic() -> None:
+    """R13: a segment of which UPLOADED isn't logged yet has an object that nobody names so far."""
+    env, machine = machine_with(1, 2, 3)
+    first, second, _ = (one.segment for one in machine.group.of_topic(11))
+    apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: 1}))
+    zombie = Segment(group=5, topic_id=11, start=0, end=first.end, digest="0" * 32)
+    above = Segment(group=5, topic_id=11, start=first.end, end=second.end + 1, digest="0" * 32)
+    living = Sweeper(cluster_with(), None, 100)  # type: ignore[arg-type]
+    assert [living.may_delete(machine, one) for one in (first, zombie, second, above)] == [True, True, False, False]
+    deleted = Sweeper(cluster_with(deleted=True), None, 100)  # type: ignore[arg-type]
+    assert [deleted.may_delete(machine, one) for one in (second, above)] == [False, True]
+
+
+# Members
+
+
+@pytest.mark.parametrize(
+    ("voters", "learners", "wanted", "newcomer", "goner"),
+    [
+        ("abc", "", "abc", "", ""),
+        ("abc", "", "abd", "d", ""),
+        ("abc", "d", "abd", "", ""),  # it learns
+        ("abcd", "", "abd", "", "c"),
+        ("abc", "d", "abe", "", "d"),  # another one is wanted by now
+        ("abc", "", "ade", "d", ""),  # nobody leaves before somebody has come
+        ("abcd", "", "ade", "e", ""),
+        ("abcd", "e", "ade", "", ""),
+        ("abc", "", "ab", "", "c"),
+    ],
+)
+def test_members_change_one_at_a_time_and_join_before_others_leave(
+    voters: str, learners: str, wanted: str, newcomer: str, goner: str
+) -> None:
+    members = Members(voters=tuple(voters), learners=tuple(learners))
+    moving = Moving(None, cluster_with(), None)  # type: ignore[arg-type]
+    assert moving.newcomer(members, tuple(wanted)) == newcomer
+    assert moving.goner(members, tuple(wanted)) == goner
+
+
+# Files and snapshots
+
+
+def test_the_log_is_kept_until_the_files_of_a_seal_are_synced() -> None:
+    """R4: before that the bytes stand in the log alone."""
+    env, machine = machine_with(1, 2)
+    assert not machine.may_compact()
+    machine.synced(env, 1)
+    assert not machine.may_compact()
+    machine.synced(env, 2)
+    assert machine.may_compact()
+
+
+def test_an_object_is_as_good_as_a_file() -> None:
+    env, machine = machine_with(1)
+    apply(env, machine, Uploaded(segment=machine.group.of_topic(11)[0].segment))
+    assert machine.may_compact()
+
+
+def test_a_large_tail_is_written_anew_only_after_a_seal() -> None:
+    env, machine = machine_with(1)
+    sync_all(env, machine)
+    list(machine.snapshot())
+    assert machine.may_compact()
+    apply(env, machine, append(1, machine.group.end, ("orders", 0, 1, bytes(SMALL_TAIL_BYTES))))
+    assert not machine.may_compact()
+    boundary = machine.group.end
+    apply(env, machine, append(1, boundary, ("orders", 0, 2, bytes(SMALL_TAIL_BYTES))))
+    apply(env, machine, seal(machine.group, boundary))
+    sync_all(env, machine)
+    assert machine.may_compact()
+
+
+def test_a_snapshot_without_the_bytes_that_no_object_holds_is_refused() -> None:
+    """R4: 3 lags and takes a snapshot without records; the disks of 1 and 2 are lost one after the other."""
+    env, machine = machine_with(1, 2)
+    sync_all(env, machine)
+    plain = b"".join(snapshot_of(machine.group))
+    other_env, other = machine_with()
+    with pytest.raises(Malformed, match="without the bytes"):
+        other.check_snapshot(plain)
+    sent = machine.outgoing(plain)
+    other.check_snapshot(sent)
+    token = other.prepare(other_env, sent)
+    assert token is not None and not other.files.held, "the answer waits for the files"
+    other.synced(other_env, token)
+    other.restore(other_env, other.kept(sent))
+    assert other.kept(sent) == plain
+    assert list(other.files.held) == list(machine.files.held) == list(other.group.segments)
+    other.check_snapshot(plain)
+    assert other.prepare(other_env, sent) is None
+
+
+def test_a_store_that_lacks_bytes_sends_none_rather_than_others() -> None:
+    env, machine = machine_with(1)
+    sync_all(env, machine)
+    plain = b"".join(snapshot_of(machine.group))
+    machine.files.drop(env, next(iter(machine.group.segments)), "damaged")
+    assert machine.outgoing(plain) == plain
+
+
+def test_a_snapshot_for_whose_files_the_disk_has_no_room_does_not_count() -> None:
+    env, machine = machine_with(1, 2)
+    sync_all(env, machine)
+    sent = machine.outgoing(b"".join(snapshot_of(machine.group)))
+    other_env, other = machine_with()
+    other_env.disk.room = 50
+    with pytest.raises(Malformed, match="no room"):
+        other.prepare(other_env, sent)
+    other_env.disk.room = 1 << 30
+    assert other.prepare(other_env, sent) is not None
+
+
+def test_a_sealed_segment_waits_in_memory_for_room_on_the_disk() -> None:
+    env, machine = machine_with()
+    env.disk.room = 50
+    apply(env, machine, append(1, 0, ("orders", 0, 0, b"x")))
+    made = apply(env, machine, seal(machine.group, machine.group.end)).made
+    segment, data = next(iter(made.items()))
+    assert machine.files.read(segment) == data and not machine.may_compact()
+    env.disk.room = 1 << 30
+    machine.files.retry(env, 5)
+    sync_all(env, machine)
+    assert machine.files.held == {segment: len(data)} and machine.may_compact()
+
+
+def test_files_that_the_state_has_passed_and_does_not_name_are_strays() -> None:
+    env, machine = machine_with(1, 2)
+    sync_all(env, machine)
+    known = next(iter(machine.group.segments))
+    below = Segment(group=5, topic_id=11, start=0, end=known.end, digest="0" * 32)
+    beyond = Segment(group=5, topic_id=11, start=machine.group.sealed, end=machine.group.sealed + 9, digest="0" * 32)
+    other = Segment(group=6, topic_id=11, start=0, end=known.end, digest="0" * 32)
+    assert [machine.is_stray(one) for one in (known, below, beyond, other)] == [False, True, False, False]
+
+
+def test_what_an_earlier_incarnation_left_is_hashed_before_it_counts() -> None:
+    env, machine = machine_with(1, 2)
+    sync_all(env, machine)
+    first, second = machine.group.segments
+    env.disk.write(first.path, 3, b"\xff")
+    again = SegmentFiles()
+    again.begin(env)
+    assert not again.is_checked and not again.held
+    while not again.is_checked:
+        again.go_on(env)
+    assert list(again.held) == [second] and env.disk.size(first.path) == -1
+
+
+def test_every_offset_is_in_one_place() -> None:
+    env, machine = machine_with(*range(40))
+    group = machine.group
+    apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: 7}))
+    for offset in range(7, 40):
+        found = group.find((11, 0), offset)
+        assert found is not None and found.ranges[0] == (offset, offset + 1)
+    assert [group.find((11, 0), offset) for offset in (0, 6, 40)] == [None] * 3
