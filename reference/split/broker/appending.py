@@ -24,8 +24,8 @@ from reference.split.requests import MAX_POSITION, AppendAnswer, AppendRequest, 
 from reference.wire.codes import Response
 from reference.wire.command import Command
 
-#: A batch that has so many bytes takes no more records; so many bytes of a group may wait for their acknowledgement.
-BATCH_BYTES, MAX_UNRESOLVED_BYTES = 1 << 20, 16 << 20
+#: So many bytes and topics has a batch at most; so many bytes of a group may wait for their acknowledgement.
+BATCH_BYTES, BATCH_TOPICS, MAX_UNRESOLVED_BYTES = 1 << 20, 256, 16 << 20
 #: How a group may be lost: another epoch began there, or what stands there contradicts what this broker knows.
 LOST = (Response.GROUP_FENCED, Response.GROUP_OTHER)
 _MS = 1_000_000
@@ -50,6 +50,11 @@ class Batch:
     @property
     def end(self) -> int:
         return self.position + self.size
+
+    def may_name(self, topic: str, topic_id: int) -> bool:
+        """Return whether a topic may be in its table: one that was deleted and made again has another id."""
+        known = self.topics.get(topic)
+        return len(self.topics) < BATCH_TOPICS if known is None else known == topic_id
 
     def add(self, queue: OpenQueue, topic: str, data: bytes) -> None:
         self.parts.append(data)
@@ -142,15 +147,15 @@ class Appends:
             "epoch": str(self.epoch),
             "incarnation": str(env.incarnation),
         }
-        self._batch_for(len(data)).add(queue, asked.topic, data)
+        self._batch_for(len(data), asked.topic, queue.topic_id).add(queue, asked.topic, data)
         queue.next += 1
         self.end += len(data)
         self.pending.append(PendingRequest(self.end, source, message, message.reply(fields=answer), deadline_ns))
         self._send(env)
 
-    def _batch_for(self, size: int) -> Batch:
+    def _batch_for(self, size: int, topic: str, topic_id: int) -> Batch:
         last = self._batches[-1] if self._batches else None
-        if last is None or last.tries > 0 or last.size + size > BATCH_BYTES:
+        if last is None or last.tries > 0 or last.size + size > BATCH_BYTES or not last.may_name(topic, topic_id):
             last = Batch(self.end)
             self._batches.append(last)
         return last

@@ -114,9 +114,9 @@ class BrokerWorld:
     def broker_row(self, life: int = LIFE, nonce: str = "n") -> list[Any]:
         return self.row("broker", "broker-0", life=life, nonce=nonce, state="up")
 
-    def topic(self, name: str = "t", *, queues: int = 4, deleted: bool = False) -> list[Any]:
+    def topic(self, name: str = "t", *, queues: int = 4, deleted: bool = False, topic_id: int = TOPIC_ID) -> list[Any]:
         limits = {"retain_ms": 0, "retain_bytes": 0}
-        return self.row("topic", name, id=TOPIC_ID, queues=queues, deleted=deleted, **limits)
+        return self.row("topic", name, id=topic_id, queues=queues, deleted=deleted, **limits)
 
     def learn(self, *rows: list[Any]) -> None:
         """Let the broker know of changes of meta's catalog."""

@@ -210,6 +210,21 @@ def test_an_answer_from_somebody_else_counts_for_nothing() -> None:
     assert world.code(sent) is None
 
 
+def test_a_topic_that_is_made_again_shares_no_batch_with_the_one_before() -> None:
+    world = opened(append_window=1)
+    for _ in range(2):
+        world.send(b"old")
+    world.learn(world.topic(deleted=True))
+    assert world.code(world.send()) == Response.TOPIC_NOT_EXIST
+    world.learn(world.topic(topic_id=99))
+    world.send(b"new")
+    tables = []
+    while appends(world):
+        tables.append(appends(world)[0].message.fields["topics"])
+        world.stored(world.take(Request.GROUP_APPEND))
+    assert tables == ['{"t":11}', '{"t":11}', '{"t":99}']
+
+
 def test_what_can_not_be_had_is_refused_before_anything_happens() -> None:
     world = opened()
     assert world.code(world.send(b"")) == Response.MESSAGE_ILLEGAL
