@@ -48,7 +48,6 @@ class GroupMachine(StateMachine):
 
     def put(self, env: Env, index: int, entry: Append) -> Outcome:
         """Add the records of a committed APPEND."""
-        end = self.group.end
         outcome = self.group.apply(entry)
         env.trace(
             events.GroupAppended(
@@ -56,7 +55,7 @@ class GroupMachine(StateMachine):
                 position=entry.position,
                 group=self.number,
                 log_index=index,
-                end=entry.end if outcome.code else max(entry.end, end),
+                end=entry.end,
                 crc=entry.crc,
                 accepted=not outcome.code,
                 reason="again" if outcome.again else REASONS.get(outcome.code),
