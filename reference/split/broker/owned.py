@@ -97,6 +97,7 @@ class OwnedSlice:
         self.life = owner.life
         self.numbers = groups
         self.groups: dict[int, OpenGroup] = {}
+        self.found: dict[tuple[int, int], tuple[OpenGroup, OpenQueue]] = {}  # by topic id and rank, which never change
         self.is_open = False
 
     def ends(self) -> dict[str, int]:

@@ -132,14 +132,16 @@ class Slices:
         known = self._cluster.topic(topic)
         if known is None:
             raise Refused(Response.TOPIC_NOT_EXIST, f"no topic {topic}")
-        layout = self._groups, self._slices
         number = self._named(message, known.id, known.queues, rank)
         owned = self.owned.get(number)
         if owned is None or not owned.is_open:
             raise Refused(Response.SERVICE_NOT_AVAILABLE, f"{slice_name(number)} is not open here")
-        queue = number_at(number, rank, known.id, known.queues, *layout)
-        group = owned.groups[group_of(known.id, queue, self._groups)]
-        return group, group.queue(known.id, queue, rank)
+        found = owned.found.get((known.id, rank))
+        if found is None:
+            queue = number_at(number, rank, known.id, known.queues, self._groups, self._slices)
+            group = owned.groups[group_of(known.id, queue, self._groups)]
+            found = owned.found[known.id, rank] = group, group.queue(known.id, queue, rank)
+        return found
 
     def open_group(self, queue: OpenQueue) -> OpenGroup | None:
         """Return the group of a queue as long as the epoch goes on in which it was found."""
