@@ -37,7 +37,8 @@ class Entry:
 
 class RaftLog:
     """Term, vote and log. Changes are visible at once and durable when the token of :meth:`sync` is done. ``members``:
-    those of the beginning, where the log says so; ``is_gone``: only term and vote are kept, of a removed replica."""
+    those of the beginning, where the log says so. In a file that many share, ``is_born`` once it has begun, and
+    ``is_gone`` once only term and vote are kept, of a removed replica."""
 
     wal_class: type[Wal] = Wal
 
@@ -45,7 +46,7 @@ class RaftLog:
         self.wal = self.wal_class() if wal is None else wal
         self.number = number
         self.members: tuple[str, ...] = ()
-        self.is_gone = False
+        self.is_born = self.is_gone = False
         self._entries: list[Entry] = []
         self._running: dict[int, int] = {}  # sync token → last index that it makes durable
         self._durable = 0
@@ -128,12 +129,13 @@ class RaftLog:
 
     def begin(self, disk: Disk, members: Sequence[str]) -> None:
         """Begin, as a replica of a group that had these members at its birth; unknown ones for who joins later."""
-        self.members, self.is_gone = tuple(members), False
+        self.members, self.is_born, self.is_gone = tuple(members), True, False
         self.wal.append(disk, self, BORN, json.dumps(self.members).encode())
 
     def bury(self, disk: Disk) -> None:
         """Keep nothing but term and vote, as a replica that was removed from its group."""
         self._forget()
+        self.is_gone = True
         self.wal.append(disk, self, GONE, b"")
 
     def set_term(self, disk: Disk, term: int, vote: str) -> None:
@@ -275,7 +277,7 @@ class RaftLog:
     def _forget(self) -> None:
         self.snapshot_index, self.snapshot_term, self.snapshot = 0, 0, b""
         self._entries.clear()
-        self.members, self.is_gone = (), True
+        self.members, self.is_born, self.is_gone = (), False, False
         self.moved()
 
     def take(self, kind: int, payload: bytes) -> bool:
@@ -295,16 +297,19 @@ class RaftLog:
             del self._entries[index - self.first :]
             self._entries.append(Entry(term, payload[_PLACE.size :]))
         elif kind == BORN:
-            self.members, self.is_gone = tuple(json.loads(payload)), False
+            self.members, self.is_born, self.is_gone = tuple(json.loads(payload)), True, False
         elif kind == GONE:
             self._forget()
+            self.is_gone = True
         return kind in (SNAPSHOT, PIECE, STATE, ENTRY, BORN, GONE)
 
     def live(self) -> Iterator[tuple[int, bytes]]:
         """Return the records that make up the whole present state."""
-        if self.wal.is_shared:
-            yield (GONE, b"") if self.is_gone else (BORN, json.dumps(self.members).encode())
-        if not (self.wal.is_shared and self.is_gone):
+        if self.is_gone:
+            yield GONE, b""
+        elif self.is_born:
+            yield BORN, json.dumps(self.members).encode()
+        if self.is_born or not self.wal.is_shared:
             yield SNAPSHOT, self._snapshot_record()
         yield STATE, _state(self.term, self.vote)
         for index, entry in enumerate(self._entries, self.first):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from chaos.node import Malformed
-from reference.wire.fields import listed, read_object
+from reference.wire.fields import item, listed, read_object
 
 #: With this begins what is Raft's own in entries and snapshots; no state machine writes it.
 _MARK = b"\0"
@@ -63,18 +63,25 @@ def unpack_members(data: bytes) -> Members | None:
     return members
 
 
-def head_of_snapshot(members: Members) -> bytes:
-    """Return what stands in front of a state machine's snapshot where the membership isn't that of the beginning."""
-    return pack_members(members) + _END
+#: A membership, and the index of its entry.
+Since = tuple[int, Members]
 
 
-def split_snapshot(snapshot: bytes) -> tuple[Members | None, bytes]:
+def head_of_snapshot(index: int, members: Members) -> bytes:
+    """Return what stands in front of a state machine's snapshot where the membership isn't that of the beginning, but
+    that of the entry at ``index``."""
+    return _MARK + json.dumps({**asdict(members), "index": index}).encode() + _END
+
+
+def split_snapshot(snapshot: bytes) -> tuple[Since | None, bytes]:
     """Return the membership of a snapshot (None: that of the beginning), and the state machine's part. Raises
     :class:`chaos.node.Malformed`."""
     if not snapshot.startswith(_MARK):
         return None, snapshot
     head, _, rest = snapshot.partition(_END)
-    return unpack_members(head), rest
+    members = unpack_members(head)
+    assert members is not None
+    return (item(read_object(head[len(_MARK) :]), "index", int), members), rest
 
 
 class Memberships:
@@ -82,7 +89,7 @@ class Memberships:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.beginning = Members(voters=tuple(names))
-        self._known: list[tuple[int, Members]] = [(0, self.beginning)]
+        self._known: list[Since] = [(0, self.beginning)]
 
     @property
     def index(self) -> int:
@@ -98,13 +105,13 @@ class Memberships:
         if self._known[0][0] == 0:
             self._known[0] = (0, self.beginning)
 
-    def committed(self, commit: int) -> tuple[int, Members]:
+    def committed(self, commit: int) -> Since:
         """Return the newest membership among the entries up to ``commit``, and its index."""
         return next(known for known in reversed(self._known) if known[0] <= commit or known is self._known[0])
 
-    def begin(self, index: int, members: Members | None) -> None:
-        """Begin with a snapshot up to ``index``."""
-        self._known = [(0, self.beginning) if members is None else (index, members)]
+    def begin(self, since: Since | None) -> None:
+        """Begin with a snapshot of this membership; None for that of the beginning."""
+        self._known = [since or (0, self.beginning)]
 
     def logged(self, index: int, data: bytes) -> None:
         """Take in an entry that has been logged here, and has replaced all from its index on."""
@@ -119,4 +126,4 @@ class Memberships:
         while len(self._known) > 1 and self._known[1][0] <= index:
             del self._known[0]
         since, members = self._known[0]
-        return head_of_snapshot(members) if since else b""
+        return head_of_snapshot(since, members) if since else b""

@@ -215,8 +215,8 @@ class Snapshots:
     def restore(self, env: Env) -> None:
         """Take over the log's snapshot, and the memberships in it and behind it."""
         state, log = self._state, self._state.log
-        members, content = split_snapshot(log.snapshot)
-        state.memberships.begin(log.snapshot_index, members)
+        since, content = split_snapshot(log.snapshot)
+        state.memberships.begin(since)
         for index in range(log.first, log.last + 1):
             state.memberships.logged(index, log.entry(index).data)
         if log.snapshot_index:

@@ -49,15 +49,20 @@ class Log(Protocol):
 
 def write_records(disk: Disk, file: int, size: int, checksum: int, records: Iterable[Record]) -> tuple[int, int]:
     """Write records at the end of a file, which has this size and ends with this checksum; return the new ones."""
-    frames = []
+    data, checksum = frames(records, checksum)
+    disk.write(path_of(file), size, data)
+    return size + len(data), checksum
+
+
+def frames(records: Iterable[Record], checksum: int) -> tuple[bytes, int]:
+    """Return records as they stand in the file behind one that has this checksum, and the checksum of the last."""
+    made = []
     for number, kind, payload in records:
         if number:
             kind, payload = kind | _NAMES_LOG, _LOG.pack(number) + payload
         checksum = _chain(checksum, kind, payload)
-        frames.append(_HEAD.pack(len(payload), checksum, kind) + payload)
-    data = b"".join(frames)
-    disk.write(path_of(file), size, data)
-    return size + len(data), checksum
+        made.append(_HEAD.pack(len(payload), checksum, kind) + payload)
+    return b"".join(made), checksum
 
 
 def sound_records(data: bytes) -> Iterator[tuple[Record, int, int]]:

@@ -23,13 +23,13 @@ from reference.raft.storage.records import (
     SNAPSHOT,
     Log,
     Record,
+    frames,
     number_of,
     path_of,
     sound_records,
-    write_records,
 )
-from reference.raft.storage.reserve import Reserve
 from reference.raft.storage.rewriting import Rewriting
+from reference.raft.storage.room import Room
 
 #: A shared file below this is never rewritten.
 MIN_REWRITE_BYTES = 4 << 20
@@ -46,13 +46,13 @@ class _Sync:
 
 
 class Wal:
-    """The file. ``open_log`` makes the logs that a recovery finds, where many share it; ``reserve_bytes`` are kept for
+    """The file. ``open_log`` makes the logs that a recovery finds, where many share it; ``kept_bytes`` are kept for
     small records on a full disk."""
 
-    def __init__(self, open_log: Callable[[int], Log] | None = None, reserve_bytes: int = 0) -> None:
+    def __init__(self, open_log: Callable[[int], Log] | None = None, kept_bytes: int = 0) -> None:
         self.logs: dict[int, Log] = {}
         self.is_dirty = False
-        self.reserve = Reserve(reserve_bytes)
+        self.room = Room(kept_bytes)
         self.bound = Bound()
         self.file = self.size = self.checksum = 0
         self.newest = 0  # the highest number that a file was ever seen to have
@@ -100,13 +100,9 @@ class Wal:
 
     def write(self, disk: Disk, records: Iterable[Record]) -> None:
         """Write records at the end of the present file."""
-        data = list(records)
-        try:
-            self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, data)
-        except DiskFull:
-            if not self.reserve.give_up(disk):
-                raise
-            self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, data)
+        data, self.checksum = frames(records, self.checksum)
+        self.room.write(disk, path_of(self.file), self.size, data)
+        self.size += len(data)
         self.is_dirty = True
 
     def next_file(self, disk: Disk, head: tuple[int, int, int] | None = None) -> None:
@@ -118,6 +114,7 @@ class Wal:
             self.newest += 1
             head = self.newest, 0, 0
         self.file, self.size, self.checksum = head
+        self.room.begin(self.size)
         records: list[Record] = []
         for log in self.logs.values():
             self.move(log)
@@ -149,6 +146,7 @@ class Wal:
         self._rewriting = None
         self.obsolete.append(path_of(self.file))
         self.file, self.size, self.checksum = rewriting.file, rewriting.size, rewriting.checksum
+        self.room.begin(self.size)
         self.is_dirty = True
         for log in self.logs.values():
             self.move(log)
@@ -205,7 +203,6 @@ class Wal:
         """Have the next sync write down how much the disk is sure to hold. To be called now and then: each such name
         costs a sync of the directory."""
         self._bound_is_due = True
-        self.reserve.look_again()
 
     def _move_bound(self, disk: Disk) -> list[str]:
         """Return what to sync besides: a bound that has become higher."""
@@ -217,7 +214,7 @@ class Wal:
 
     def has_room(self, disk: Disk, size: int) -> bool:
         """Return whether the disk has room for a record of this size besides what is kept for small ones."""
-        return self.reserve.is_enough(disk, size)
+        return self.room.is_enough(disk, path_of(self.file), self.size + size)
 
     # Recovery
 
@@ -225,7 +222,6 @@ class Wal:
         """Load what the disk holds and repair its end. What was recovered counts as durable after the next sync.
         Raises :class:`~reference.raft.bound.DamagedLog`."""
         self.bound.recover(disk)
-        self.reserve.recover(disk)
         paths = disk.list(PREFIX)
         self.newest = max((number_of(path) for path in paths), default=0)
         for path in reversed(paths):
@@ -234,6 +230,7 @@ class Wal:
                 self.file = number_of(path)
                 self.bound.check(self.file, self.size)
                 disk.truncate(path, self.size)
+                self.room.begin(self.size)
                 self.obsolete = [other for other in paths if other != path]
                 self.is_dirty = True
                 self._touched = dict(self.logs)

@@ -4,7 +4,7 @@ groups (R8).
 A frame lists groups, each with its term. It renews a leader in the groups that it lists, where the term is the
 receiver's own, and nowhere else: a leader that has lost one of its groups does not list that group any more, so that
 the followers elect another one there. The answer says for each group whether the sender was renewed; what is refused is
-no part of any majority. Every frame has its sender's wall clock besides (R10).
+no part of any majority.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from chaos.node import Env, Malformed
 from reference.split.hosting.bundles import header
 from reference.wire.codes import Request
 from reference.wire.command import ONEWAY, Command
-from reference.wire.fields import whole
 
 _BEAT = struct.Struct(">IQQQ")  # group, term, round, commit index or whether it is granted
 _MS = 1_000_000
@@ -48,7 +47,7 @@ class Beats:
         """Return the frames to send now, and whom to."""
         frames = []
         for (to, answer), beats in self._beats.items():
-            fields = {**header(sender, to), "wall": str(env.wall_ns() // _MS)}
+            fields = header(env, sender, to)
             if answer:
                 fields["answer"] = "1"
             body = b"".join(_BEAT.pack(one.group, one.term, one.round, one.value) for one in beats.values())
@@ -57,12 +56,11 @@ class Beats:
         return frames
 
 
-def unpack_beats(message: Command) -> tuple[int, Sequence[Beat]]:
-    """Return the sender's wall clock in ms, and what it says. Raises :class:`chaos.node.Malformed`."""
-    wall_ms = whole(message.fields, "wall")
-    if len(message.body) % _BEAT.size:
+def unpack_beats(body: bytes) -> Sequence[Beat]:
+    """Return what a frame says. Raises :class:`chaos.node.Malformed`."""
+    if len(body) % _BEAT.size:
         raise Malformed("a group's word is cut off")
-    return wall_ms, [Beat(*numbers) for numbers in _BEAT.iter_unpack(message.body)]
+    return [Beat(*numbers) for numbers in _BEAT.iter_unpack(body)]
 
 
 class Clocks:

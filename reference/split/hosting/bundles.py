@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chaos.node import Malformed
+from chaos.node import Env, Malformed
 from reference.wire.codes import Request
 from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import as_object, read_json, to_json, whole
@@ -30,20 +30,23 @@ def node_of(replica: str) -> str:
     return replica.rpartition("#")[0]
 
 
-def header(sender: str, receiver: str) -> dict[str, str]:
-    """Return the fields that say between which disks a frame goes; their stores are at the connection's ends."""
-    return {"from": sender.rpartition("#")[2], "to": receiver.rpartition("#")[2]}
+def header(env: Env, sender: str, receiver: str) -> dict[str, str]:
+    """Return the fields that say between which disks a frame goes, whose stores are at the connection's ends, and what
+    the sender's wall clock says (R10)."""
+    wall_ms = env.wall_ns() // 1_000_000
+    return {"from": sender.rpartition("#")[2], "to": receiver.rpartition("#")[2], "wall": str(wall_ms)}
 
 
-def disks_of(fields: Mapping[str, str]) -> tuple[int, int]:
-    """Return from which disk and to which a frame goes. Raises :class:`chaos.node.Malformed`."""
+def read_header(fields: Mapping[str, str]) -> tuple[int, int, int]:
+    """Return from which disk a frame goes, to which, and the sender's wall clock in ms. Raises
+    :class:`chaos.node.Malformed`."""
     sender, receiver = whole(fields, "from"), whole(fields, "to")
     if min(sender, receiver) < 0:
         raise Malformed("a disk's number is below 0")
-    return sender, receiver
+    return sender, receiver, whole(fields, "wall")
 
 
-def pack_bundles(sender: str, receiver: str, messages: Sequence[GroupMessage]) -> list[Command]:
+def pack_bundles(env: Env, sender: str, receiver: str, messages: Sequence[GroupMessage]) -> list[Command]:
     """Return frames for these messages, in their order."""
     bodies: list[bytes] = []
     parts: list[bytes] = []
@@ -58,7 +61,7 @@ def pack_bundles(sender: str, receiver: str, messages: Sequence[GroupMessage]) -
             parts, size = [], 0
     if parts:
         bodies.append(b"".join(parts))
-    fields_of_all = header(sender, receiver)
+    fields_of_all = header(env, sender, receiver)
     return [Command(code=Request.GROUPS_MESSAGES, flags=ONEWAY, fields=fields_of_all, body=body) for body in bodies]
 
 

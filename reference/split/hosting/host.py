@@ -12,14 +12,14 @@ from typing import Protocol
 from chaos import events
 from chaos.node import Env, Malformed
 from reference.raft.log import RaftLog
-from reference.raft.members import Members, unpack_members
+from reference.raft.members import unpack_members
 from reference.raft.messages import check_cluster, numbers_of
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.state_machine import Proposed, StateMachine
 from reference.raft.storage.wal import Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
-from reference.split.hosting.bundles import GroupMessage, disks_of, node_of, pack_bundles, unpack_bundle
+from reference.split.hosting.bundles import GroupMessage, node_of, pack_bundles, read_header, unpack_bundle
 from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared
 from reference.split.hosting.replica import Replica, ReplicaPolicy
 from reference.split.names import replica_name
@@ -28,7 +28,7 @@ from reference.wire.command import Command
 from reference.wire.fields import whole
 
 #: So many bytes of the disk are kept for small records.
-RESERVE_BYTES = 512 * 1024
+KEPT_BYTES = 256 * 1024
 #: Stands for the file itself where a group does.
 _NO_GROUP = -1
 
@@ -59,7 +59,7 @@ class Host:
         wal: type[Wal] = Wal,
     ) -> None:
         self._machines, self._options, self._replica, self._policy = machines, options, replica, policy
-        self.wal = wal(self._open_log, RESERVE_BYTES)
+        self.wal = wal(self._open_log, KEPT_BYTES)
         self.replicas: dict[int, Replica] = {}
         self.disk = 0
         self._envs: dict[int, GroupEnv] = {}
@@ -80,7 +80,7 @@ class Host:
         self.wal.recover(env.disk)
         for group, log in list(self.wal.logs.items()):
             assert isinstance(log, RaftLog)
-            if not log.is_gone:
+            if log.is_born:
                 self._begin(group, log)
 
     def create(self, env: Env, group: int, members: Sequence[str]) -> Replica | None:
@@ -91,19 +91,26 @@ class Host:
         if known is not None and not known.log.members:
             known.log.begin(env.disk, members)
             known.memberships.born(members)
-        elif known is None and group not in self.wal.logs:
+        elif known is None and not self._is_gone(group):
             known = self._begin_log(env, group, members)
         return known
+
+    def _is_gone(self, group: int) -> bool:
+        log = self.wal.logs.get(group)
+        return isinstance(log, RaftLog) and log.is_gone
 
     def join(self, env: Env, group: int) -> Replica:
         """Begin a replica that knows no members yet, and has no vote before it does."""
         self._shared.enter(env)
         return self._begin_log(env, group, ())
 
-    def remove(self, env: Env, group: int) -> None:
-        """Delete a replica. Its term and its vote are kept."""
+    def remove(self, env: Env, group: int, term: int) -> None:
+        """Delete a replica that was removed in this term. Its own term and its vote are kept, or this term: leaders of
+        earlier ones find nobody here."""
         self._shared.enter(env)
         replica = self.replicas.pop(group)
+        if term > replica.term:
+            replica.log.set_term(env.disk, term, "")
         replica.log.bury(env.disk)
         self._shared.timers.drop(group)
         self._machines.removed(self._env(group), group)
@@ -211,7 +218,7 @@ class Host:
             self.wal.sync(own.disk)
             batch, token = syncs.begin(env)
         for key in [key for key in shared.messages if key[0] in (0, batch)]:
-            frames = pack_bundles(own.name, key[1], shared.messages.pop(key))
+            frames = pack_bundles(env, own.name, key[1], shared.messages.pop(key))
             for frame in frames:
                 env.send(node_of(key[1]), frame, after=token if key[0] else None)
         for to, frame in shared.beats.take(env, own.name):
@@ -225,22 +232,19 @@ class Host:
         if message.code not in (Request.GROUPS_MESSAGES, Request.GROUPS_BEATS):
             return False
         self._shared.enter(env)
-        sender, receiver = disks_of(message.fields)
-        replica = replica_name(source, sender)
-        if message.code == Request.GROUPS_MESSAGES:
-            messages = unpack_bundle(message.body)
+        sender, receiver, wall_ms = read_header(message.fields)
+        replica, is_bundle = replica_name(source, sender), message.code == Request.GROUPS_MESSAGES
+        messages = unpack_bundle(message.body) if is_bundle else ()
+        beats = () if is_bundle else unpack_beats(message.body)
+        for one in messages:
+            self._check(one)
+        for beat in beats:
+            self._check_group(beat.group)
+        if self.is_for_us(receiver):
+            self._clocks.heard(env, source, wall_ms)
             for one in messages:
-                self._check(one)
-            if self.is_for_us(receiver):
-                for one in messages:
-                    self._take(one.group, replica, one.message)
-        else:
-            wall_ms, beats = unpack_beats(message)
-            for beat in beats:
-                self._check_group(beat.group)
-            if self.is_for_us(receiver):
-                self._clocks.heard(env, source, wall_ms)
-                self._take_beats(replica, beats, is_answer="answer" in message.fields)
+                self._take(one.group, replica, one.message)
+            self._take_beats(replica, beats, is_answer="answer" in message.fields)
         return True
 
     def is_for_us(self, disk: int) -> bool:
@@ -252,7 +256,7 @@ class Host:
         self._check_group(one.group)
         check_cluster(one.message, self._options.cluster_id)
         if one.message.code == Request.GROUP_REMOVED:
-            whole(one.message.fields, "index")
+            whole(one.message.fields, "index"), whole(one.message.fields, "term")
             if unpack_members(one.message.body) is None:
                 raise Malformed("no membership stands in the message")
         else:
@@ -271,9 +275,7 @@ class Host:
         if replica is None:
             return
         if message.code == Request.GROUP_REMOVED:
-            members = unpack_members(message.body)
-            assert members is not None
-            self._learn_removal(env, group, source, whole(message.fields, "index"), members)
+            self._learn_removal(group, source, message)
             return
         if is_request and message.code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
             replica.pass_on_members(env, source)
@@ -287,9 +289,11 @@ class Host:
         log = self.wal.logs.get(group)
         return not isinstance(log, RaftLog) or term >= log.term
 
-    def _learn_removal(self, env: GroupEnv, group: int, source: str, index: int, members: Members) -> None:
-        if self.replicas[group].replica_policy.may_be_dropped(source, index, members):
-            self.remove(self._shared.env, group)
+    def _learn_removal(self, group: int, source: str, message: Command) -> None:
+        index, term = whole(message.fields, "index"), whole(message.fields, "term")
+        members = unpack_members(message.body)
+        if members is not None and self.replicas[group].replica_policy.may_be_dropped(source, index, members):
+            self.remove(self._shared.env, group, term)
 
     def _take_beats(self, source: str, beats: Sequence[Beat], *, is_answer: bool) -> None:
         for beat in beats:

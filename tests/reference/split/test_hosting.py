@@ -8,12 +8,20 @@ from random import Random
 import pytest
 
 from chaos.node import Malformed
-from reference.raft.storage import rewriting, wal
+from reference.raft.storage import rewriting, room, wal
+from reference.split.hosting import host
 from reference.split.hosting.beats import Beat, Clocks
 from reference.wire.codes import Request
 from reference.wire.command import Command
 from tests.reference.raftnet import MS
 from tests.reference.split.hosts import Hosts, Store, disk_of, replica_on
+
+
+@pytest.fixture(autouse=True)
+def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated disks take long to lose what nobody has written."""
+    monkeypatch.setattr(host, "KEPT_BYTES", 8192)
+    monkeypatch.setattr(room, "STEP_BYTES", 8192)
 
 
 def leaders_by_term(world: Hosts) -> Counter[tuple[int, int, str]]:
@@ -103,9 +111,9 @@ def test_one_group_whose_leader_is_lost_elects_another_although_the_node_goes_on
     world.run(3000)
     node = world.leader(0)
     before = {group: world.replicas(group)[world.leader(group)].term for group in range(4)}
-    host = world.nodes[node].host
+    sender = world.nodes[node].host.member(0).sender
     for silent in ("show", "send_next"):  # it says nothing in this group any more
-        monkeypatch.setattr(host.member(0).sender, silent, lambda env, name, peer: None)
+        monkeypatch.setattr(sender, silent, lambda env, name, peer: None)
     world.run(2000)
     assert world.leader(0) != node
     for group in range(1, 4):
@@ -114,7 +122,7 @@ def test_one_group_whose_leader_is_lost_elects_another_although_the_node_goes_on
 
 def idle_frames(groups: int) -> int:
     world = Hosts(3, 3, groups)
-    world.run(6000)
+    world.run(3000)
     assert all(world.leader(group) for group in range(groups))
     since = world.now
     world.run(1000)
@@ -184,8 +192,7 @@ def test_a_replica_that_is_removed_while_it_is_down_learns_it_when_it_stands_for
 def test_who_joins_by_a_message_has_no_vote_until_an_entry_names_it() -> None:
     world = Hosts(7, 4, 1, born_on=3)
     world.run(2000)
-    host, env = world.nodes["s3"].host, world.envs["s3"]
-    replica = host.join(env, 0)
+    replica = world.nodes["s3"].host.join(world.envs["s3"], 0)
     assert not replica.policy.may_vote(replica_on("s0"), 9, 100, 9)
     world.change(0, "add", replica_on("s3"))
     world.run(1000)
@@ -207,9 +214,9 @@ def test_messages_for_another_disk_are_dropped() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 5, fields={"from": "10", "to": "11"}),
-        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 14, fields={"from": "10", "to": "11"}),
-        Command(code=Request.GROUPS_MESSAGES, body=b"", fields={"from": "-1", "to": "11"}),
+        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 5, fields={"from": "10", "to": "11", "wall": "1"}),
+        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 14, fields={"from": "10", "to": "11", "wall": "1"}),
+        Command(code=Request.GROUPS_MESSAGES, body=b"", fields={"from": "-1", "to": "11", "wall": "1"}),
         Command(code=Request.GROUPS_BEATS, body=b"\0" * 29, fields={"from": "10", "to": "11", "wall": "1"}),
         Command(code=Request.GROUPS_BEATS, body=b"\xff" * 28, fields={"from": "10", "to": "11", "wall": "1"}),
         Command(code=Request.GROUPS_BEATS, body=b"", fields={"from": "10", "to": "11"}),
