@@ -92,9 +92,10 @@ class Decisions:
         self._quiet_at = self._even_at = -1
 
     def ended(self, name: str) -> Entry | None:
-        """Return the entry that ends a broker's life because its connection broke."""
-        broker = self._cluster.broker(name) if self.lives.cut_off(name) else None
-        if broker is None or not broker.lives:
+        """Return the entry that ends a broker's life because its connection broke. A store is only silent then: its
+        disk is there, and it may be back before its replicas would be made elsewhere."""
+        broker = self._cluster.broker(name)
+        if broker is None or not self.lives.cut_off(name) or not broker.lives:
             return None
         return {"op": "ended", "node": name, "life": broker.life}
 

@@ -172,6 +172,16 @@ def test_a_store_that_comes_back_in_time_or_later_keeps_its_disk_and_a_wiped_one
     assert moving and all(f"store-1#{disk}" not in group.wanted for group in moving)
 
 
+def test_a_store_whose_connection_broke_may_be_silent_for_as_long_as_any() -> None:
+    it = with_stores()
+    it.beat(2500)
+    it.die("store-1", silently=False)
+    it.beat(500)
+    assert it.cluster.store("store-1").state == "up"  # type: ignore[union-attr]
+    it.beat(2000)
+    assert it.cluster.store("store-1").state == "gone"  # type: ignore[union-attr]
+
+
 def test_only_so_many_groups_move_at_once() -> None:
     it = with_stores(groups=12, moves=2)
     assert it.ask(it.leader, Request.META_DRAIN, node="store-0").code == 0
