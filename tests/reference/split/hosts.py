@@ -11,11 +11,8 @@ from reference.raft.state_machine import StateMachine
 from reference.split.hosting import Host
 from reference.split.hosting.replica import Replica
 from reference.split.names import replica_name
-from reference.wire.codes import Request
 from reference.wire.command import Command
 from tests.reference.raftnet import World
-
-_OF_HOSTS = (Request.GROUPS_MESSAGES, Request.GROUPS_BEATS)
 
 
 class Listed(StateMachine):
