@@ -62,14 +62,16 @@ MUTANTS = (
     ),
     Planted(
         name="given-to-the-dead",
-        law="availability",
+        law="stateless",
         stands_for="apache/pulsar #478: what a broker owns stays assigned to it when it is gone for good",
         parts={"meta": {"decisions": GivenToTheDead}},
+        scenario="owner_gone",
     ),
     Planted(
         name="map-before-members",
         law="placement",
         stands_for="apache/bookkeeper #4651: the metadata names bookies to which nothing was ever copied",
         parts={"meta": {"state": MapBeforeMembers}},
+        scenario="store_dies",
     ),
 )
