@@ -67,6 +67,11 @@ class Replica(Raft):
         group's birth."""
         return self.memberships.committed(self.commit)
 
+    def _is_known(self, source: str) -> bool:
+        """A newcomer's snapshot may name only members that have left since then, and not the leader that sent it: so
+        it hears all (Ongaro's thesis, 4.1)."""
+        return source != self.name
+
     # Beats
 
     def on_beat(self, env: Env, source: str, beat: Beat) -> Beat:
