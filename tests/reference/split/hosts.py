@@ -156,8 +156,13 @@ class Hosts(World):
         self.run(ms, until=lambda: bool(ends))
         return any(index >= 0 for index in ends)
 
+    def machines_of(self, node: str) -> dict[int, Listed]:
+        """The state machines of a node, by group."""
+        machines: dict[int, Listed] = self.nodes[node].machines
+        return machines
+
     def applied(self, node: str, group: int) -> list[str]:
-        return self.nodes[node].machines[group].applied
+        return self.machines_of(node)[group].applied
 
     def change(self, group: int, change: str, name: str, ms: int = 1000) -> bool:
         """Add or remove a member, through the leader; whether that was committed within so long."""
