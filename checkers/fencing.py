@@ -26,7 +26,8 @@ from checkers._facts.storage.entries import Appends, Fence, accepted_fences, app
 
 APPEND_PAST_FENCE, FENCE_WENT_BACK = "append-past-fence", "fence-went-back"
 TWO_OWNERS, LIFE_REUSED, EPOCH_REUSED = "two-owners", "life-reused", "epoch-reused"
-UNLOGGED_OWNER, ACKED_PAST_FENCE, ACKED_UNWRITTEN = "unlogged-owner", "acked-past-fence", "acked-unwritten"
+UNLOGGED_OWNER, OPENED_UNFENCED = "unlogged-owner", "opened-unfenced"
+ACKED_PAST_FENCE, ACKED_UNWRITTEN = "acked-past-fence", "acked-unwritten"
 
 PROMISE = Promise(
     name="fencing",
@@ -71,6 +72,13 @@ PROMISE = Promise(
             meaning="a fence was accepted of an owner that meta's log does not name",
             headline=("A fence was accepted of an owner that meta had never named",),
             decision=(GroupFenced,),
+        ),
+        AnomalyKind(
+            name=OPENED_UNFENCED,
+            meaning="a broker opened a slice of which a group had not taken its fence, or had ended elsewhere",
+            headline=("A slice was opened that its owner had not fenced",),
+            harm=Harm.DATA,
+            decision=(SliceOpened,),
         ),
         AnomalyKind(
             name=ACKED_PAST_FENCE,
@@ -119,6 +127,7 @@ class Fencing(Law):
         _one_owner(rows, found, [fence for known in by_group.values() for fence in known])
         _epochs_grow(rows, found)
         _owners_logged(rows, found)
+        _opened_fenced(rows, found)
         _acknowledged(rows, found, taken, by_group)
         return found.partial()
 
@@ -264,6 +273,31 @@ def _owners_logged(rows: Rows, found: Findings) -> None:
                 f"{fence.epoch} of {fence.slice} in group {fence.group} at {facts.at_s(rows, fence.at)}, and no entry "
                 "of meta's log names that owner.",
                 *_indices(rows, fence.at),
+            )
+
+
+def _opened_fenced(rows: Rows, found: Findings) -> None:
+    """Check that a broker that opens a slice has fenced each group of it, and begins where that fence found the end."""
+    taken: dict[tuple[int, int, int], set[int]] = {}
+    for known in accepted_fences(rows).values():
+        for fence in known:
+            taken.setdefault((fence.group, fence.epoch, fence.life), set()).add(fence.end)
+    epoch = rows.column("epoch")
+    for at in rows.where(kind="trace", f="opened").tolist():
+        value = rows.value(at)
+        for name, end in sorted((value.get("ends") or {}).items()):
+            ends = taken.get((int(name) if str(name).isdecimal() else -1, int(epoch[at]), value.get("life", -1)), set())
+            if end in ends:
+                continue
+            if not ends and facts.may_lack_ends(rows):
+                found.gap("a host was lost, and with it perhaps fences that its stores had taken")
+                continue
+            was = f"where its fence had found {max(ends)}" if ends else "which had not taken its fence"
+            found.add(
+                OPENED_UNFENCED,
+                f"{rows.text('node', at)} opened {value.get('slice')} in epoch {int(epoch[at])} at "
+                f"{facts.at_s(rows, at)} with group {name} at {end}, {was}.",
+                *_indices(rows, at),
             )
 
 

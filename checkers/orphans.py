@@ -17,6 +17,7 @@ from chaos.events import (
     EntriesCut,
     RaftMembers,
     RaftRole,
+    Sealed,
     StoreDelete,
     StorePut,
     TermRaised,
@@ -35,7 +36,8 @@ from checkers._facts.arrays import NEVER
 from checkers._facts.faults import disturbs
 from checkers._facts.storage.entries import whole_of
 from checkers._facts.storage.memberships import memberships
-from checkers._facts.storage.segments import TIER, Report, may_be_harmed, replicas, uploads
+from checkers._facts.storage.segments import TIER, Report, may_be_harmed, replicas, sealed, uploads
+from checkers._facts.storage.trims import let_go
 
 #: An object that nobody needs may stay so many times as long as one look at the tier may take: a PUT that comes late is
 #: found by a later look. And so many times as long a store may keep files that are not its own any more.
@@ -58,7 +60,7 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=DELETED_EARLY,
-            meaning="an object was deleted before any trim of its topic's messages in its group",
+            meaning="an object was deleted before a trim had let its messages go",
             headline=("An object was deleted before its messages were",),
             harm=Harm.DATA,
             decision=(StoreDelete,),
@@ -91,7 +93,7 @@ class Orphans(Law):
     promise = PROMISE
     key = Key.RUN
     reads = (
-        *(StorePut, StoreDelete, Uploaded, Trimmed, Applied, FinalGroup, FinalObject, ReadToItsEnd),
+        *(StorePut, StoreDelete, Sealed, Uploaded, Trimmed, Applied, FinalGroup, FinalObject, ReadToItsEnd),
         *(RaftMembers, RaftRole, Vote, TermRaised, EntriesCut, HarnessRow, FaultRow),
     )
     evidence = (Evidence.GROUPS,)
@@ -174,35 +176,25 @@ def _deleted(rows: Rows) -> Iterator[tuple[str, int]]:
 
 
 def _deletions(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Check that what a group once counted on was deleted only after a trim there: in the simulator by then, elsewhere
-    at any time."""
+    """Check that an object on which a group counted was deleted only after the trim that let its segment go: in the
+    simulator after the first store had applied that, elsewhere if there is one at all."""
     if facts.may_lack_ends(rows):
         found.gap("a host was lost, and with it perhaps what its stores had trimmed")
         return
-    first = _first_trims(rows)
     known = {one.key: one for one in uploads(rows)}
     for key, at in _deleted(rows):
         found.count("deleted_objects", 1)
         upload = known.get(key)
-        if upload is None:
+        if upload is None or upload.segment not in sealed(rows):
             continue
-        trimmed = first.get((upload.segment.group, upload.segment.topic), NEVER)
+        trimmed = let_go(rows).get(upload.segment, NEVER)
         if trimmed == NEVER or (context.one_clock and trimmed > at):
             found.add(
                 DELETED_EARLY,
-                f"The object {key} was deleted at {facts.at_s(rows, at)}, and no message of topic "
-                f"{upload.segment.topic} in group {upload.segment.group} had been trimmed by then.",
+                f"The object {key} was deleted at {facts.at_s(rows, at)}, and no trim of topic {upload.segment.topic} "
+                f"in group {upload.segment.group} had let it go by then.",
                 *_indices(rows, upload.at, at),
             )
-
-
-def _first_trims(rows: Rows) -> Mapping[tuple[int, int], int]:
-    """Return the first row of a trim, by group and topic."""
-    found: dict[tuple[int, int], int] = {}
-    for at in rows.where(kind="trace", f="trim").tolist():
-        value = rows.value(at)
-        found.setdefault((whole_of(value, "group"), whole_of(value, "topic")), at)
-    return found
 
 
 def _last_trims(rows: Rows) -> Mapping[tuple[int, int], int]:

@@ -31,7 +31,7 @@ from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.raft.group import RaftGroup, node_of
 from checkers._facts.storage.entries import Appends, appends, fences
 from checkers._facts.storage.memberships import Membership, memberships, raft_groups
-from checkers.groups.promise import ACKED_UNSYNCED, ENTRIES_DIFFER, ENTRY_LOST, PROMISE
+from checkers.groups.promise import ACKED_UNSYNCED, APPEND_MISPLACED, ENTRIES_DIFFER, ENTRY_LOST, PROMISE
 
 
 class Applications(Law):
@@ -53,6 +53,7 @@ class Applications(Law):
         found.count("group_entries", len(every.at) + len(fences(rows)))
         _same_appends(rows, found, every)
         _same_fences(rows, found, every)
+        _joined(rows, found, every)
         _nothing_dropped(rows, found, every)
         _acknowledged(rows, context, found, every.only(every.accepted))
         return found.partial()
@@ -107,6 +108,39 @@ def _said(rows: Rows, at: int) -> str:
         return f"the fence of {value.get('broker')} for epoch {epoch}, {taken},"
     begin = int(rows.column("position")[at])
     return f"an append of epoch {epoch} at {begin} to {value.get('end')} (CRC {value.get('crc')}), {taken},"
+
+
+def _joined(rows: Rows, found: Findings, every: Appends) -> None:
+    """Check that what is added begins where a group's bytes ended, and that a fence finds that end."""
+    if facts.may_lack_ends(rows):
+        found.gap("a host was lost, and with it perhaps what its stores had added")
+        return
+    new = np.ones(len(every.at), dtype=np.bool_)
+    new[1:] = (every.group[1:] != every.group[:-1]) | (every.index[1:] != every.index[:-1])
+    added = every.only(every.accepted & ~every.again & new)
+    taken = {(one.group, one.index): one for one in reversed(fences(rows)) if one.accepted}.values()
+    group, index, end, at = (
+        np.append(getattr(added, name), np.array([getattr(one, name) for one in taken], np.int64))
+        for name in ("group", "index", "end", "at")
+    )
+    begin = np.append(added.begin, end[len(added.at) :])
+    order = np.lexsort((index, group))
+    before, after = order[:-1], order[1:]
+    follows = (group[before] == group[after]) & (index[before] < index[after])
+    wrong = np.flatnonzero(follows & (end[before] != begin[after]))
+
+    def report(one: int) -> None:
+        last, place = int(before[one]), int(after[one])
+        row = int(at[place])
+        found.add(
+            APPEND_MISPLACED,
+            f"Entry {int(index[place])} of group {int(group[place])}'s log begins at {int(begin[place])} as "
+            f"{rows.text('node', row)} applied it at {facts.at_s(rows, row)}, although the group's bytes ended at "
+            f"{int(end[last])} by entry {int(index[last])}.",
+            *sorted(int(rows.column("index")[one]) for one in (int(at[last]), row)),
+        )
+
+    found.add_each(APPEND_MISPLACED, wrong, report, acted_ns=facts.since_load_ns(rows, at[after[wrong]]))
 
 
 def _nothing_dropped(rows: Rows, found: Findings, every: Appends) -> None:

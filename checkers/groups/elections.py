@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.driver import Evidence
-from chaos.events import Applied, Damaged, EntriesCut, RaftMembers, RaftRole, TermRaised, Vote
+from chaos.events import Applied, Damaged, EntriesCut, RaftMembers, RaftRole, Start, TermRaised, Vote
 from chaos.fault import Effect
 from chaos.findings import Findings, decide
 from chaos.law import Key, Law, Partial, RunContext
@@ -13,9 +13,10 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.raft import deserted, members, terms, votes
-from checkers._facts.raft.group import UNNAMED, RaftGroup
+from checkers._facts.raft.group import UNNAMED, RaftGroup, node_of
+from checkers._facts.storage.catalogue import STORE, catalogue
 from checkers._facts.storage.memberships import PREFIX, raft_groups
-from checkers.groups.promise import DISK_GIVEN_UP, PROMISE, TWO_LEADERS
+from checkers.groups.promise import DISK_GIVEN_UP, PROMISE, TWO_LEADERS, WIPED_VOTER
 
 
 class Elections(Law):
@@ -23,7 +24,7 @@ class Elections(Law):
 
     promise = PROMISE
     key = Key.RUN
-    reads = (RaftRole, Vote, TermRaised, RaftMembers, EntriesCut, Damaged, Applied, HarnessRow, FaultRow)
+    reads = (RaftRole, Vote, TermRaised, RaftMembers, EntriesCut, Damaged, Start, Applied, HarnessRow, FaultRow)
     evidence = (Evidence.GROUPS,)
     part = "elections"
 
@@ -41,6 +42,8 @@ class Elections(Law):
             votes.votes_durable(rows, found, group)
             known = members.voters_over_time(rows, group) if group.beginning else []
             votes.leaders_elected(rows, context, found, group, given_votes, known)
+        if context.one_clock:
+            _voters_had_their_disks(rows, found)
         _disks_kept(rows, context, found)
         return found.partial()
 
@@ -65,6 +68,32 @@ def _leaders(rows: Rows, found: Findings, group: RaftGroup) -> None:
                 int(index[at]),
             )
     found.count("group_terms", len(first) if group.number != UNNAMED else 0)
+
+
+def _voters_had_their_disks(rows: Rows, found: Findings) -> None:
+    """Check that no leader counts the vote of a member whose disk was gone: its store had begun on an empty disk, or on
+    another one, after meta had numbered that member's. For runs with one clock, which orders the two."""
+    disks: dict[str, tuple[int, str]] = {}
+    for entry in catalogue(rows).of(STORE):
+        disks.setdefault(f"{entry.name}#{entry.number('disk')}", (entry.at, entry.word("word")))
+    lives = rows.column("incarnation")
+    starts = {(rows.text("node", at), int(lives[at])): at for at in rows.where(kind="trace", f="start").tolist()}
+    for group in raft_groups(rows).values():
+        given = votes.votes_of(rows, group)
+        for at in group.rows(rows, "raft").tolist():
+            value = rows.value(at)
+            for voter in value.get("votes") or () if value.get("role") == "leader" else ():
+                vote = next(iter(given.get((node_of(voter), int(rows.column("epoch")[at])), ())), -1)
+                start = starts.get((node_of(voter), int(lives[vote])), -1) if vote >= 0 else -1
+                numbered, word = disks.get(voter, (-1, ""))
+                if 0 <= numbered < start and rows.value(start).get("disk") != word:
+                    found.add(
+                        WIPED_VOTER,
+                        f"{rows.text('node', at)} led {group.title} from {facts.at_s(rows, at)} on by the vote of "
+                        f"{voter}, which that store gave after it had begun on another disk at "
+                        f"{facts.at_s(rows, start)}.",
+                        *(int(rows.column("index")[one]) for one in (numbered, start, vote, at)),
+                    )
 
 
 def _disks_kept(rows: Rows, context: RunContext, found: Findings) -> None:

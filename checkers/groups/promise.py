@@ -10,6 +10,7 @@ from checkers._facts.storage.memberships import PREFIX
 TWO_LEADERS = PREFIX + "two-leaders"
 ENTRY_LOST, ENTRIES_DIFFER = PREFIX + "entry-lost", PREFIX + "entries-differ"
 ACKED_UNSYNCED, DISK_GIVEN_UP = PREFIX + "acked-unsynced", "disk-given-up"
+APPEND_MISPLACED, WIPED_VOTER = "append-misplaced", PREFIX + "wiped-voter"
 
 PROMISE = Promise(
     name="groups",
@@ -71,6 +72,20 @@ PROMISE = Promise(
             headline=("Two stores applied different logs of one group",),
             harm=Harm.DATA,
             decision=(GroupFenced, GroupAppended),
+        ),
+        AnomalyKind(
+            name=APPEND_MISPLACED,
+            meaning="records were added, or a fence was answered, elsewhere than where the group's bytes ended",
+            headline=("The bytes of a group do not join",),
+            harm=Harm.DATA,
+            decision=(GroupAppended, GroupFenced),
+        ),
+        AnomalyKind(
+            name=WIPED_VOTER,
+            meaning="a store that had begun on an empty disk voted as the member that it was before",
+            headline=("A store without its disk voted as if it had it",),
+            harm=Harm.DATA,
+            decision=(Vote,),
         ),
         AnomalyKind(
             name=ACKED_UNSYNCED,

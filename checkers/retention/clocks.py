@@ -14,8 +14,8 @@ from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts.raft.group import node_of
 from checkers._facts.storage.memberships import memberships
+from checkers._facts.storage.trims import trims
 from checkers.retention.promise import ONE_CLOCK
-from checkers.retention.trims import trims
 
 #: Clocks drift apart by so much, and a message with a clock's reading may be so old.
 TOLERANCE_NS = 2_000_000_000

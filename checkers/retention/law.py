@@ -14,9 +14,9 @@ from checkers import _facts as facts
 from checkers._facts.storage.catalogue import catalogue
 from checkers._facts.storage.entries import appends
 from checkers._facts.storage.segments import sealed
+from checkers._facts.storage.trims import BY_SIZE, BY_TIME, DELETED, Trim, entry_of, is_over, trims
 from checkers.retention import clocks, kept
 from checkers.retention.promise import PROMISE, SIZE_OVERCOUNTED, TIME_WENT_BACK, TRIMMED_EARLY, WRONG_RULE
-from checkers.retention.trims import BY_SIZE, BY_TIME, DELETED, Trim, entry_of, is_over, trims
 
 
 class Retention(Law):

@@ -78,7 +78,8 @@ def whole_of(value: Mapping[str, Any], name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Appends:
-    """All reports of APPENDs, as columns, by group and index. ``at`` are their rows; ``begin`` and ``end`` bytes."""
+    """All reports of APPENDs, as columns, by group and index. ``at`` are their rows; ``begin`` and ``end`` bytes;
+    ``again``: an earlier entry had added these very records."""
 
     at: Ints
     group: Ints
@@ -88,6 +89,7 @@ class Appends:
     end: Ints
     crc: Ints
     accepted: Flags
+    again: Flags
 
     def only(self, which: Flags) -> Appends:
         """Return some of them."""
@@ -103,9 +105,10 @@ def appends(rows: Rows) -> Appends:
 def _appends(rows: Rows) -> Appends:
     at = rows.where(kind="trace", f="group_append")
     numbers = {name: np.full(len(at), -1, dtype=np.int64) for name in ("group", "log_index", "end", "crc")}
-    accepted = np.zeros(len(at), dtype=np.bool_)
+    accepted, again = (np.zeros(len(at), dtype=np.bool_) for _ in range(2))
     for form in rows.forms(at):
         accepted[form.at] = form.value.get("accepted") is True
+        again[form.at] = form.value.get("reason") == "again"
         for name, column in numbers.items():
             value = form.value.get(name)
             if isinstance(value, int | np.ndarray):
@@ -113,4 +116,5 @@ def _appends(rows: Rows) -> Appends:
     order = np.lexsort((at, numbers["log_index"], numbers["group"]))
     at = at[order]
     group, index, end, crc = (column[order] for column in numbers.values())
-    return Appends(at, group, index, rows.column("epoch")[at], rows.column("position")[at], end, crc, accepted[order])
+    epoch, begin = rows.column("epoch")[at], rows.column("position")[at]
+    return Appends(at, group, index, epoch, begin, end, crc, accepted[order], again[order])

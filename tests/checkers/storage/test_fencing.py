@@ -19,13 +19,13 @@ def moved() -> Cluster:
     """broker-0 writes group 0 up to 20; then broker-1 owns it, and writes up to 30."""
     it = cluster()
     it.fence(0, 1)
-    it.opened(0, 1)
+    it.opened(0, 1, ends={"0": 0})
     it.add(0, 1, 0, 10)
     it.add(0, 1, 10, 20)
     it.acked(0, 1, 20)
     it.owner(0, "broker-1", 2, 2)
     it.fence(0, 2, "broker-1", 2, end=20)
-    it.opened(0, 2, "broker-1", 2)
+    it.opened(0, 2, "broker-1", 2, ends={"0": 20})
     it.add(0, 1, 20, 25, accepted=False)
     it.add(0, 2, 20, 30)
     it.acked(0, 2, 30, "broker-1")
@@ -58,13 +58,21 @@ def _other_life(it: Cluster) -> None:
 
 
 def _second_owner(it: Cluster) -> None:
-    it.opened(0, 2)
+    it.opened(0, 2, ends={"0": 20})
+
+
+def _unfenced(it: Cluster) -> None:
+    it.opened(1, 1, "broker-1", 2, ends={"1": 0})
+
+
+def _other_end(it: Cluster) -> None:
+    it.opened(0, 2, "broker-1", 2, ends={"0": 21})
 
 
 def _two_lives(it: Cluster) -> None:
     it.owner(0, "broker-1", 2, 3)
     it.fence(0, 3, "broker-1", 2, end=30)
-    it.opened(0, 3, "broker-1", 2, incarnation=2)
+    it.opened(0, 3, "broker-1", 2, incarnation=2, ends={"0": 30})
 
 
 def _epoch_again(it: Cluster) -> None:
@@ -90,7 +98,9 @@ BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _late_append: (A.APPEND_PAST_FENCE,),
     _old_fence: (A.FENCE_WENT_BACK,),
     _other_life: (A.EPOCH_REUSED, A.FENCE_WENT_BACK, A.TWO_OWNERS),
-    _second_owner: (A.TWO_OWNERS,),
+    _second_owner: (A.OPENED_UNFENCED, A.TWO_OWNERS),
+    _unfenced: (A.OPENED_UNFENCED,),
+    _other_end: (A.OPENED_UNFENCED,),
     _two_lives: (A.LIFE_REUSED,),
     _epoch_again: (A.EPOCH_REUSED,),
     _unknown_owner: (A.UNLOGGED_OWNER,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -104,6 +105,25 @@ def _acked_before_sync(it: Cluster) -> None:
     it.acked(0, 1, 30)
 
 
+def _gap(it: Cluster) -> None:
+    it.add(0, 1, 21, 30)
+
+
+def _overwritten(it: Cluster) -> None:
+    it.add(0, 1, 10, 30)
+
+
+def _other_end(it: Cluster) -> None:
+    it.fence(0, 2, "broker-1", 2, end=21)
+
+
+def _voted_wiped(it: Cluster) -> None:
+    it.trace("store-1", "start", incarnation=2, value={})
+    for voter in (1, 2):
+        it.vote(0, voter, 2, 2, incarnation=voter % 2 + 1)
+    it.leads(0, 2, 2, votes=(1, 2))
+
+
 def _given_up(it: Cluster) -> None:
     it.trace("store-1", "damaged", position=-1)
 
@@ -122,6 +142,10 @@ BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _refused_by_one: (A.GROUP_ENTRIES_DIFFER,),
     _fence_and_append: (A.GROUP_ENTRIES_DIFFER,),
     _acked_before_sync: (A.GROUP_ACKED_UNSYNCED,),
+    _gap: (A.APPEND_MISPLACED,),
+    _overwritten: (A.APPEND_MISPLACED,),
+    _other_end: (A.APPEND_MISPLACED,),
+    _voted_wiped: (A.GROUP_WIPED_VOTER,),
     _given_up: (A.DISK_GIVEN_UP,),
 }
 
@@ -174,6 +198,21 @@ def test_a_disk_that_came_later_counts_where_clocks_differ(deployment: str, foun
     for store in STORES[:2]:
         it.trace(store, "group_synced", value={"groups": {"0": index}})
     it.expect(LAW, *[A.GROUP_ACKED_UNSYNCED] * found)
+
+
+@pytest.mark.parametrize("disk", [2, 9])
+def test_a_store_may_vote_with_the_disk_that_it_began_on(disk: int) -> None:
+    it = served()
+    word = {"disk": "w"} if disk == 2 else {}
+    it.trace("store-1", "start", incarnation=2, value=word)
+    it.entry("store", "store-1", disk=9, word="v", zone="", state="up")
+    for voter in (1, 2):
+        it.vote(0, voter, 2, 2, incarnation=voter % 2 + 1)
+    it.leads(0, 2, 2)
+    named = [f"store-1#{disk}", REPLICAS[2]]
+    told = json.loads(it.rows[-1]["value"]) | {"votes": named, "voters": [*named, REPLICAS[0]]}
+    it.rows[-1]["value"] = json.dumps(told)
+    it.expect(LAW, *[A.GROUP_UNELECTED_LEADER] * (disk == 9), validity=None)
 
 
 def test_members_of_a_change_count_before_it_is_committed() -> None:

@@ -19,13 +19,19 @@ def deleted(it: Cluster, name: str) -> None:
     it.trace(TIER, "store_delete", value=value)
 
 
+def uploaded() -> Cluster:
+    it = cluster()
+    for number, begin in ((1, 0), (2, 100)):
+        it.seal(0, TOPIC, begin, begin + 100, number)
+        it.uploaded(0, TOPIC, begin, begin + 100, number)
+    return it
+
+
 def used() -> Cluster:
     """Two segments of topic 5 in group 0 go to the tier, and the first of them goes with a trim."""
-    it = cluster()
-    it.uploaded(0, TOPIC, 0, 100, 1)
-    it.uploaded(0, TOPIC, 100, 200, 2)
+    it = uploaded()
     it.wait(5)
-    it.trim(0, TOPIC, 1)
+    it.trim(0, TOPIC, 1, size_bytes=200, left_bytes=100)
     it.wait(5)
     deleted(it, key(TOPIC, 0, 0, 100, 1))
     return it
@@ -70,16 +76,15 @@ def test_an_object_that_is_named_and_gone_is_found() -> None:
 
 @pytest.mark.parametrize("deployment", ["sim", "process"])
 def test_an_object_goes_after_a_trim(deployment: str) -> None:
-    it = cluster()
-    it.uploaded(0, TOPIC, 0, 100, 1)
-    it.uploaded(0, TOPIC, 100, 200, 2)
+    it = uploaded()
+    it.trim(0, TOPIC, 1, size_bytes=200, left_bytes=200)  # which deletes nothing
     deleted(it, key(TOPIC, 0, 0, 100, 1))
     it.meta["deployment"] = deployment
     it.trim(1, TOPIC, 1)  # of another group
     it.trim(0, 6, 1)  # of another topic
     early = finished(it)
     early.expect(LAW, A.OBJECT_DELETED_EARLY, validity=Validity.INVALID)
-    it.trim(0, TOPIC, 1)
+    it.trim(0, TOPIC, 1, size_bytes=200, left_bytes=100)
     it.expect(LAW, *[A.OBJECT_DELETED_EARLY] * (deployment == "sim"))
 
 
@@ -130,6 +135,7 @@ def test_without_objects_it_is_not_exercised() -> None:
 def test_it_keeps_the_contract_of_laws() -> None:
     late, early, left = used(), used(), used()
     late.put(LATE)
+    early.seal(1, TOPIC, 0, 100, 3)
     early.uploaded(1, TOPIC, 0, 100, 3)
     deleted(early, key(TOPIC, 1, 0, 100, 3))
     left.members(0, REPLICAS[1:])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from chaos.shard_rows import Rows
 from checkers._facts.storage.catalogue import TOPIC, Catalogue, Entry
 from checkers._facts.storage.entries import whole_of
+from checkers._facts.storage.segments import Segment, sealed
 
 BY_TIME, BY_SIZE, DELETED = "time", "size", "deleted"
 _NUMBERS = (
@@ -67,3 +68,27 @@ def entry_of(log: Catalogue, topic: int, version: int) -> Entry | None:
 def is_over(entry: Entry, topic: int) -> bool:
     """Return whether the topic with this id was deleted by this version of the entry of its name."""
     return entry.value.get("deleted") is True or not entry.value or entry.number("id") != topic
+
+
+def let_go(rows: Rows) -> Mapping[Segment, int]:
+    """Return the row of the TRIM that let each sealed segment go; those that are kept have none. Whole segments go, the
+    oldest first, so it is the first one by which all bytes up to a segment's end are gone."""
+    return rows.memo(_let_go)
+
+
+def _let_go(rows: Rows) -> Mapping[Segment, int]:
+    segments: dict[tuple[int, int], list[Segment]] = {}
+    for segment in sorted(sealed(rows), key=lambda one: one.begin):
+        segments.setdefault(segment[:2], []).append(segment)
+    found: dict[Segment, int] = {}
+    gone: dict[tuple[int, int], int] = {}
+    for trim in trims(rows):
+        place = trim.group, trim.topic
+        gone[place] = gone.get(place, 0) + trim.gone_bytes
+        size = 0
+        for segment in segments.get(place, ()):
+            size += sealed(rows)[segment][0].size
+            if size > gone[place]:
+                break
+            found.setdefault(segment, trim.at)
+    return found
