@@ -11,8 +11,15 @@ EVENTS: dict[str, type[events.Event]] = {
     for one in (
         *(events.Start, events.Damaged, events.RaftRole, events.Vote, events.TermRaised, events.Applied),
         *(events.RaftMembers, events.EntriesCut, events.Route, events.StorePut, events.StoreCas, events.StoreGet),
-        *(events.StoreList, events.StoreDelete, TierFault, events.GroupFenced, events.GroupAppended),
-        *(events.GroupSynced, events.Sealed, events.Uploaded, events.SegmentHeld, events.SegmentDropped),
+        *(events.StoreList, events.StoreDelete, TierFault, events.TierRequest, events.GroupFenced),
+        *(
+            events.GroupAppended,
+            events.GroupSynced,
+            events.Sealed,
+            events.Uploaded,
+            events.SegmentHeld,
+            events.SegmentDropped,
+        ),
         *(events.Trimmed, events.SliceOpened, events.SliceClosed, events.GroupAcked, events.MapView),
     )
 }

@@ -234,7 +234,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], co
 
 def test_it_tells_all_events_that_its_nodes_trace() -> None:
     root = Path(reference.__file__).parent
-    folders = (root / "split", root / "raft", root / "objectstore")
-    sources = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    files = [path for name in ("split", "raft", "objectstore") for path in (root / name).rglob("*.py")]
+    sources = "".join(path.read_text() for path in (*files, root / "tier" / "store_client.py"))
     traced = {getattr(events, name).f for name in re.findall(r"\bevents\.(\w+)\(", sources)} | {TierFault.f}
     assert traced <= set(EVENTS)
