@@ -49,6 +49,10 @@ class ClusterState:
         """Return the life of a broker that registers: one of its own, whatever was known of the broker."""
         return self.next_number()
 
+    def next_topic(self, known: Topic | None) -> int:
+        """Return the id of a topic that is made: one of its own, also where a deleted one had its name."""
+        return self.next_number()
+
     def next_epoch(self, owner: Owner, broker: str) -> int:
         """Return the epoch with which a slice changes its owner: no two owners of a slice ever have the same one."""
         return owner.epoch + 1
@@ -235,7 +239,7 @@ class ClusterState:
         if known is None and sum(kind == names.TOPIC for kind, _ in self.catalog.entries) >= MAX_TOPICS:
             return Outcome(Response.NO_PERMISSION, f"there were {MAX_TOPICS} topics already")
         if old is None:
-            old = Topic(name, 0, self.next_number(), 0, 0, 0, False)
+            old = Topic(name, 0, self.next_topic(known), 0, 0, 0, False)
         retain_ms, retain_bytes = (
             getattr(old, key) if entry[key] == KEEP else entry[key] for key in ("retain_ms", "retain_bytes")
         )
