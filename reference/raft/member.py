@@ -12,7 +12,7 @@ from reference.raft.following import Following
 from reference.raft.leading import Leading
 from reference.raft.log import RaftLog
 from reference.raft.membership import Membership
-from reference.raft.messages import check_cluster, numbers_of
+from reference.raft.messages import MESSAGES, check_cluster, numbers_of
 from reference.raft.options import RaftOptions
 from reference.raft.policy import RaftPolicy
 from reference.raft.read_index import Readable
@@ -168,6 +168,14 @@ class Raft(RaftState):
 
     def message(self, env: Env, source: str, message: Command) -> bool:
         """Take a message of another member; False if it is none of Raft's."""
+        if message.code not in MESSAGES or not self._is_known(source):
+            return False
+        check_cluster(message, self.cluster_id)
+        self.take(env, source, message, numbers_of(message))
+        return True
+
+    def take(self, env: Env, source: str, message: Command, fields: Mapping[str, int]) -> None:
+        """Take a message of a member that is known, with the numbers in it."""
         handler = {
             Request.RAFT_PRE_VOTE: self.election.on_pre_vote,
             Request.RAFT_VOTE: self.election.on_vote,
@@ -175,11 +183,7 @@ class Raft(RaftState):
             Request.RAFT_SNAPSHOT: self._on_snapshot,
             Request.RAFT_READ: self.reads.on_question,
             Request.RAFT_TIMEOUT_NOW: self.handover.on_timeout_now,
-        }.get(message.code)  # type: ignore[call-overload]
-        if handler is None or not self._is_known(source):
-            return False
-        check_cluster(message, self.cluster_id)
-        fields = numbers_of(message)
+        }[Request(message.code)]
         term = fields["term"]
         if "answer" in fields:
             if term > self.term and "pre" not in fields:
@@ -187,13 +191,11 @@ class Raft(RaftState):
             self._on_answer(env, source, message.code, fields)
         else:
             handler(env, source, fields, message.body)
-        return True
 
     def _is_known(self, source: str) -> bool:
         """Members of the beginning are heard even when they are none now: they may not know it, and we may not know
-        that they are again. Who doesn't know any member yet, as it has joined by a message, hears all."""
-        known = (*self.members.all, *self.memberships.beginning.all)
-        return source != self.name and (source in known or not known)
+        that they are again."""
+        return source != self.name and source in (*self.members.all, *self.memberships.beginning.all)
 
     def _on_answer(self, env: Env, source: str, code: int, fields: Mapping[str, int]) -> None:
         if code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):

@@ -26,6 +26,8 @@ _ANSWERS: Mapping[int, tuple[str, ...]] = {
     Request.RAFT_SNAPSHOT: ("term", "index", "offset", "held", "round"),
     Request.RAFT_READ: ("term", "number", "index"),
 }
+#: The codes of its messages.
+MESSAGES = frozenset(_REQUESTS)
 _FLAGS = ("answer", "pre", "transfer")
 _CLUSTER = "cluster"
 

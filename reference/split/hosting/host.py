@@ -6,8 +6,7 @@ the groups have gathered meanwhile. Messages carry the disks of both ends, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 from chaos import events
 from chaos.node import Env, Malformed
@@ -16,11 +15,12 @@ from reference.raft.members import unpack_members
 from reference.raft.messages import check_cluster, numbers_of
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
-from reference.raft.state_machine import Proposed, StateMachine
+from reference.raft.state_machine import Proposed
 from reference.raft.storage.wal import Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
 from reference.split.hosting.bundles import GroupMessage, node_of, pack_bundles, read_header, unpack_bundle
 from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared
+from reference.split.hosting.machines import Machines
 from reference.split.hosting.replica import Replica, ReplicaPolicy
 from reference.split.names import replica_name
 from reference.wire.codes import Request
@@ -31,19 +31,6 @@ from reference.wire.fields import whole
 KEPT_BYTES = 256 * 1024
 #: Stands for the file itself where a group does.
 _NO_GROUP = -1
-
-
-class Machines(Protocol):
-    """The node's state machines."""
-
-    def is_group(self, number: int) -> bool:
-        """Return whether the cluster has a group of this number."""
-
-    def make_machine(self, group: int) -> StateMachine:
-        """Return the state machine of a replica that begins or begins again, with nothing applied."""
-
-    def removed(self, env: Env, group: int) -> None:
-        """Take note that the replica of this group is none any more."""
 
 
 class Host:
@@ -236,51 +223,57 @@ class Host:
         replica, is_bundle = replica_name(source, sender), message.code == Request.GROUPS_MESSAGES
         messages = unpack_bundle(message.body) if is_bundle else ()
         beats = () if is_bundle else unpack_beats(message.body)
-        for one in messages:
-            self._check(one)
+        read = [(one, self._read(one)) for one in messages]
         for beat in beats:
             self._check_group(beat.group)
         if self.is_for_us(receiver):
             self._clocks.heard(env, source, wall_ms)
-            for one in messages:
-                self._take(one.group, replica, one.message)
-            self._take_beats(replica, beats, is_answer="answer" in message.fields)
+            for one, numbers in read:
+                self._take(one.group, replica, one.message, numbers)
+            if "answer" in message.fields:
+                self._take_answers(replica, beats)
+            else:
+                self._take_beats(replica, self.renewed_by(replica, beats))
         return True
 
     def is_for_us(self, disk: int) -> bool:
         """Policy: whether messages for this disk are for the replicas on ours."""
         return disk == self.disk
 
-    def _check(self, one: GroupMessage) -> None:
-        """Raise :class:`chaos.node.Malformed` before any message of a frame has had an effect."""
+    def renewed_by(self, source: str, beats: Sequence[Beat]) -> Sequence[Beat]:
+        """Policy: which leaders on ``source`` a frame speaks for: those that it lists (R8)."""
+        return beats
+
+    def _read(self, one: GroupMessage) -> Mapping[str, int]:
+        """Return the numbers in a message. Raises :class:`chaos.node.Malformed`, before any message of its frame has
+        had an effect."""
         self._check_group(one.group)
         check_cluster(one.message, self._options.cluster_id)
-        if one.message.code == Request.GROUP_REMOVED:
-            whole(one.message.fields, "index"), whole(one.message.fields, "term")
-            if unpack_members(one.message.body) is None:
-                raise Malformed("no membership stands in the message")
-        else:
-            numbers_of(one.message)
+        if one.message.code != Request.GROUP_REMOVED:
+            return numbers_of(one.message)
+        if unpack_members(one.message.body) is None:
+            raise Malformed("no membership stands in the message")
+        return {key: whole(one.message.fields, key) for key in ("index", "term")}
 
     def _check_group(self, group: int) -> None:
         if not self._machines.is_group(group):
             raise Malformed(f"the cluster has no group {group}")
 
-    def _take(self, group: int, source: str, message: Command) -> None:
+    def _take(self, group: int, source: str, message: Command, numbers: Mapping[str, int]) -> None:
         env, replica = self._env(group), self.replicas.get(group)
-        is_request = "answer" not in message.fields
+        is_request = "answer" not in numbers
         is_word_of_leader = is_request and message.code in (Request.RAFT_APPEND, Request.RAFT_SNAPSHOT)
-        if replica is None and is_word_of_leader and self._may_join(group, numbers_of(message)["term"]):
+        if replica is None and is_word_of_leader and self._may_join(group, numbers["term"]):
             replica = self._begin_log(env, group, ())
-        if replica is None:
+        if replica is None or not replica.hears(source):
             return
         if message.code == Request.GROUP_REMOVED:
-            self._learn_removal(group, source, message)
+            self._learn_removal(group, source, message, numbers)
             return
         if is_request and message.code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
             replica.pass_on_members(env, source)
         try:
-            replica.message(env, source, message)
+            replica.take(env, source, message, numbers)
         except Malformed:
             return  # an entry or a snapshot that can't be applied here: the other groups are none the worse for it
 
@@ -289,18 +282,19 @@ class Host:
         log = self.wal.logs.get(group)
         return not isinstance(log, RaftLog) or term >= log.term
 
-    def _learn_removal(self, group: int, source: str, message: Command) -> None:
-        index, term = whole(message.fields, "index"), whole(message.fields, "term")
+    def _learn_removal(self, group: int, source: str, message: Command, numbers: Mapping[str, int]) -> None:
         members = unpack_members(message.body)
-        if members is not None and self.replicas[group].replica_policy.may_be_dropped(source, index, members):
-            self.remove(self._shared.env, group, term)
+        policy = self.replicas[group].replica_policy
+        if members is not None and policy.may_be_dropped(source, numbers["index"], members):
+            self.remove(self._shared.env, group, numbers["term"])
 
-    def _take_beats(self, source: str, beats: Sequence[Beat], *, is_answer: bool) -> None:
+    def _take_beats(self, source: str, beats: Sequence[Beat]) -> None:
         for beat in beats:
             replica, env = self.replicas.get(beat.group), self._env(beat.group)
-            if is_answer and replica is not None:
-                replica.on_beat_answer(env, source, beat)
-            elif replica is not None:
-                env.beats.add(source, replica.on_beat(env, source, beat), answer=True)
-            elif not is_answer:
-                env.beats.add(source, Beat(beat.group, 0, beat.round, 0), answer=True)
+            refusal = Beat(beat.group, 0, beat.round, 0)
+            env.beats.add(source, refusal if replica is None else replica.on_beat(env, source, beat), answer=True)
+
+    def _take_answers(self, source: str, answers: Sequence[Beat]) -> None:
+        for answer in answers:
+            if answer.group in self.replicas:
+                self.replicas[answer.group].on_beat_answer(self._env(answer.group), source, answer)

@@ -67,9 +67,9 @@ class Replica(Raft):
         group's birth."""
         return self.memberships.committed(self.commit)
 
-    def _is_known(self, source: str) -> bool:
-        """A newcomer's snapshot may name only members that have left since then, and not the leader that sent it: so
-        it hears all (Ongaro's thesis, 4.1)."""
+    def hears(self, source: str) -> bool:
+        """Return whether messages of this replica are taken. A newcomer's snapshot may name only members that have left
+        since then, and not the leader that sent it: so all of the others' are (Ongaro's thesis, 4.1)."""
         return source != self.name
 
     # Beats
