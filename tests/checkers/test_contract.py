@@ -16,8 +16,9 @@ from tests.checkers.harms import HARMS
 from tests.checkers.names import LAWS
 from tests.checkers.recorded import EXPERIMENT, Recording, record
 
-#: They are held to it beside their own histories.
-WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "watched-views")
+#: They are held to it beside their own histories, as are those of storage clusters.
+OF_STORAGE = ("fencing", "groups", "orphans", "placement", "replication", "retention", "sealed", "stateless")
+WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "watched-views", *OF_STORAGE)
 
 
 #: A law is asked a hundred times about each history: a third of the messages show it as much.
