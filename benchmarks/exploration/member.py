@@ -196,7 +196,7 @@ class ModelEnv:
 Make = Callable[[str, Sequence[str], StateMachine, RaftOptions], Raft]
 
 
-class Member:
+class Member(StateMachine):
     """A member whose state machine does nothing."""
 
     def __init__(self, make: Make, name: str, names: tuple[str, ...]) -> None:

@@ -42,6 +42,7 @@ OPTIONS: Mapping[str, Options] = {
         "objectstore": (str, "the object store that sealed segments are uploaded to"),
         "zone": (str, "where it stands; replicas of a group are spread over zones"),
         "store_heartbeat_ms": (int, "how often it says to meta that it lives"),
+        "rewrite_bytes": (int, "its file of logs is rewritten once it has so many bytes and half of them are garbage"),
         "segment_bytes": (int, "a group's records are sealed once there are so many bytes of them"),
         "segment_ms": (int, "and once the oldest has waited for so long"),
         "local_bytes": (int, "so many bytes of uploaded segments are kept on its disk as well, the newest first"),

@@ -13,7 +13,7 @@ from chaos.node import DiskFull
 from reference.raft.bound import DamagedLog
 from reference.raft.log import SMALL_BYTES, Entry, RaftLog
 from reference.raft.storage.records import ENTRY, path_of, write_records
-from reference.raft.storage.wal import Wal
+from reference.raft.storage.wal import REWRITE_BYTES, Wal
 
 NUMBERS = (1, 2, 7)
 
@@ -35,11 +35,11 @@ def state_of(wal: Wal) -> dict[int, LogState]:
 class Stored:
     """A shared file on a disk whose syncs end when they are told to."""
 
-    def __init__(self, disk: SimDisk | None = None, kept_bytes: int = 0) -> None:
+    def __init__(self, disk: SimDisk | None = None, rewrite_bytes: int = REWRITE_BYTES, kept_bytes: int = 0) -> None:
         self.tokens: list[int] = []
         self.disk = disk or SimDisk(lambda token, size: None)
         self.disk._on_sync = lambda token, size: self.tokens.append(token)
-        self.wal = Wal(lambda number: RaftLog(self.wal, number), kept_bytes)
+        self.wal = Wal(lambda number: RaftLog(self.wal, number), rewrite_bytes, kept_bytes)
         self.wal.recover(self.disk)
 
     def log(self, number: int) -> RaftLog:
@@ -74,7 +74,7 @@ class Walk:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.stored = Stored(kept_bytes=100)
+        self.stored = Stored(rewrite_bytes=700, kept_bytes=100)
         self.states = [state_of(self.stored.wal)]
         self.covers: dict[int, int] = {}  # sync → the number of the state that it makes durable
         self.dropped = 0  # states that are no longer listed
@@ -138,7 +138,7 @@ class Walk:
 
     def crash(self) -> None:
         self.stored.disk.crash(self.rng)
-        self.stored = Stored(self.stored.disk, kept_bytes=100)
+        self.stored = Stored(self.stored.disk, rewrite_bytes=700, kept_bytes=100)
         found = state_of(self.stored.wal)
         assert found in self.states
         self.states, self.covers, self.dropped = [found], {}, 0
@@ -155,7 +155,6 @@ class Walk:
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are rewritten as soon as they can be, one log at a time."""
-    monkeypatch.setattr("reference.raft.storage.wal.MIN_REWRITE_BYTES", 700)
     monkeypatch.setattr("reference.raft.storage.rewriting.STEP_BYTES", 1)
     monkeypatch.setattr("reference.raft.storage.room.STEP_BYTES", 300)
 
@@ -171,8 +170,8 @@ def test_whatever_a_crash_tears_all_logs_are_found_as_they_were_at_one_moment() 
     assert rewritten > 200
 
 
-def filled(kept_bytes: int = 0, size: int = 100) -> Stored:
-    stored = Stored(kept_bytes=kept_bytes)
+def filled(rewrite_bytes: int = REWRITE_BYTES, kept_bytes: int = 0, size: int = 100) -> Stored:
+    stored = Stored(rewrite_bytes=rewrite_bytes, kept_bytes=kept_bytes)
     for number in NUMBERS:
         stored.log(number).begin(stored.disk, ("a",))
         for index in range(1, 6):
@@ -218,9 +217,8 @@ def test_on_a_full_disk_small_records_find_room_and_large_ones_are_refused() -> 
             log.put(stored.disk, index, Entry(1, b"x" * 50_000))
 
 
-def test_a_full_disk_puts_off_the_rewriting_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reference.raft.storage.wal.MIN_REWRITE_BYTES", 30_000)
-    stored = filled(kept_bytes=20_000, size=3000)
+def test_a_full_disk_puts_off_the_rewriting_and_nothing_else() -> None:
+    stored = filled(rewrite_bytes=30_000, kept_bytes=20_000, size=3000)
     stored.disk.capacity_bytes = stored.disk.size(stored.wal.tip[0]) + 1000
     for round in range(6):
         log = stored.log(2)

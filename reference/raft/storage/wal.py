@@ -31,8 +31,8 @@ from reference.raft.storage.records import (
 from reference.raft.storage.rewriting import Rewriting
 from reference.raft.storage.room import Room
 
-#: A shared file below this is never rewritten.
-MIN_REWRITE_BYTES = 4 << 20
+#: A shared file below this is not rewritten, if nothing else is said.
+REWRITE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -46,10 +46,14 @@ class _Sync:
 
 
 class Wal:
-    """The file. ``open_log`` makes the logs that a recovery finds, where many share it; ``kept_bytes`` are kept for
-    small records on a full disk."""
+    """The file. ``open_log`` makes the logs that a recovery finds, where many share it: it is rewritten once it has
+    ``rewrite_bytes`` and half of it is garbage, and ``kept_bytes`` are kept for small records on a full disk."""
 
-    def __init__(self, open_log: Callable[[int], Log] | None = None, kept_bytes: int = 0) -> None:
+    rewriting_class: type[Rewriting] = Rewriting
+
+    def __init__(
+        self, open_log: Callable[[int], Log] | None = None, rewrite_bytes: int = REWRITE_BYTES, kept_bytes: int = 0
+    ) -> None:
         self.logs: dict[int, Log] = {}
         self.is_dirty = False
         self.room = Room(kept_bytes)
@@ -63,7 +67,8 @@ class Wal:
         self._sure = (0, 0)  # file and size that are durable
         self._bound_is_due = True
         self._rewriting: Rewriting | None = None
-        self._look_at = MIN_REWRITE_BYTES  # the size at which to look whether the file is mostly garbage
+        self._rewrite_bytes = rewrite_bytes
+        self._look_at = rewrite_bytes  # the size at which to look whether the file is mostly garbage
 
     @property
     def is_shared(self) -> bool:
@@ -129,10 +134,10 @@ class Wal:
 
     def _rewrite_if_due(self, disk: Disk) -> None:
         """Begin to rewrite a file of which at least half is garbage."""
-        self._look_at = max(MIN_REWRITE_BYTES, 2 * sum(log.live_bytes() for log in self.logs.values()))
+        self._look_at = max(self._rewrite_bytes, 2 * sum(log.live_bytes() for log in self.logs.values()))
         if self.size >= self._look_at:
             self.newest += 1
-            rewriting = self._rewriting = Rewriting(self.newest, self.logs)
+            rewriting = self._rewriting = self.rewriting_class(self.newest, self.logs)
             self._try_to_rewrite(rewriting, lambda: rewriting.go_on(disk))
 
     def _go_on_rewriting(self, disk: Disk, rewriting: Rewriting) -> None:
@@ -157,7 +162,7 @@ class Wal:
             step()
         except DiskFull:
             self._rewriting = None
-            self._look_at = self.size + MIN_REWRITE_BYTES
+            self._look_at = self.size + self._rewrite_bytes
             self.obsolete.append(path_of(rewriting.file))
 
     # Syncs

@@ -16,7 +16,7 @@ from reference.raft.messages import check_cluster, numbers_of
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.state_machine import Proposed
-from reference.raft.storage.wal import Wal
+from reference.raft.storage.wal import REWRITE_BYTES, Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
 from reference.split.hosting.bundles import GroupMessage, node_of, pack_bundles, read_header, unpack_bundle
 from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared
@@ -41,12 +41,13 @@ class Host:
         machines: Machines,
         options: RaftOptions,
         *,
+        rewrite_bytes: int = REWRITE_BYTES,
         replica: type[Replica] = Replica,
         policy: type[ReplicaPolicy] = ReplicaPolicy,
         wal: type[Wal] = Wal,
     ) -> None:
         self._machines, self._options, self._replica, self._policy = machines, options, replica, policy
-        self.wal = wal(self._open_log, KEPT_BYTES)
+        self.wal = wal(self._open_log, rewrite_bytes, KEPT_BYTES)
         self.replicas: dict[int, Replica] = {}
         self.disk = 0
         self._envs: dict[int, GroupEnv] = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.node import Env
 from reference.raft.options import RaftOptions
+from reference.raft.storage.wal import REWRITE_BYTES
 from reference.split.calls import Calls
 from reference.split.hosting import Host
 from reference.split.joining import Metas
@@ -60,7 +61,8 @@ class Groups:
         self.cluster = cluster
         self.machines: dict[int, GroupMachine] = {}
         self.files = parts.files()
-        self.host = parts.host(self, RaftOptions.of(options), **parts.host_parts)
+        rewrite_bytes = number_of(options, "rewrite_bytes", REWRITE_BYTES)
+        self.host = parts.host(self, RaftOptions.of(options), rewrite_bytes=rewrite_bytes, **parts.host_parts)
         self.reads = parts.reads(self.files, tier)
         self.copying = parts.copying(self.files, tier, calls, self, number_of(options, "local_bytes", 1 << 30, 0))
         self.sealing = parts.sealing(

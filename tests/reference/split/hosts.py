@@ -43,11 +43,12 @@ class Store:
     """A node whose replicas are born when it starts, as one of ``birth``'s nodes. Everything else joins."""
 
     host_class = Host
+    rewrite_bytes = 4 << 20
     machine_class: type[Listed] = Listed
 
     def __init__(self, groups: int, births: Callable[[int], Sequence[str]], options: RaftOptions) -> None:
         self.groups, self.births = groups, births
-        self.host = self.host_class(self, options)
+        self.host = self.host_class(self, options, rewrite_bytes=self.rewrite_bytes)
         self.machines: dict[int, Listed] = {}
         self.gone: list[int] = []
 

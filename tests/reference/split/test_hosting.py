@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from chaos.node import Malformed
-from reference.raft.storage import rewriting, room, wal
+from reference.raft.storage import rewriting, room
 from reference.split.hosting import host
 from reference.split.hosting.beats import Beat, Clocks
 from reference.wire.codes import Request
@@ -52,7 +52,7 @@ def test_nothing_acknowledged_is_lost_while_nodes_crash_and_connections_break(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a file so small that it is rewritten all the time."""
-    monkeypatch.setattr(wal, "MIN_REWRITE_BYTES", 4000)
+    monkeypatch.setattr(Store, "rewrite_bytes", 4000)
     monkeypatch.setattr(rewriting, "STEP_BYTES", 500)
     world, rng, acked = Hosts(seed, 5, 16, snapshot_entries=8), Random(seed), {group: set[str]() for group in range(16)}
     world.run(2000)
@@ -84,7 +84,7 @@ def trouble(world: Hosts, rng: Random) -> None:
 
 
 def test_a_restart_finds_every_group_in_a_rewritten_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wal, "MIN_REWRITE_BYTES", 10_000)
+    monkeypatch.setattr(Store, "rewrite_bytes", 10_000)
     world = Hosts(1, 3, 8, snapshot_entries=10)
     world.run(2000)
     acked = {group: set[str]() for group in range(8)}
