@@ -19,8 +19,7 @@ from chaos.operations import FaultRow, HarnessRow, Send
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts.arrays import NEVER
-from checkers._facts.faults import were_calm
+from checkers._facts.nodes.due import disturbances, due_ns
 from checkers._facts.run import last_reported_ns
 from checkers._facts.storage.catalogue import GROUP, OWNER, TOPIC, Entry, catalogue
 from checkers._facts.storage.memberships import memberships, raft_groups
@@ -52,7 +51,7 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=MAP_LATE,
-            meaning="meta's map lacked a committed change of a group's members for too long, in calm time",
+            meaning="meta's map lacked a committed change of a group's members for too long",
             headline=("The map followed a group's members too late",),
         ),
         AnomalyKind(
@@ -244,28 +243,28 @@ def _one_group(rows: Rows, context: RunContext, found: Findings) -> None:
 
 
 def _map_in_time(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Check that meta's map has a committed change of a group's members before the bound is over, in calm time."""
+    """Check that meta's map has a committed change of a group's members before the bound is over. What a fault hinders
+    is due again once the fault is long over."""
     times, bound_ns = rows.column("time_ns"), int(1e9 * facts.bound(context, "route_s", MAP_S))
-    last_ns = last_reported_ns(rows)
+    last_ns, hindrances = last_reported_ns(rows), disturbances(rows)
     known: dict[int, list[tuple[int, int]]] = {}
     for entry in catalogue(rows).of(GROUP):
         group = int(entry.name) if entry.name.isdecimal() else -1
         known.setdefault(group, []).append((entry.number("index"), int(times[entry.at])))
     for group, changes in memberships(rows).items():
         for one in changes:
-            since_ns = int(times[one.at]) if one.at >= 0 else NEVER
-            due_ns = since_ns + bound_ns if one.at >= 0 else NEVER
-            if due_ns > last_ns or any(index >= one.index and at <= due_ns for index, at in known.get(group, ())):
+            if one.at < 0:
                 continue
-            span = np.array([[since_ns - bound_ns], [due_ns]], dtype=np.int64)
-            if were_calm(rows, *span)[0]:
-                found.add(
-                    MAP_LATE,
-                    f"Group {group} committed entry {one.index} of its log, by which its members are {one.members}, at "
-                    f"{facts.at_s(rows, one.at)}, and meta's map did not have that {bound_ns / 1e9:g} s later, with no "
-                    "fault in the way.",
-                    *_indices(rows, one.at),
-                )
+            due = due_ns(int(times[one.at]), hindrances, bound_ns)
+            if due > last_ns or any(index >= one.index and at <= due for index, at in known.get(group, ())):
+                continue
+            found.add(
+                MAP_LATE,
+                f"Group {group} committed entry {one.index} of its log, by which its members are {one.members}, at "
+                f"{facts.at_s(rows, one.at)}, and meta's map did not have that {bound_ns / 1e9:g} s later, or after "
+                "the last fault that hindered it.",
+                *_indices(rows, one.at),
+            )
 
 
 def _indices(rows: Rows, *at: int) -> list[int]:

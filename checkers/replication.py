@@ -21,6 +21,7 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.arrays import NEVER
 from checkers._facts.faults import Fault, disturbs, faults
+from checkers._facts.nodes.due import Span, due_ns, spans
 from checkers._facts.raft.group import node_of
 from checkers._facts.run import last_reported_ns
 from checkers._facts.storage.catalogue import DRAINING, STORE, UP, catalogue
@@ -208,20 +209,21 @@ def _drained(rows: Rows, context: RunContext, found: Findings) -> None:
     shows; elsewhere it is unknown where one is a member still."""
     bound_ns = int(1e9 * facts.bound(context, "recover_s", REPLICATED_S))
     for drain in _drains(rows):
-        due_ns = drain.began_ns + bound_ns
-        left = [group for group, known in memberships(rows).items() if _holds(rows, known, drain.store, due_ns)]
         if not context.one_clock:
             if any(_holds(rows, known, drain.store, NEVER) for known in memberships(rows).values()):
                 found.gap(f"{drain.store} was drained and is still a member, and no clock shows for how long")
             continue
-        if context.unfinished or due_ns > drain.until_ns or _hindered(rows, drain, due_ns):
+        due = due_ns(drain.began_ns, _hindrances(rows, drain), bound_ns)
+        if context.unfinished or due > drain.until_ns or _stores_up(rows, due) < _copies_wanted(rows):
             continue
         found.count("drains", 1)
+        left = [group for group, known in memberships(rows).items() if _holds(rows, known, drain.store, due)]
         if left:
             found.add(
                 DRAIN_LATE,
-                f"{drain.store} was to be emptied from {facts.at_s(rows, drain.at)} on, and {bound_ns / 1e9:g} s later "
-                f"it still was a member of the groups {', '.join(map(str, left[:9]))}, with no fault in the way.",
+                f"{drain.store} was to be emptied from {facts.at_s(rows, drain.at)} on, and {bound_ns / 1e9:g} s "
+                "later, or after the last fault that hindered it, it still was a member of the groups "
+                f"{', '.join(map(str, left[:9]))}.",
                 int(rows.column("index")[drain.at]),
             )
 
@@ -233,17 +235,16 @@ def _holds(rows: Rows, known: Sequence[Membership], store: str, at_ns: int) -> b
     return bool(then) and store in map(node_of, then[-1].members.all)
 
 
-def _hindered(rows: Rows, drain: _Drain, due_ns: int) -> bool:
-    """Return whether another fault than the drain may have been in the way, or there were too few stores to move to."""
-    for fault in rows.memo(faults):
-        if fault.began_ns > due_ns or fault.until_ns < drain.began_ns:
-            continue
-        does_more = any(fault.hits(effect) for effect in Effect if effect is not Effect.REMOVES_REPLICA)
-        if fault.effects is None or does_more or fault.hits(*Effect) - {drain.store}:
-            return True
-    births = catalogue(rows).births().values()
-    wanted = max(map(len, births), default=0)
-    return _stores_up(rows, due_ns) < wanted
+def _hindrances(rows: Rows, drain: _Drain) -> list[Span]:
+    """Return the spans of the faults that may have been in the way: all but those that only drain this store."""
+    others = [effect for effect in Effect if effect is not Effect.REMOVES_REPLICA]
+    known = [one for one in rows.memo(faults) if one.effects is None or disturbs(one)]
+    return spans(one for one in known if one.effects is None or one.hits(*others) or one.hits(*Effect) - {drain.store})
+
+
+def _copies_wanted(rows: Rows) -> int:
+    """Return how many stores each group needs."""
+    return max(map(len, catalogue(rows).births().values()), default=0)
 
 
 def _stores_up(rows: Rows, at_ns: int) -> int:

@@ -22,7 +22,8 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.arrays import NEVER
-from checkers._facts.faults import Fault, disturbs
+from checkers._facts.faults import Fault
+from checkers._facts.nodes.due import Span, disturbances, due_ns, spans
 from checkers._facts.run import last_reported_ns, load_began_ns
 from checkers._facts.storage.catalogue import BROKER, catalogue
 
@@ -165,41 +166,33 @@ def _ends(rows: Rows) -> Iterator[_End]:
 
 
 def _opened_in_time(rows: Rows, context: RunContext, found: Findings, end: _End) -> None:
-    """Check that each slice of a dead broker is open again within the bound, where nothing else was in the way."""
+    """Check that each slice of a dead broker is open again within the bound. What another fault hinders is due again
+    once that is long over; and so is it by this very fault where it touches others, or leaves no other broker."""
     times, epoch = rows.column("time_ns"), rows.column("epoch")
     bound_s = facts.bound(context, "available_s", OPEN_S)
-    due_ns = end.fault.from_ns + int(bound_s * 1e9)
+    due = due_ns(end.fault.from_ns, _hindrances(rows, end), int(bound_s * 1e9))
     stop_ns = facts.phase_time(rows, "stop")
-    if due_ns > (stop_ns if stop_ns >= 0 else last_reported_ns(rows)) or _hindered(rows, end, due_ns):
+    if due > (stop_ns if stop_ns >= 0 else last_reported_ns(rows)):
         return
     opened = rows.where(kind="trace", f="opened")
     for name, at in sorted(end.owned.items()):
         later = [one for one in opened[epoch[opened] > epoch[at]].tolist() if rows.value(one).get("slice") == name]
-        first_ns = min((int(times[one]) for one in later), default=NEVER)
-        if first_ns > due_ns:
+        if min((int(times[one]) for one in later), default=NEVER) > due:
             found.add(
                 OPENED_LATE,
                 f"{end.broker}, which owned {name} in epoch {int(epoch[at])}, ended at "
-                f"{facts.in_s(end.fault.from_ns - rows.memo(load_began_ns))}, and {bound_s:g} s later nobody had "
-                "opened it again, with no other fault in the way.",
+                f"{facts.in_s(end.fault.from_ns - rows.memo(load_began_ns))}, and {bound_s:g} s later, or after the "
+                "last fault that hindered it, nobody had opened it again.",
                 int(rows.column("index")[at]),
                 end.fault.index,
             )
 
 
-def _hindered(rows: Rows, end: _End, due_ns: int) -> bool:
-    """Return whether anything else may have been in the way: another fault, one of this fault's other effects, or that
-    no other broker was there to take over."""
+def _hindrances(rows: Rows, end: _End) -> list[Span]:
     brokers = _brokers(rows)
     harms = [effect for effect in Effect if effect not in HARMLESS]
-    if end.fault.hits(*harms) - brokers or brokers <= end.fault.hits(*ENDS):
-        return True
-    for fault in rows.memo(facts.faults):
-        if fault is end.fault or fault.began_ns > due_ns or fault.until_ns < end.fault.began_ns - int(OPEN_S * 1e9):
-            continue
-        if fault.effects is None or disturbs(fault):
-            return True
-    return False
+    is_one = bool(end.fault.hits(*harms) - brokers) or brokers <= end.fault.hits(*ENDS)
+    return [*disturbances(rows, but=end.fault), *(spans([end.fault]) if is_one else [])]
 
 
 def create(options: Options) -> Stateless:

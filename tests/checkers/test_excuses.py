@@ -37,6 +37,13 @@ EXPIRES = {
     A.CONFIRM_BEHIND: "it is judged after recovery, when no fault is left",
     A.NEVER_DELIVERED: "it is judged after recovery, when no fault is left",
     A.VIEW_BEHIND: "it is judged after recovery, when no fault is left",
+    A.MAP_LATE: "storage/test_placement.py::test_a_fault_that_is_long_over_excuses_no_map",
+    A.OPENED_LATE: "storage/test_stateless.py::test_a_fault_that_is_long_over_excuses_no_closed_slice",
+    A.DRAIN_UNFINISHED: "storage/test_replication.py::test_a_fault_that_is_long_over_excuses_no_drain",
+    A.TOO_FEW_COPIES: "it is judged after recovery, when no fault is left",
+    A.KEPT_TOO_LONG: "it is judged after recovery, when no fault is left",
+    A.OBJECT_ORPHANED: "it is judged after recovery, when no fault is left",
+    A.FILE_ORPHANED: "it is judged after recovery, when no fault is left",
     A.WITHHELD: "it is judged after recovery, when no fault is left",
 }
 #: Those of the names that tell of something that happened, or are counted only.

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from chaos.shard_rows import Rows
 from checkers._facts.arrays import NEVER, Ints
-from checkers._facts.faults import Fault
+from checkers._facts.faults import Fault, disturbs, faults
 
 #: What hindered somebody, from one time until another, both included.
 Span = tuple[int, int]
@@ -17,6 +20,20 @@ Span = tuple[int, int]
 
 def spans(faults: Iterable[Fault]) -> list[Span]:
     return [(fault.began_ns, fault.until_ns) for fault in faults]
+
+
+def disturbances(rows: Rows, *, but: Fault | None = None) -> list[Span]:
+    """Return the spans of all faults ``but`` this one that did anything to anybody, or may have."""
+    known = (fault for fault in rows.memo(faults) if fault is not but)
+    return spans(fault for fault in known if fault.effects is None or disturbs(fault))
+
+
+def due_ns(since_ns: int, hindrances: Iterable[Span], bound_ns: int) -> int:
+    """Return when what was to be done from a moment on is overdue: one bound after the first moment from then on that
+    nothing hindered anybody from one bound before until one bound after it; :data:`NEVER` where that doesn't come."""
+    moments = np.array([since_ns], dtype=np.int64)
+    begin = int(first_calm(moments, hindrances, before_ns=bound_ns, after_ns=bound_ns)[0])
+    return begin + bound_ns if begin < NEVER else NEVER
 
 
 def first_calm(moments_ns: Ints, hindrances: Iterable[Span], *, before_ns: int = 0, after_ns: int = 0) -> Ints:

@@ -127,6 +127,14 @@ def test_lateness_is_judged_by_one_clock_and_in_calm_time(deployment: str) -> No
     finished(it).expect(LAW, validity=Validity.VALID)
 
 
+def test_a_fault_that_is_long_over_excuses_no_map() -> None:
+    it = served()
+    it.undo("kill", it.inject("kill", STORES[0]))
+    it.wait(3)
+    _late(it)
+    finished(it).expect(LAW, A.MAP_LATE)
+
+
 def test_a_topic_that_was_made_again_may_lie_elsewhere() -> None:
     it = served()
     it.topic("t", 20, deleted=True)

@@ -129,6 +129,16 @@ def test_a_drained_store_is_a_member_of_nothing_in_time() -> None:
     drained(moved=False, hurt=True).expect(LAW, validity=Validity.VALID)
 
 
+def test_a_fault_that_is_long_over_excuses_no_drain() -> None:
+    it = loaded()
+    it.wait(20)
+    it.inject("drain", "store-2", effects={"removes_replica": ["store-2"]})
+    it.entry("store", "store-2", disk=3, word="w", zone="", state="draining")
+    it.undo("kill", it.inject("kill", "store-1"))
+    it.wait(65)
+    finished(it).expect(LAW, A.DRAIN_UNFINISHED)
+
+
 @pytest.mark.parametrize("moved", [True, False])
 def test_no_clock_shows_elsewhere_how_long_it_took(moved: bool) -> None:
     it = drained(moved=moved, undone=False)

@@ -56,9 +56,16 @@ def test_a_slice_is_open_again_within_the_bound(opens: bool) -> None:
     late.expect(LAW, validity=Validity.VALID)
 
 
-@pytest.mark.parametrize("other", [STORES[0], "broker-1", "meta-1"])
+@pytest.mark.parametrize("other", [STORES[0], "meta-1"])
 def test_what_else_is_in_the_way_excuses_it(other: str) -> None:
     killed(after_s=11, other=other).expect(LAW, validity=Validity.VALID)
+
+
+def test_a_fault_that_is_long_over_excuses_no_closed_slice() -> None:
+    it = killed(opens=False)
+    it.undo("kill", it.inject("kill", STORES[0]))
+    it.wait(25).phase("stop")
+    it.expect(LAW, A.OPENED_LATE)
 
 
 def test_a_broker_has_no_disk() -> None:
