@@ -82,7 +82,7 @@ def _check(group: Group) -> None:
         raise Malformed(f"there are records of queue {lacking}, which isn't there, or of another group")
 
 
-def _head_of(snapshot: bytes) -> tuple[Mapping[str, Any], bytes]:
+def _head_of(snapshot: bytes) -> tuple[dict[str, Any], bytes]:
     head, _, rest = snapshot.partition(b"\n")
     if not head.startswith(_MARK):
         raise Malformed("this is no snapshot of a group")
@@ -90,8 +90,13 @@ def _head_of(snapshot: bytes) -> tuple[Mapping[str, Any], bytes]:
 
 
 def with_files(snapshot: bytes, files: Mapping[Segment, bytes]) -> bytes:
-    """Return a snapshot with the bytes of segments behind it; :func:`files_in` finds them."""
-    return without_files(snapshot) + b"".join(files[segment] for segment in lacking(snapshot))
+    """Return a snapshot with the bytes of segments behind it; :func:`files_in` finds them. Segments that no object held
+    when it was made, and that aren't among ``files``, are marked as if one did: they need no bytes any more."""
+    row, rest = _head_of(snapshot)
+    for one in row["segments"]:
+        one["is_uploaded"] |= Segment.of_row(one) not in files
+    sent = b"".join(files[one.segment] for one in _not_uploaded(row))
+    return _MARK + to_json(row) + b"\n" + rest[: item(row, "tail", int)] + sent
 
 
 def without_files(snapshot: bytes) -> bytes:

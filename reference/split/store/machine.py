@@ -180,11 +180,17 @@ class GroupMachine(StateMachine):
         return is_cheap and self.files.is_checked and not self.recover()
 
     def outgoing(self, snapshot: bytes) -> bytes:
-        """Return a snapshot as a follower is sent it: with the bytes of all segments that no object holds (R4). Where
-        this store lacks some of them it comes without, and the follower refuses it."""
-        found = {segment: self.files.read(segment) for segment in lacking(snapshot)}
+        """Return a snapshot as a follower is sent it: with the bytes of all segments that a voter must hold (R4). What
+        was uploaded or trimmed since it was made needs none. Where this store lacks some of the others it comes
+        without any, and the follower refuses it."""
+        found = {segment: self.files.read(segment) for segment in lacking(snapshot) if self.must_hold(segment)}
         files = {segment: data for segment, data in found.items() if data is not None}
         return with_files(snapshot, files) if len(files) == len(found) else without_files(snapshot)
+
+    def must_hold(self, segment: Segment) -> bool:
+        """Policy: a voter holds each segment of the group that no object holds (R4)."""
+        known = self.group.segments.get(segment)
+        return known is not None and not known.is_uploaded
 
     def kept(self, snapshot: bytes) -> bytes:
         """Return what is logged of a snapshot that came: all but the bytes that stand in files."""

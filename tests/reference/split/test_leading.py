@@ -280,6 +280,29 @@ def test_a_snapshot_without_the_bytes_that_no_object_holds_is_refused() -> None:
     assert other.prepare(other_env, sent) is None
 
 
+def test_what_was_trimmed_or_uploaded_since_a_snapshot_is_sent_without_bytes() -> None:
+    """The leader may have no file of it any more; what follows in the log says why."""
+    env, machine = machine_with(1, 2, 3)
+    sync_all(env, machine)
+    plain = b"".join(snapshot_of(machine.group))
+    first, second, third = machine.group.segments
+    apply(env, machine, Uploaded(segment=second))
+    machine.files.drop(env, second, "uploaded")
+    apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: 1}))
+    assert env.disk.size(first.path) == env.disk.size(second.path) == -1
+    sent = machine.outgoing(plain)
+    other_env, other = machine_with()
+    other.check_snapshot(sent)
+    token = other.prepare(other_env, sent)
+    assert token is not None
+    other.synced(other_env, token)
+    other.restore(other_env, other.kept(sent))
+    assert list(other.files.held) == [third] and list(other.group.segments) == [first, second, third]
+    for one in (Uploaded(segment=second), Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: 1})):
+        apply(other_env, other, one)
+    assert b"".join(snapshot_of(other.group)) == b"".join(snapshot_of(machine.group))
+
+
 def test_a_store_that_lacks_bytes_sends_none_rather_than_others() -> None:
     env, machine = machine_with(1)
     sync_all(env, machine)
