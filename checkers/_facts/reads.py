@@ -9,6 +9,7 @@ from chaos.shard_rows import Rows
 from checkers._facts import clients, committed, retention
 from checkers._facts.arrays import Ints
 from checkers._facts.nodes import acks, logs
+from checkers._facts.storage import trims
 
 
 def own(kind: str, *f: str) -> Reads:
@@ -120,8 +121,8 @@ LOG_ENDS = Reads(
         streamed=True,
     ),
 )
-#: What was removed from local logs as retention permits: the deletion that went furthest. What was trimmed in the tier
-#: is :data:`checkers._facts.retention.TRIMMED`.
+#: What was removed from local logs as retention permits: the deletion that went furthest; and in a storage cluster all
+#: trims, and their topics. What was trimmed in the tier is :data:`checkers._facts.retention.TRIMMED`.
 RETENTION = (
     Reads(
         kind="trace",
@@ -129,7 +130,13 @@ RETENTION = (
         everywhere=True,
         sieve=Sieve(rows=(own("trace", "retention"),), columns=("value",), keep=retention.highest_minimums),
     ),
-    everywhere("trace", "start", "recovered", "role"),
+    everywhere("trace", "start", "recovered", "role", "trim"),
+    Reads(
+        kind="trace",
+        f=("applied",),
+        everywhere=True,
+        sieve=Sieve(rows=(own("trace", "applied"),), columns=("value",), keep=trims.topic_entries, streamed=True),
+    ),
 )
 #: When service was owed, and to whom.
 SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)

@@ -18,6 +18,7 @@ from checkers import _facts as facts
 from checkers._facts.arrays import Flags, Ints, distinct, places_in
 from checkers._facts.manifests.restored import Manifests
 from checkers._facts.manifests.segments import Named
+from checkers._facts.storage import trims
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
@@ -118,12 +119,14 @@ def lawful_floors(rows: Rows, context: RunContext, queues: Ints) -> tuple[Ints, 
     whether the history shows why.
 
     With a tier it is where a manifest was trimmed to as permitted (:data:`TRIMMED`); without one, the highest minimum
-    that a deletion on the brokers gave.
+    that a deletion on the brokers gave. In a storage cluster it is where groups were trimmed to.
     """
     deleted_of, deleted_to = rows.memo(_minimums)
     place, has_minimum = places_in(deleted_of, queues)
     floor = np.zeros(len(queues), dtype=np.int64)
     floor[has_minimum] = np.maximum(deleted_to[place[has_minimum]], 0)
+    if Evidence.GROUPS in context.evidence:
+        return trims.floors(rows, context, queues)
     known = np.full(len(queues), Evidence.RETENTION in context.evidence and rows.memo(_is_traced))
     trimmed = rows.lookup(trimmed_to)
     in_tier = np.array([*trimmed], dtype=np.int64)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from checkers._facts.storage.catalogue import TOPIC, Catalogue, Entry
+from checkers._facts.arrays import Flags, Ints
+from checkers._facts.run import may_lack_ends
+from checkers._facts.storage.catalogue import TOPIC, Catalogue, Entry, catalogue
 from checkers._facts.storage.entries import whole_of
 from checkers._facts.storage.segments import Segment, sealed
 
@@ -92,3 +97,29 @@ def _let_go(rows: Rows) -> Mapping[Segment, int]:
                 break
             found.setdefault(segment, trim.at)
     return found
+
+
+def floors(rows: Rows, context: RunContext, queues: Ints) -> tuple[Ints, Flags]:
+    """Return for each of these queues, which ascend, the offset below which trims let messages go, and whether that is
+    all that went. Whether a trim was allowed, the law *retention* says. A queue whose topic was made again under its
+    name has offsets of several topics, and nothing is known of it."""
+    number_of = {(queue.topic, queue.queue_id): queue.index for queue in context.meta.queues}
+    names, found = topics(catalogue(rows)), dict[int, dict[int, int]]()
+    for at in rows.where(kind="trace", f="trim").tolist():
+        value = rows.value(at)
+        topic = whole_of(value, "topic")
+        for name, start in (value.get("starts") or {}).items():
+            queue = number_of.get((names.get(topic, ""), int(name) if name.isdecimal() else -1), -1)
+            of_topics = found.setdefault(queue, {})
+            of_topics[topic] = max(of_topics.get(topic, 0), int(start))
+    tops = [found.get(queue, {}) for queue in queues.tolist()]
+    floor = np.array([max(one.values(), default=0) if len(one) < 2 else 0 for one in tops], dtype=np.int64)
+    known = np.array([len(one) < 2 for one in tops], dtype=np.bool_)
+    return floor, known & (not may_lack_ends(rows))
+
+
+def topic_entries(rows: Rows) -> Ints:
+    """Keep the rows by which meta's log makes, changes or deletes topics: what :func:`floors` needs. A sieve."""
+    at = rows.where(kind="trace", f="applied")
+    kept = [(value.get("entry") or {}).get("kind") == TOPIC for value in rows.values(at)]
+    return at[np.array(kept, dtype=np.bool_)]
