@@ -326,3 +326,23 @@ def test_hostile_requests_are_refused_in_a_sentence(settled: StoreWorld, code: i
         answer = settled.ask("store-0", MetaRequest(Request(code), fields))
         assert answer.code == Response.INVALID_PARAMETER and answer.remark
     assert traced(settled, "crash") == []
+
+
+@pytest.mark.parametrize("path", ["raft/log.", "store/identity"])
+def test_a_disk_that_lost_what_was_synced_begins_as_another_one(path: str) -> None:
+    """R6: below the bound nobody knows which votes and entries were lost."""
+    world = appended(target=10)
+    before, disk = world.store("store-1").identity.number, world.disks["store-1"]
+    damaged = disk.list(path)[-1]
+    content = bytearray(disk.read(damaged))
+    content[len(content) // 3 if path == "store/identity" else 60] ^= 1
+    world.crash("store-1")
+    disk.replace(damaged, bytes(content))
+    world.start("store-1")
+    world.run(6000)
+    now = world.store("store-1").identity.number
+    assert now > before
+    for group in range(2):
+        members = world.store("store-0").groups.host.replicas[group].committed_members()[1]  # type: ignore[union-attr]
+        assert f"store-1#{now}" in members.voters and f"store-1#{before}" not in members.all
+    check_all_equal(world)
