@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from chaos.node import Malformed
@@ -190,8 +191,10 @@ class AppendRequest:
         )
 
 
-def read_topics(found: bytes) -> dict[str, int]:
-    """Return ids of topics by name, from JSON. Raises :class:`chaos.node.Malformed`."""
+@lru_cache(maxsize=256)
+def read_topics(found: bytes) -> Mapping[str, int]:
+    """Return ids of topics by name, from JSON: few tables come again and again. Raises
+    :class:`chaos.node.Malformed`."""
     topics = read_object(found)
     if not 0 < len(topics) <= MAX_TOPICS or len(set(map(str, topics.values()))) != len(topics):
         raise Malformed(f"an append names 1 to {MAX_TOPICS} topics, each with an id of its own")

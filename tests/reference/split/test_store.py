@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from chaos.node import DiskFull
+from chaos.node import DiskFull, Node, NodeSpec
 from reference.broker.records import decode_all
 from reference.split.joining import MetaRequest
 from reference.split.requests import AppendRequest, ConfirmRequest, FenceRequest, ReadRequest, place_of
 from reference.split.store.machine import GroupMachine
+from reference.split.store.node import Store
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from tests.reference.split.owner import append
@@ -346,3 +348,25 @@ def test_a_disk_that_lost_what_was_synced_begins_as_another_one(path: str) -> No
         members = world.store("store-0").groups.host.replicas[group].committed_members()[1]  # type: ignore[union-attr]
         assert f"store-1#{now}" in members.voters and f"store-1#{before}" not in members.all
     check_all_equal(world)
+
+
+class StrangerWorld(StoreWorld):
+    """The last store was set up for another cluster."""
+
+    def make_store(self, name: str) -> Callable[[], Node]:
+        options = {**self.options, "cluster_id": "other" if name == "store-3" else ""}
+        return lambda: Store(NodeSpec(name=name, role="store", package="reference.split", options=options))
+
+
+def test_a_store_of_another_cluster_gets_no_number_and_holds_nothing() -> None:
+    world = StrangerWorld(2, target=5, stores=4)
+    world.make_topic()
+    world.run(20_000, until=world.all_is_appended)
+    assert world.store("store-3").groups is None and "store-3" not in world.members(0)
+    answer = world.ask("store-3", ConfirmRequest(group=0, epoch=1))
+    assert answer.code == Response.SYSTEM_BUSY and "no disk that meta knows" in answer.remark
+    fields = {"node": "asker", "kind": "store", "cluster": "other"}
+    own = world.ask("meta-0", MetaRequest(Request.META_REGISTER, fields))
+        "meta-0", MetaRequest(Request.META_REGISTER, {"node": "asker", "kind": "store", "cluster": "other"})
+    )
+    assert own.code == Response.NO_PERMISSION and "'other'" in own.remark
