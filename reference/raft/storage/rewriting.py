@@ -34,18 +34,22 @@ class Rewriting:
         end = self.size + STEP_BYTES
         while self._left and self.size < end:
             number = next(iter(self._left))
-            log = self._left.pop(number)
-            self._write(disk, [(number, kind, payload) for kind, payload in log.live()])
+            self.copy(disk, self._left.pop(number))
         self.token = disk.sync([path_of(self.file)])
+
+    def copy(self, disk: Disk, log: Log) -> None:
+        """Write the whole live state of a log, behind nothing that it has written later."""
+        self.write(disk, [(log.number, kind, payload) for kind, payload in log.live()])
 
     def repeat(self, disk: Disk, record: Record) -> None:
         """Write a record of a log that is copied already, or that is newer than this file."""
         if record[0] not in self._left:
-            self._write(disk, [record])
+            self.write(disk, [record])
 
     def seal(self, disk: Disk) -> None:
         """Have this file count from now on."""
-        self._write(disk, [(0, SEAL, b"")])
+        self.write(disk, [(0, SEAL, b"")])
 
-    def _write(self, disk: Disk, records: list[Record]) -> None:
+    def write(self, disk: Disk, records: list[Record]) -> None:
+        """Write records at the end of this file."""
         self.size, self.checksum = write_records(disk, self.file, self.size, self.checksum, records)

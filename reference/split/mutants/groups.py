@@ -1,0 +1,61 @@
+"""Planted bugs of the many Raft groups on one store: beats for all of them, and the file that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaos.node import Disk
+from reference.mutants._planted import Planted
+from reference.raft.storage.records import Log, Record
+from reference.raft.storage.rewriting import Rewriting
+from reference.raft.storage.wal import Wal
+from reference.split.hosting import Host
+from reference.split.hosting.beats import Beat
+
+
+class HeartbeatForAllGroups(Host):
+    """A frame from a node is a word of each leader that is known there, also of those that lead no more."""
+
+    def renewed_by(self, source: str, beats: Sequence[Beat]) -> Sequence[Beat]:
+        listed = {beat.group for beat in beats}
+        led = [group for group, its in self.replicas.items() if its.leader == source and group not in listed]
+        return [*beats, *(Beat(group, self.replicas[group].term, 0, 0) for group in led)]
+
+
+class _BehindTheTail(Rewriting):
+    """What a log held when it was copied is written once more at the end, behind what came since then: it replaces
+    that."""
+
+    def __init__(self, file: int, logs: dict[int, Log]) -> None:
+        super().__init__(file, logs)
+        self._copied: list[Record] = []
+
+    def copy(self, disk: Disk, log: Log) -> None:
+        super().copy(disk, log)
+        self._copied += [(log.number, kind, payload) for kind, payload in log.live()]
+
+    def seal(self, disk: Disk) -> None:
+        self.write(disk, self._copied)
+        super().seal(disk)
+
+
+class RewriteCutsTheTail(Wal):
+    rewriting_class = _BehindTheTail
+
+
+MUTANTS = (
+    Planted(
+        name="heartbeat-for-all-groups",
+        law="availability",
+        stands_for="cockroach #315: one heartbeat for a pair of nodes keeps stale leaders of single groups alive",
+        parts={"store": {"host": HeartbeatForAllGroups}},
+        scenario="leader_restarts",
+    ),
+    Planted(
+        name="rewrite-cuts-the-tail",
+        law="groups",
+        stands_for="a collection of a shared log that writes old entries behind newer ones, and so cuts these off",
+        parts={"store": {"wal": RewriteCutsTheTail}},
+        scenario="rewritten_files",
+    ),
+)
