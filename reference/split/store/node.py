@@ -81,7 +81,7 @@ class Store:
         env.set_timer(_LEAD, LEAD_NS)
         env.set_timer(_CLEAN, 0)
         if known is None:
-            self._begin_anew(env)
+            self._begin_anew(env, is_damaged=bool(env.disk.list()))
         else:
             self.identity = known
             self._open(env)
@@ -90,7 +90,7 @@ class Store:
     def _open(self, env: Env) -> None:
         """Go on with the disk as it is: at once if it has a number, else when meta has given it one."""
         if self.identity.number != NO_NUMBER and not self._begin_groups(env):
-            self._begin_anew(env)
+            self._begin_anew(env, is_damaged=True)
             return
         self.joining.start(env, self.identity.word)
 
@@ -105,8 +105,10 @@ class Store:
         groups.follow(env)
         return True
 
-    def _begin_anew(self, env: Env) -> None:
+    def _begin_anew(self, env: Env, *, is_damaged: bool = False) -> None:
         """Wipe the disk and begin as another one. What it was is forgotten durably before anything else goes."""
+        if is_damaged:
+            env.trace(events.Damaged(position=-1))
         self.groups, self._handlers = None, {}
         self.identity = Identity.of_new_disk(env)
         self._waiting = {Identity.forget(env.disk): self._wipe}
@@ -127,7 +129,7 @@ class Store:
 
     def _numbered(self, env: Env) -> None:
         if not self._begin_groups(env):
-            self._begin_anew(env)
+            self._begin_anew(env, is_damaged=True)
 
     # Steps
 
@@ -213,6 +215,6 @@ class Store:
     def _end_step(self, env: Env) -> None:
         """Send what the groups have gathered. A disk with other bytes than were sealed is not gone on with (R5)."""
         if self.groups is not None and self.groups.damaged:
-            self._begin_anew(env)
+            self._begin_anew(env, is_damaged=True)
         elif self.groups is not None:
             self.groups.host.step_over(env)

@@ -367,6 +367,4 @@ def test_a_store_of_another_cluster_gets_no_number_and_holds_nothing() -> None:
     assert answer.code == Response.SYSTEM_BUSY and "no disk that meta knows" in answer.remark
     fields = {"node": "asker", "kind": "store", "cluster": "other"}
     own = world.ask("meta-0", MetaRequest(Request.META_REGISTER, fields))
-        "meta-0", MetaRequest(Request.META_REGISTER, {"node": "asker", "kind": "store", "cluster": "other"})
-    )
     assert own.code == Response.NO_PERMISSION and "'other'" in own.remark
