@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reference.split.meta import placement
-from reference.split.meta.state import MAX_NODES
 from reference.split.names import DRAINING, GONE, Broker, Store
 from reference.split.view import Cluster
 
@@ -28,9 +27,8 @@ class Lives:
         self._heard: dict[str, tuple[int, int]] = {}
 
     def heard(self, name: str, number: int, now_ns: int) -> None:
-        """Note a sign of life. Of more nodes than a cluster has, none is noted."""
-        if name in self._heard or len(self._heard) < 2 * MAX_NODES:
-            self._heard[name] = number, now_ns
+        """Note a sign of life."""
+        self._heard[name] = number, now_ns
 
     def cut_off(self, name: str) -> bool:
         """Forget a node with which the connection broke; return whether it was heard."""
@@ -90,6 +88,12 @@ class Decisions:
         """Begin to lead, or to follow: nothing of this node's is under way."""
         self._under_way.clear()
         self._quiet_at = self._even_at = -1
+
+    def heard(self, name: str, number: int, now_ns: int) -> None:
+        """Note a sign of life of a node that the catalog knows, unless it is of an older life or disk."""
+        broker, store = self._cluster.broker(name), self._cluster.store(name)
+        if number in ([broker.life] if broker is not None else []) + ([store.disk] if store is not None else []):
+            self.lives.heard(name, number, now_ns)
 
     def ended(self, name: str) -> Entry | None:
         """Return the entry that ends a broker's life because its connection broke. A store is only silent then: its

@@ -165,7 +165,7 @@ class Meta(CatalogServer):
     def _request(self, env: Env, source: str, message: Command) -> None:
         if message.code == Request.META_HEARTBEAT:
             node, kind = self._node_of(source, message)
-            self.decisions.lives.heard(node, _number(message, _NUMBERS[kind]), env.mono_ns())
+            self.decisions.heard(node, _number(message, _NUMBERS[kind]), env.mono_ns())
             if not message.is_oneway:
                 env.send(source, message.reply())
         else:
@@ -212,7 +212,7 @@ class Meta(CatalogServer):
         def done(env: Env) -> dict[str, str]:
             broker, store = self.state.cluster.broker(node), self.state.cluster.store(node)
             number = broker.life if kind == "broker" and broker is not None else store.disk if store is not None else 0
-            self.decisions.lives.heard(node, number, env.mono_ns())
+            self.decisions.heard(node, number, env.mono_ns())
             return {_NUMBERS[kind]: str(number)}
 
         self._change(env, source, message, entry, done)

@@ -73,6 +73,18 @@ def test_a_life_that_meta_has_ended_does_not_go_on() -> None:
     assert it.register("broker-1") > first
 
 
+def test_a_heartbeat_of_an_older_life_or_of_a_stranger_keeps_nobody_alive() -> None:
+    it = with_brokers()
+    old = it.living["broker-1"]
+    it.register("broker-1", "another")
+    it.beat(500)
+    it.living["broker-1"] = old
+    it.living["broker-9"] = "life", "7"
+    it.beat(3000)
+    assert not it.cluster.broker("broker-1").lives  # type: ignore[union-attr]
+    assert it.cluster.broker("broker-9") is None
+
+
 def test_nobody_owns_a_slice_while_no_broker_lives() -> None:
     it = MetaWorld()
     it.register("broker-0")
