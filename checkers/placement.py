@@ -6,6 +6,7 @@ back at anybody, and it follows in time. A queue stands in one group for as long
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +14,17 @@ import numpy as np
 from chaos.driver import Evidence
 from chaos.events import Applied, EntriesCut, MapView, RaftMembers, RaftRole, Route, TermRaised, Vote
 from chaos.findings import Findings, decide
+from chaos.kernel import Key as QueueKey
+from chaos.kernel import Needs
 from chaos.law import AnomalyKind, Harm, Key, Law, Partial, Promise, RunContext
 from chaos.law import Rows as LawRows
-from chaos.operations import FaultRow, HarnessRow, Send
+from chaos.operations import FaultRow, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
+from checkers._facts import reads
 from checkers._facts.nodes.due import disturbances, due_ns
+from checkers._facts.reads import own
 from checkers._facts.run import last_reported_ns
 from checkers._facts.storage.catalogue import GROUP, OWNER, TOPIC, Entry, catalogue
 from checkers._facts.storage.memberships import memberships, raft_groups
@@ -92,9 +97,10 @@ class Placement(Law):
     key = Key.RUN
     reads = (
         *(Applied, RaftMembers, RaftRole, Vote, TermRaised, EntriesCut),
-        *(MapView, Route, Send, HarnessRow, FaultRow),
+        *(MapView, Route, HarnessRow, FaultRow),
     )
     evidence = (Evidence.GROUPS,)
+    part = "the map"
 
     def examine(self, given: LawRows) -> Partial:
         rows, context = given.columns, given.run
@@ -103,7 +109,6 @@ class Placement(Law):
         _maps_grow(rows, found)
         _members_lead(rows, found)
         _routes_logged(rows, found)
-        _one_group(rows, context, found)
         if context.one_clock and not context.unfinished:
             _map_in_time(rows, context, found)
         return found.partial()
@@ -215,6 +220,56 @@ def _routes_logged(rows: Rows, found: Findings) -> None:
         )
 
 
+def _map_in_time(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Check that meta's map has a committed change of a group's members before the bound is over. What a fault hinders
+    is due again once the fault is long over."""
+    times, bound_ns = rows.column("time_ns"), int(1e9 * facts.bound(context, "route_s", MAP_S))
+    last_ns, hindrances = last_reported_ns(rows), disturbances(rows)
+    known: dict[int, list[tuple[int, int]]] = {}
+    for entry in catalogue(rows).of(GROUP):
+        group = int(entry.name) if entry.name.isdecimal() else -1
+        known.setdefault(group, []).append((entry.number("index"), int(times[entry.at])))
+    for group, changes in memberships(rows).items():
+        for one in changes:
+            if one.at < 0:
+                continue
+            due = due_ns(int(times[one.at]), hindrances, bound_ns)
+            if due > last_ns or any(index >= one.index and at <= due for index, at in known.get(group, ())):
+                continue
+            found.add(
+                MAP_LATE,
+                f"Group {group} committed entry {one.index} of its log, by which its members are {one.members}, at "
+                f"{facts.at_s(rows, one.at)}, and meta's map did not have that {bound_ns / 1e9:g} s later, or after "
+                "the last fault that hindered it.",
+                *_indices(rows, one.at),
+            )
+
+
+QUEUES = Needs(
+    part="queues",
+    key=QueueKey.QUEUE,
+    rows=(own("op", "send"), reads.TOPIC_ENTRIES, reads.RUN),
+    columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
+    evidence=(Evidence.GROUPS,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """All messages of a queue are acknowledged in one group."""
+
+    promise: Promise = PROMISE
+    needs: Needs = QUEUES
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        _one_group(rows, context, found)
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        return decide(PROMISE, partial)
+
+
 def _one_group(rows: Rows, context: RunContext, found: Findings) -> None:
     """Check that all messages of a queue were acknowledged in one group, unless its topic was made again."""
     sends = facts.calls(rows, "send")
@@ -242,34 +297,9 @@ def _one_group(rows: Rows, context: RunContext, found: Findings) -> None:
     found.add_each(QUEUE_MOVED, moved, report, acted_ns=facts.since_load_ns(rows, done[moved]))
 
 
-def _map_in_time(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Check that meta's map has a committed change of a group's members before the bound is over. What a fault hinders
-    is due again once the fault is long over."""
-    times, bound_ns = rows.column("time_ns"), int(1e9 * facts.bound(context, "route_s", MAP_S))
-    last_ns, hindrances = last_reported_ns(rows), disturbances(rows)
-    known: dict[int, list[tuple[int, int]]] = {}
-    for entry in catalogue(rows).of(GROUP):
-        group = int(entry.name) if entry.name.isdecimal() else -1
-        known.setdefault(group, []).append((entry.number("index"), int(times[entry.at])))
-    for group, changes in memberships(rows).items():
-        for one in changes:
-            if one.at < 0:
-                continue
-            due = due_ns(int(times[one.at]), hindrances, bound_ns)
-            if due > last_ns or any(index >= one.index and at <= due for index, at in known.get(group, ())):
-                continue
-            found.add(
-                MAP_LATE,
-                f"Group {group} committed entry {one.index} of its log, by which its members are {one.members}, at "
-                f"{facts.at_s(rows, one.at)}, and meta's map did not have that {bound_ns / 1e9:g} s later, or after "
-                "the last fault that hindered it.",
-                *_indices(rows, one.at),
-            )
-
-
 def _indices(rows: Rows, *at: int) -> list[int]:
     return sorted(int(rows.column("index")[one]) for one in at)
 
 
-def create(options: Options) -> Placement:
-    return Placement()
+def create(options: Options) -> Sequence[Placement | Queues]:
+    return (Placement(), Queues())

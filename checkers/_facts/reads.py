@@ -121,6 +121,13 @@ LOG_ENDS = Reads(
         streamed=True,
     ),
 )
+#: Which topics meta's log makes, changes and deletes.
+TOPIC_ENTRIES = Reads(
+    kind="trace",
+    f=("applied",),
+    everywhere=True,
+    sieve=Sieve(rows=(own("trace", "applied"),), columns=("value",), keep=trims.topic_entries, streamed=True),
+)
 #: What was removed from local logs as retention permits: the deletion that went furthest; and in a storage cluster all
 #: trims, and their topics. What was trimmed in the tier is :data:`checkers._facts.retention.TRIMMED`.
 RETENTION = (
@@ -131,12 +138,7 @@ RETENTION = (
         sieve=Sieve(rows=(own("trace", "retention"),), columns=("value",), keep=retention.highest_minimums),
     ),
     everywhere("trace", "start", "recovered", "role", "trim"),
-    Reads(
-        kind="trace",
-        f=("applied",),
-        everywhere=True,
-        sieve=Sieve(rows=(own("trace", "applied"),), columns=("value",), keep=trims.topic_entries, streamed=True),
-    ),
+    TOPIC_ENTRIES,
 )
 #: When service was owed, and to whom.
 SERVICE_OWED = (everywhere("trace", "applied", "set"), RUN, FAULTS, *REPLICAS)
