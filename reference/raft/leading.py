@@ -96,6 +96,8 @@ class Leading:
     def _send_commit(self, env: Env) -> None:
         """Followers apply (and answer reads) without waiting for the next heartbeat; one that is being probed hears it
         when its answer ends that. They are none once we lead no more."""
+        if not self._policy.tells_commit_at_once():
+            return
         for name, peer in self.state.peers.items():
             peer.untold = True
             self.sender.send_ready(env, name, peer)

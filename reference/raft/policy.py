@@ -75,6 +75,11 @@ class RaftPolicy:
         """Up to where a follower takes entries for committed, if its leader's word reaches to ``index``."""
         return index
 
+    def tells_commit_at_once(self) -> bool:
+        """Return whether followers hear of what is committed by a message of its own, and not with the next append or
+        heartbeat: then they apply it, and answer reads, a heartbeat sooner."""
+        return True
+
     # Reads
 
     def read_is_safe(self, read: Read) -> bool:
