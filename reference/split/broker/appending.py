@@ -108,6 +108,10 @@ class Appends:
             end = batch.end
         return end
 
+    def has_landed(self, batch: Batch, outcome: Outcome[AppendAnswer]) -> bool:
+        """Return whether an answer says that a batch stands in the group, and with it all before it."""
+        return outcome.answer is not None and outcome.answer.end >= batch.end
+
     def is_definite(self, batch: Batch) -> bool:
         """Return whether a batch is surely not stored, nor ever will be: it never left, or it was refused when its
         single try was applied. After a second try the first one may be what is stored."""
@@ -197,7 +201,7 @@ class Appends:
         self._stores.ask_leader(env, self.group, request, AppendAnswer.read, came)
 
     def _came(self, env: Env, batch: Batch, attempt: int, outcome: Outcome[AppendAnswer]) -> None:
-        if outcome.answer is not None and outcome.answer.end >= batch.end:
+        if self.has_landed(batch, outcome):
             if attempt == self._attempt:
                 batch.is_under_way = False
             if not batch.is_stored:

@@ -64,7 +64,7 @@ class Broker:
         self.joining = Joining(self.metas, "broker", self._follow, heartbeat_ms=number_of(options, "heartbeat_ms", 200))
         parts = GroupParts(
             stores=self.stores,
-            window=number_of(options, "append_window", 4),
+            window=number_of(options, "append_window", 2),
             timeout_ns=number_of(options, "ack_timeout_ms", 3000) * _MS,
             **group_parts,
         )

@@ -6,11 +6,15 @@ from chaos.node import Env
 from reference.broker.pulls import Pull
 from reference.broker.sends import PendingRequest
 from reference.mutants._planted import Planted
-from reference.split.broker.appending import Appends, Batch
+from reference.split.broker.appending import LOST, Appends, Batch
+from reference.split.broker.asking import Outcome
 from reference.split.broker.committing import Commits, Key
 from reference.split.broker.pulling import Pulls
 from reference.split.broker.queues import OpenQueue
+from reference.split.requests import AppendAnswer, FenceRequest
+from reference.split.store.group_requests import GroupRequests, fence_answer
 from reference.wire.codes import Response
+from reference.wire.command import Command
 
 
 class FencedMeansNotStored(Appends):
@@ -37,6 +41,28 @@ class WalBeginsAfterTheEnd(Appends):
 
     def first_position(self, end: int) -> int:
         return end + 1 if end else end
+
+
+class ConfirmByLastAnswer(Appends):
+    """The last append that was answered confirms all up to there, whatever the answer says."""
+
+    def has_landed(self, batch: Batch, outcome: Outcome[AppendAnswer]) -> bool:
+        return super().has_landed(batch, outcome) or outcome.code not in (-1, *LOST)
+
+    def acknowledged_end(self) -> int:
+        return max([batch.end for batch in self.unresolved() if batch.is_stored], default=self.acknowledged)
+
+
+class RecoveryReadsUnfenced(GroupRequests):
+    """Only the first group of a slice is fenced before it says where it ends. The others say so at once, and take what
+    the old owner appends until the fence comes through."""
+
+    def _on_fence(self, env: Env, source: str, message: Command) -> None:
+        asked = FenceRequest.read(message)
+        is_first = asked.group == asked.slice
+        if not is_first and self.knows_owner(asked) and self._why_no_entry(env, asked.group, asked.epoch, 0) is None:
+            env.send(source, fence_answer(self._groups.machines[asked.group].group).reply(message))
+        super()._on_fence(env, source, message)
 
 
 class CursorNotFenced(Commits):
@@ -79,6 +105,19 @@ MUTANTS = (
         law="availability",
         stands_for="AutoMQ for RocketMQ #573, #619: the recovered log begins one after the end that metadata know",
         parts={"broker": {"appends": WalBeginsAfterTheEnd}},
+    ),
+    Planted(
+        name="confirm-by-last-answer",
+        law="fencing",
+        stands_for="AutoMQ for RocketMQ #743: the confirm offset follows the last append that completed",
+        parts={"broker": {"appends": ConfirmByLastAnswer}},
+    ),
+    Planted(
+        name="recovery-reads-unfenced",
+        law="fencing",
+        stands_for="apache/bookkeeper #2614, #2616: of a recovery's reads only the first one fences",
+        parts={"store": {"group_requests": RecoveryReadsUnfenced}},
+        scenario="owner_unaware",
     ),
     Planted(
         name="cursor-not-fenced",
