@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.node import Malformed
 from reference.split.mutants.owners import MUTANTS
 from reference.wire.codes import Request, Response
 from tests.reference.split.meta_world import METAS, MetaWorld
@@ -355,3 +356,14 @@ def test_a_planted_bug_takes_the_place_of_one_decision() -> None:
     dead.die("broker-0", silently=False)
     dead.beat(5000)
     assert dead.owners() == [("broker-0", 1)] * 2
+
+
+def test_a_snapshot_of_another_member_with_what_meta_never_writes_is_refused() -> None:
+    it = MetaWorld()
+    it.register("broker-0")
+    node = it.nodes[it.leader]
+    good = b"".join(node.snapshot())
+    node.check_snapshot(good)
+    for bad in (good.replace(b'"up"', b'"?"'), good.replace(b'"broker-0"', b'""'), b"\nx"):
+        with pytest.raises(Malformed):
+            node.check_snapshot(bad)
