@@ -20,6 +20,8 @@ A = TypeVar("A")
 RETRY_NS = 50_000_000
 #: So long a store that was silent is not asked again though others say that it leads: they may not have noticed yet.
 AVOID_NS = 300_000_000
+#: So often is the time doubled that a leader may take, as long as none answers within it: links may be slow.
+MOST_DOUBLINGS = 3
 #: So often in a row a request follows at once who is said to lead; in an election stores may name each other.
 MOST_REDIRECTS = 2
 
@@ -53,6 +55,7 @@ class Stores:
         self._leaders: dict[int, str] = {}  # by group: who leads, as far as anybody said
         self._turns: dict[int, int] = {}  # by group: how many members were asked in vain
         self._redirects: dict[int, int] = {}
+        self._doublings: dict[int, int] = {}  # by group: of the time that its leader may take
         self._avoided: dict[int, tuple[str, int]] = {}  # by group: who was silent, and until when
         self._reads = 0
 
@@ -76,15 +79,21 @@ class Stores:
             return
         store = self._leaders.get(group) or members[self._turns.get(group, 0) % len(members)]
 
-        asked_ns = env.mono_ns()
+        asked_ns, timeout_ns = env.mono_ns(), self._call_ns << self._doublings.get(group, 0)
 
         def came(env: Env, outcome: Outcome[A] | None) -> None:
             now = env.mono_ns()
-            if outcome is None and now - asked_ns >= self._call_ns:
-                self._avoided[group] = store, now + AVOID_NS
+            if outcome is None and now - asked_ns >= timeout_ns:
+                self._was_silent(group, store, now)
+            elif outcome is not None and now - asked_ns < self._call_ns:
+                self._doublings[group] = 0
             then(env, self._learn(group, store, outcome or Outcome(), now))
 
-        self.calls.ask(env, store, request(self._map(group)), _reader(read), came, self._call_ns)
+        self.calls.ask(env, store, request(self._map(group)), _reader(read), came, timeout_ns)
+
+    def _was_silent(self, group: int, store: str, now_ns: int) -> None:
+        self._avoided[group] = store, now_ns + AVOID_NS
+        self._doublings[group] = min(MOST_DOUBLINGS, self._doublings.get(group, 0) + 1)
 
     def _learn(self, group: int, store: str, outcome: Outcome[A], now_ns: int) -> Outcome[A]:
         """Learn from an outcome who leads."""

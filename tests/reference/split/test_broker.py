@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reference.split.requests import Commit, Window
+from reference.split.requests import Commit, FenceAnswer, Window
 from reference.wire.codes import Request, Response
 from tests.reference.split.broker_world import LIFE, NOT_STORED, TOPIC_ID, UNKNOWN, BrokerWorld
 
@@ -56,6 +56,23 @@ def test_a_leader_that_is_silent_is_not_asked_again_at_once_though_others_still_
     world.run(250)
     world.refuse(third, Response.GROUP_NOT_LEADER, leader=silent)
     assert world.waiting(Request.GROUP_FENCE)[-1].to == silent
+
+
+def test_a_leader_may_take_longer_where_nobody_has_answered_in_time() -> None:
+    world = BrokerWorld()
+    asked = 0
+    for _ in range(40):  # each request takes 700 ms, there and back
+        fence = world.waiting(Request.GROUP_FENCE)[-1]
+        asked += 1
+        world.run(700)
+        world.deliver(fence.to, FenceAnswer(start=0, end=0, queues=(), commits=()).reply(fence.message))
+        if world.traced("opened"):
+            break
+    assert asked == 2
+    sent = world.send()
+    world.run(700)
+    world.stored(world.take(Request.GROUP_APPEND))
+    assert world.code(sent) == 0
 
 
 def test_a_store_that_is_not_known_is_never_asked_though_it_is_said_to_lead() -> None:
