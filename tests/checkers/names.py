@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from chaos.driver import Evidence
 from chaos.judging.registry import registry
 
 
@@ -13,5 +14,14 @@ def _spelt(names: list[str]) -> SimpleNamespace:
 
 LAWS = tuple(promise.name for promise in registry().promises)
 ANOMALIES = tuple(sorted({kind.name for promise in registry().promises for kind in promise.anomalies}))
+
+
+def _is_of_storage(law: str) -> bool:
+    known = registry()
+    return all(Evidence.GROUPS in known.kernels[number].needs.evidence for number in known.of(law))
+
+
+#: Those of storage clusters, which are not judged of other systems.
+OF_STORAGE = tuple(filter(_is_of_storage, LAWS))
 L = _spelt([*LAWS])
 A = _spelt([*ANOMALIES])

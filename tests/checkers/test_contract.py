@@ -13,11 +13,10 @@ from chaos.judging.registry import registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
 from tests.checkers.harms import HARMS
-from tests.checkers.names import LAWS
+from tests.checkers.names import LAWS, OF_STORAGE
 from tests.checkers.recorded import EXPERIMENT, Recording, record
 
 #: They are held to it beside their own histories, as are those of storage clusters.
-OF_STORAGE = ("fencing", "groups", "orphans", "placement", "replication", "retention", "sealed", "stateless")
 WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "watched-views", *OF_STORAGE)
 
 
